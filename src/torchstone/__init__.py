@@ -48,8 +48,14 @@ _PLACES = {
 }
 
 
+_CALLED_ELSEWHERE = {"PerformanceDiagnostics": "Diagnostics"}  # by documents that people come from
+
+
 def __getattr__(name: str) -> Any:
     """Import what the API offers when it is asked for: `import torchstone` alone must cost nothing."""
+    if name in _CALLED_ELSEWHERE:
+        # ImportError: what `from torchstone import …` raises for another error says nothing but the old name
+        raise ImportError(f"{name} is torchstone.{_CALLED_ELSEWHERE[name]} now")
     if name not in _PLACES:
         raise AttributeError(f"module 'torchstone' has no attribute {name!r}")
     from importlib import import_module

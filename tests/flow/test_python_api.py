@@ -2,6 +2,7 @@
 
 import copy
 import importlib
+import itertools
 import json
 import os
 import random
@@ -511,9 +512,8 @@ def test_a_window_refuses_what_would_not_add_up(outputs):
         for _ in window.batches([torch.zeros(2)]):
             with window.phase("outer"), window.phase("inner"):
                 pass
-    with pytest.raises(torchstone.UsageError, match="used already"), torchstone.window("w") as window:
-        list(window.batches([torch.zeros(2)]))
-        list(window.batches([torch.zeros(2)]))
+    with pytest.raises(torchstone.UsageError, match="no step was measured"), torchstone.window("w") as window:
+        list(zip(window.batches([torch.zeros(2)] * 3), window.batches([torch.zeros(2)] * 3), strict=True))
     with pytest.raises(torchstone.UsageError, match="no step was measured"), torchstone.window("w") as window:
         list(window.batches([]))
     with pytest.raises(torchstone.UsageError, match="infer, load, loadgen, train"):
@@ -538,6 +538,109 @@ def test_a_loop_that_is_left_early_is_measured_as_far_as_it_went():
             if number == 5:
                 break
     assert only(window.summary).estimates["steps"].value == 4
+
+
+def test_every_epoch_is_measured_and_what_lies_between_is_in_no_step():
+    with torchstone.window("w", warmup=1) as window:
+        for epoch in range(3):
+            for number, _ in enumerate(window.batches([torch.zeros(2, 3)] * 4)):
+                if epoch == 1 and number == 2:
+                    break  # this turn is not finished
+            time.sleep(0.05)  # an evaluation
+    case = only(window.summary)
+    assert case.estimates["steps"].value == 4 + 2 + 4 - 1
+    assert case.estimates["total_items"].value == 9 * 2
+    assert case.estimates["step_time_max"].value < 0.05
+
+
+def test_a_pause_is_in_no_step_and_what_it_measures_is_not_counted():
+    with torchstone.window("w", warmup=1) as window:
+
+        @window.pause()
+        def evaluate():
+            for _ in window.batches([torch.zeros(7)] * 5):
+                with window.phase("forward"), window.pause():
+                    time.sleep(0.01)
+                window.step(items=7)
+
+        for number, _ in enumerate(window.batches([torch.zeros(2)] * 6)):
+            with window.phase("forward"):
+                if number % 3 == 1:
+                    evaluate()
+    case = only(window.summary)
+    assert case.estimates["steps"].value == 5
+    assert case.estimates["total_items"].value == 5 * 2
+    assert case.estimates["step_time_max"].value < 0.05
+    trial = json.loads(Path(window.summary.record).read_text().splitlines()[1])
+    spans = [m["values"] for m in trial["measurements"] if m["metric"] == "window_span_s"]
+    assert len(spans) == 2, "so that the energy of the pauses is not counted either"
+    assert sum(end - begin for begin, end in spans) < 0.05
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))
+
+
+def test_a_library_s_loop_says_where_its_steps_end():
+    with torchstone.window("w", warmup=1) as window:
+        for _ in range(5):
+            time.sleep(0.002)
+            window.step(items=3)
+    case = only(window.summary)
+    assert case.estimates["steps"].value == 4
+    assert case.estimates["total_items"].value == 12
+    assert case.estimates["step_time_min"].value >= 0.002
+    assert "data_wait_s" not in case.estimates, "nobody saw it"
+    assert set(window.phases_s) == {"rest"}
+
+
+class Graphs:
+    """A batch of graphs as PyTorch Geometric makes it: an object of tensors with different first dimensions."""
+
+    def __init__(self, graphs=32, nodes=960):
+        self.x, self.edge_index = torch.zeros(nodes, 4), torch.zeros(2, 3000)
+        self.y = torch.zeros(graphs)
+        self.num_graphs = graphs
+
+
+def test_items_that_nobody_knows_are_asked_for_and_not_guessed(capsys):
+    with torchstone.window("w", warmup=1) as window:
+        for _ in window.batches([Graphs()] * 4):
+            pass
+    case = only(window.summary)
+    assert "throughput" not in case.estimates
+    assert case.estimates["steps"].value == 3
+    assert "batch_size" not in case.configuration
+    assert "items unknown" in str(window)
+    assert "window.step(items=" in str(window)
+    assert main(["show", "latest", "--full"]) == 0
+    assert "window.step(items=" in " ".join(capsys.readouterr().out.split())
+    with torchstone.window("w", warmup=1) as window:
+        for graphs in window.batches([Graphs()] * 4):
+            window.step(items=graphs.num_graphs)
+    assert only(window.summary).estimates["total_items"].value == 3 * 32
+    assert "unknown" not in str(window)
+
+
+def test_a_window_s_advice_fits_a_loop(capsys):
+    with torchstone.window("w", warmup=1) as window:
+        list(window.batches([torch.zeros(2)] * 3))
+    advice = {f.check: f.advice for f in only(window.summary).findings}
+    assert advice["few_samples"] == "measure at least 20 steps after warm-up"
+    assert advice["few_trials"].startswith("run the script 3 times: `torchstone history latest`")
+    assert main(["show", "latest"]) == 0
+    assert "1 trial a case, all steps of a loop, inline" in capsys.readouterr().out
+
+
+def test_names_of_documents_that_people_come_from_say_what_they_are_called_here():
+    with pytest.raises(ImportError, match=r"PerformanceDiagnostics is torchstone\.Diagnostics now"):
+        from torchstone import PerformanceDiagnostics  # noqa: F401
+    with pytest.raises(ImportError, match="cannot import name 'Anything'"):
+        from torchstone import Anything  # noqa: F401
+    found = torchstone.Diagnostics(nn.Linear(2, 2))
+    with pytest.raises(AttributeError, match=r"it is run\(loader, batch_sizes, iterations, devices\) now"):
+        found.run_diagnostics()
+    with pytest.raises(AttributeError, match=r"it is frame\(\) now"):
+        found.get_results()
+    assert not hasattr(found, "anything")
+    assert copy.copy(found) is not found
 
 
 def started(*words, **settings):

@@ -9,6 +9,7 @@ than that has no energy of its own that anybody could know.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from statistics import median
@@ -69,7 +70,9 @@ def _energy(series: Series, begin_s: float, end_s: float) -> dict[str, Scalar]:
 def _windows(trial: Trial) -> Iterator[tuple[str | None, float, float, Sequence[float]]]:
     """Yield name, begin, end and step times of each window whose steps follow one another."""
     steady = [m for m in trial.measurements if m.stage == Stage.STEADY and m.rank == 0 and m.phase is None]
-    for span in (m for m in steady if m.metric == "window_span_s" and len(m.values) == 2):
+    spans = [m for m in steady if m.metric == "window_span_s" and len(m.values) == 2]
+    whole = Counter(span.window for span in spans)  # a loop of the user's own with pauses has a span for each stretch
+    for span in (span for span in spans if whole[span.window] == 1):
         steps: Measurement | None = next(
             (m for m in steady if m.metric == "step_time_s" and m.window == span.window), None
         )

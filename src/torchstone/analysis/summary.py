@@ -94,7 +94,8 @@ class RunSummary(msgspec.Struct, frozen=True):
 def _lines(case: CaseSummary) -> Iterator[str]:
     good = sum(trial.outcome.status == Status.OK for trial in case.trials)
     size = case.configuration.get("batch_size")
-    title = f"{case.workload.task} {case.workload.model}, batch {size}, on {case.placement}"
+    items = f"batch {size}" if size is not None else "items unknown"
+    title = f"{case.workload.task} {case.workload.model}, {items}, on {case.placement}"
     yield f"{title}: {case.verdict}, {good} of {len(case.trials)} trials"
     for name in _SHOWN:
         found = case.estimates.get(name)

@@ -1,21 +1,26 @@
 """A window around people's own loops: steps, waits for data and named phases, from one stopwatch.
 
-with torchstone.window("train") as w:
-for batch in w.batches(loader):
-with w.phase("forward"):
-loss = model(batch)
-...
-print(w.summary)
+    with torchstone.window("train") as w:
+        for epoch in range(epochs):
+            for batch in w.batches(loader):
+                with w.phase("forward"):
+                    loss = model(batch)
+                ...
+            with w.pause():
+                evaluate(model)
+    print(w)
+
+Where the loop is a library's, its callback says `w.step(items=…)` at the end of each step.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 from torchstone.analysis.summary import RunSummary
 from torchstone.api.devices import open_device
@@ -23,13 +28,15 @@ from torchstone.api.keeping.process import CurrentDevices
 from torchstone.api.notebook import as_html, document_of
 from torchstone.api.recording import default_folder, keep, trial_of
 from torchstone.api.sizes import items_of
+from torchstone.api.steps import Stretch, in_order, measured_steps, steady, steady_spans_s
 from torchstone.core import units
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Case, Task, Workload
+from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.phase import DATA, REST
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Plan, Slot
-from torchstone.core.schema.trial import Measurement, Stage, Trial
+from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.steady import truncation
 from torchstone.execution.controller.telemetry_sampler import TelemetrySampler
 from torchstone.execution.timing.clock import resolution_s, system_clock
@@ -37,6 +44,11 @@ from torchstone.execution.timing.segments import Segments
 from torchstone.plugins import registry
 
 T = TypeVar("T")
+
+_UNKNOWN = (
+    "how many items a step has is unknown: its batches' tensors differ in their first dimension, or nobody said it"
+)
+_ASK = "say them in the loop: window.step(items=…)"
 
 
 class Window:
@@ -65,9 +77,13 @@ class Window:
         self._device_word = device
         self._warmup = warmup
         self._folder = Path(output_dir) if output_dir is not None else default_folder()
-        self._items: list[int] = []
+        self._items: list[int | None] = []  # of each step; None: not known
+        self._told: int | None = None  # the items of the present turn of `batches`, where step() said them
         self._in_phase: str | None = None
-        self._looped = False
+        self._paused = False
+        self._loop: object | None = None  # the loop of `batches` whose turns are counted
+        self._since_s: float | None = None  # when the present stretch began; None between two stretches
+        self._stretches: list[Stretch] = []
         self._mean_phases_s: Mapping[str, float] = {}
 
     @property
@@ -84,7 +100,8 @@ class Window:
             f"  {name:<16}{units.quantity(spent_s, 's'):>14}  {100.0 * spent_s / step_s:.1f} % of a step"
             for name, spent_s in self._mean_phases_s.items()
         ]
-        return "\n".join((str(self.summary), "where a step's time goes (means)", *parts))
+        unknown = [f"items unknown: {_ASK}"] if None in self._items else []
+        return "\n".join((str(self.summary), *unknown, "where a step's time goes (means)", *parts))
 
     def __repr__(self) -> str:
         """Return the same: it is what a cell of a notebook shows that ends with a window."""
@@ -95,94 +112,162 @@ class Window:
         return as_html(lambda: document_of(run)) if run is not None else None
 
     def __enter__(self) -> Self:
-        """Open the device."""
+        """Open the device, and begin a first step for loops that mark their ends with `step`."""
         self._current = CurrentDevices()
         opened = open_device(self._device_word)
         self._device, self._placement = opened.device, opened.placement
         self._segments = Segments(self._device.stopwatch())
-        return self
-
-    def batches(self, loader: Iterable[T]) -> Iterator[T]:
-        """Yield the loader's batches; each turn of the loop is one step, waiting for its batch included."""
-        if self._looped:
-            raise UsageError("window: batches() was used already; open one window per loop")
-        self._looped = True
-        source = iter(loader)
         self._device.synchronize()
         self._began_s = system_clock()
         self._recorder = TelemetrySampler(os.getpid(), None, self._began_s, system_clock)
-        self._recorder.read()
         self._segments.start()
-        for batch in source:
-            self._segments.cut(DATA)
-            yield batch
-            self._segments.cut(REST)
-            self._segments.end_step()
-            self._items.append(items_of(batch))
+        self._begin_stretch()
+        return self
+
+    def batches(self, loader: Iterable[T]) -> Iterator[T]:
+        """Yield the loader's batches; each turn of the loop is one step, waiting for its batch included.
+
+        Once for each epoch; what lies between two loops is in no step. A loop within a pause is not measured.
+        """
+        if self._paused:
+            yield from loader
+            return
+        loop = self._loop = object()
+        self._begin_stretch()
+        try:
+            for batch in loader:
+                self._cut(DATA)
+                self._told = None
+                yield batch
+                if self._paused or self._loop is not loop:  # another loop was measured within this turn: it is no step
+                    self._loop = loop
+                    self._begin_stretch()
+                    continue
+                self._end_step()
+                self._items.append(self._told if self._told is not None else items_of(batch))
+        finally:
+            if self._loop is loop:
+                self._loop = None
+                self._end_stretch()
+
+    def step(self, items: int | None = None) -> None:
+        """A step with so many items ends here (a callback's `on_step_end`); within `batches`, say how many it has.
+
+        `items`: samples, graphs, tokens, … of this step; None: not known.
+        """
+        if self._paused:
+            return
+        if self._loop is not None:
+            self._told = items
+        elif self._since_s is None:  # the end of a loop of `batches`: when this step began is not known
+            self._begin_stretch()
+        else:
+            self._end_step()
+            self._items.append(items)
+
+    @contextmanager
+    def pause(self) -> Iterator[None]:
+        """Leave what this block does (evaluation, a checkpoint) out of the steps. Also a decorator of a function."""
+        if self._paused:
+            yield
+            return
+        measured = self._since_s is not None
+        if measured:
+            self._cut(self._in_phase or REST)
+            self._end_stretch()
+        self._paused = True
+        try:
+            yield
+        finally:
+            self._paused = False
+            if measured:
+                self._device.synchronize()
+                self._recorder.read()
+                self._segments.cut(None)
+                self._since_s = system_clock()
+
+    def _cut(self, label: str) -> None:
+        if not self._paused:
+            self._segments.cut(label)
+
+    def _end_step(self) -> None:
+        self._segments.cut(REST)
+        self._segments.end_step()
+
+    def _begin_stretch(self) -> None:
+        """Begin a step anew: what went since the last one is in none."""
+        self._end_stretch()
+        self._device.synchronize()
+        self._recorder.read()
+        self._segments.skip()
+        self._since_s = system_clock()
+
+    def _end_stretch(self) -> None:
+        if self._since_s is not None:
+            self._device.synchronize()
+            self._stretches.append(Stretch(self._since_s, system_clock(), len(self._items)))
+            self._recorder.read()
+        self._since_s = None
 
     def phase(self, name: str) -> Phase:
         """Return a block whose time is counted as that phase of the step. Phases do not nest: they sum to the step."""
         return Phase(self, name)
 
     def enter_phase(self, name: str) -> None:
-        """Begin a phase: what went before it was the rest of the step."""
+        """Begin a phase: what went before it was the rest of the step. In a pause nothing is counted."""
+        if self._paused:
+            return
         if self._in_phase is not None:
             raise UsageError(
                 f"window: phase {name!r} inside phase {self._in_phase!r}; phases do not nest, close one first"
             )
         self._in_phase = name
-        self._segments.cut(REST)
+        self._cut(REST)
 
     def leave_phase(self) -> None:
         """End the phase."""
+        if self._paused:
+            return
         if self._in_phase is not None:
-            self._segments.cut(self._in_phase)
+            self._cut(self._in_phase)
         self._in_phase = None
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Write the record, unless the block raised or no step was done."""
         try:
-            self._conclude(kind)
+            if kind is None:
+                self._conclude()
         finally:
             self._current.put_back()
 
-    def _conclude(self, kind: type[BaseException] | None) -> None:
-        if kind is not None:
-            return
+    def _conclude(self) -> None:
+        self._end_stretch()
         if not self._items:
-            raise UsageError("window: no step was measured; loop over w.batches(loader) inside the block")
-        case = Case(self._workload, {"batch_size": max(set(self._items), key=self._items.count)}, self._placement)
+            raise UsageError(
+                "window: no step was measured; loop over w.batches(loader) inside the block, with one loader a loop "
+                "(w.batches(zip(a, b))), or call w.step() at the end of each step"
+            )
+        known = [items for items in self._items if items is not None]
+        unknown = len(known) < len(self._items)
+        size = {} if unknown else {"batch_size": max(set(known), key=known.count)}
+        case = Case(self._workload, size, self._placement)
         procedure = Procedure(
             trials=1, warmup=self._warmup, isolation="inline", heap="default", settings="torch", telemetry_period_s=0.0
         )
         plan = Plan((case,), (Slot(0, 0),))
-        self.summary = keep(plan, procedure, self._name, self._folder, lambda _slot, _order: self._trial(case))
+        notes = [Finding("items_unknown", Severity.INFO, _UNKNOWN, _ASK, case.case_id)] if unknown else []
+        self.summary = keep(plan, procedure, self._name, self._folder, lambda _slot, _order: self._trial(case), notes)
 
     def _trial(self, case: Case) -> Trial:
         steps = self._segments.finish()
         ended_s = system_clock()
-        self._recorder.read()
         first = min(len(steps.steps_s) - 1, self._first_steady(list(steps.steps_s)))
-        measurements = [
-            Measurement("step_time_s", Stage.WARMUP, tuple(steps.steps_s[:first])),
-            _steady("step_time_s", steps.steps_s[first:], self._name),
-            _steady("window_time_s", [sum(steps.steps_s[first:])], self._name),
-            _steady(
-                "window_span_s",
-                [ended_s - self._began_s - sum(steps.steps_s[first:]), ended_s - self._began_s],
-                self._name,
-            ),
-            _steady("items", self._items[first:], self._name),
-            _steady("data_wait_s", steps.phases_s.get(DATA, [])[first:], self._name),
-            Measurement("first_step_time_s", Stage.SETUP, (steps.steps_s[0],)),
-        ]
-        for phase, spent_s in sorted(steps.phases_s.items(), key=lambda phase: phase[0] == REST):
-            self._mean_phases_s = {**self._mean_phases_s, phase: fmean(spent_s[first:])}
-            measurements.append(_steady("phase_time_s", spent_s[first:], self._name, phase))
+        self._mean_phases_s = {name: fmean(spent_s[first:]) for name, spent_s in in_order(steps.phases_s)}
+        spans_s = steady_spans_s(self._stretches, steps.steps_s, first)
+        spans_s = [(begin_s - self._began_s, end_s - self._began_s) for begin_s, end_s in spans_s]
+        measurements = measured_steps(self._name, steps, first, self._items, spans_s)
         for metric, value in self._device.memory().items():
-            measurements.append(_steady(metric, [value], self._name))
+            measurements.append(steady(self._name, metric, [value]))
         facts = {
             "task": str(case.workload.task),
             "device": case.placement.device,
@@ -191,11 +276,7 @@ class Window:
             "warmup_settled": True,
             "clock_resolution_s": resolution_s(system_clock),
         }
-        parts: Mapping[str, Any] = {
-            "facts": facts,
-            "measurements": tuple(measurements),
-            "series": self._recorder.series(),
-        }
+        parts = {"facts": facts, "measurements": tuple(measurements), "series": self._recorder.series()}
         return trial_of(case, 0, 0, self._began_s, ended_s, parts)
 
     def _first_steady(self, steps_s: list[float]) -> int:
@@ -217,7 +298,3 @@ class Phase:
 
     def __exit__(self, *_: object) -> None:
         self._window.leave_phase()
-
-
-def _steady(metric: str, values: Iterable[float], window: str, phase: str | None = None) -> Measurement:
-    return Measurement(metric, Stage.STEADY, tuple(float(v) for v in values), window, phase)

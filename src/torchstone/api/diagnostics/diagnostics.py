@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from torchstone.analysis.summary import RunSummary
 from torchstone.analysis.sweep_table import Row, Swept, rows_of
@@ -38,6 +38,8 @@ PICTURES: dict[str, Callable[[Sequence[Row], str], Picture]] = {
     "time_breakdown.png": charts.time_breakdown,
     "memory_usage.png": charts.memory,
 }
+
+_CALLED_ELSEWHERE = {"run_diagnostics": "run(loader, batch_sizes, iterations, devices)", "get_results": "frame()"}
 
 
 class Diagnostics:
@@ -95,6 +97,13 @@ class Diagnostics:
         with Keeping(parts) as kept:
             self._swept = sweep(parts, self._title, batch_sizes, devices, procedure, self._folder, kept)
         return self
+
+    if not TYPE_CHECKING:  # a type checker would take every name for one of it
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise AttributeError, with the present name for one that documents give which people come from."""
+            now = f"; it is {_CALLED_ELSEWHERE[name]} now" if name in _CALLED_ELSEWHERE else ""
+            raise AttributeError(f"'Diagnostics' object has no attribute {name!r}{now}")
 
     def __repr__(self) -> str:
         """Return what was measured and where it lies: what a cell of a notebook shows that ends with it."""

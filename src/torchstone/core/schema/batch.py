@@ -65,5 +65,5 @@ class Batch(msgspec.Struct):
 
     def pin_memory(self) -> Batch:
         """Return the batch in page-locked memory; torch's DataLoader calls this by name."""
-        pinned = {name: tensor.pin_memory() for name, tensor in self.tensors.items()}
+        pinned = {n: part.pin_memory() if hasattr(part, "pin_memory") else part for n, part in self.tensors.items()}
         return Batch(pinned, self.items, self.tokens, self.unreadable)

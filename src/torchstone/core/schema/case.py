@@ -36,6 +36,11 @@ class Workload(msgspec.Struct, frozen=True):
     fixed: Mapping[str, Scalar] = msgspec.field(default_factory=dict)
     data_options: Mapping[str, Scalar] = msgspec.field(default_factory=dict)
 
+    @property
+    def is_loop(self) -> bool:
+        """Whether it is a loop of the user's own, which ends where it ends (`torchstone.window`)."""
+        return self.model.startswith("loop:")
+
     def canonical(self) -> Mapping[str, object]:
         """Return what identifies the Workload on any machine: without folders; the digest of data is in `fixed`."""
         return {

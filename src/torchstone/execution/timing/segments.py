@@ -32,7 +32,7 @@ class Segments:
     def __init__(self, watch: Stopwatch, clock: Clock | None = None) -> None:
         self._watch = watch
         self._clock = clock
-        self._labels: list[str] = []
+        self._labels: list[str | None] = []
         self._ends: list[int] = []
         self._stamps_s: list[float] = []
 
@@ -42,12 +42,18 @@ class Segments:
         if self._clock is not None:
             self._stamps_s.append(self._clock())
 
-    def cut(self, label: str) -> None:
-        """End the present segment, which was spent on `label`, and begin the next."""
+    def cut(self, label: str | None) -> None:
+        """End the present segment, which was spent on `label` (None: is no part of any step), and begin the next."""
         self._watch.lap()
         self._labels.append(label)
         if self._clock is not None:
             self._stamps_s.append(self._clock())
+
+    def skip(self) -> None:
+        """Begin a step: what went since the last one is no part of any."""
+        self.cut(None)
+        last = self._ends[-1] if self._ends else 0
+        self._labels[last:] = [None] * (len(self._labels) - last)
 
     def end_step(self) -> None:
         """The segments since the last end were one step."""
@@ -63,12 +69,13 @@ class Segments:
 
     def _added_up(self, laps_s: Sequence[float], lead_in: int) -> Mapping[str, Sequence[float]]:
         borders = [0, *self._ends][lead_in:]
-        phases_s: dict[str, list[float]] = {phase: [] for phase in dict.fromkeys(self._labels)}
+        phases_s: dict[str, list[float]] = {phase: [] for phase in dict.fromkeys(self._labels) if phase is not None}
         for begin, end in pairwise(borders):
             step = dict.fromkeys(phases_s, 0.0)
-            segments: Iterable[tuple[str, float]] = zip(self._labels[begin:end], laps_s[begin:end], strict=True)
+            segments: Iterable[tuple[str | None, float]] = zip(self._labels[begin:end], laps_s[begin:end], strict=True)
             for label, lap_s in segments:
-                step[label] += lap_s
+                if label is not None:
+                    step[label] += lap_s
             for phase, spent_s in step.items():
                 phases_s[phase].append(spent_s)
         return phases_s

@@ -81,6 +81,7 @@ def _shapes_of(case: Case) -> LoadedModel:
 def _drawn(engine: Engine, case: Case, model: LoadedModel, seed: int) -> Mapping[str, Any]:
     """Return a few items as one batch on the CPU."""
     few = {**case.configuration, "batch_size": _ROWS, "feed": "resident", "num_workers": 0, "channels_last": False}
+    few.update(getattr(model.samples, "fixed", None) or {})  # batches that come as they are
     small = msgspec.structs.replace(case, configuration={k: v for k, v in few.items() if k in case.configuration})
     batches = engine.open_batches(small, model, open_samples(case, model, seed), _Host(), seed)
     try:

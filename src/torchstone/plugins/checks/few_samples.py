@@ -21,14 +21,15 @@ class FewSamples:
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield a warning a Case, naming its shortest window."""
-        for case_id, _, trials in sound(run):
+        for case_id, case, trials in sound(run):
             sizes = [(len(times), name) for trial in trials for name, times in windows(trial)]
             if sizes and min(sizes)[0] < ENOUGH:
                 steps, name = min(sizes)
                 if run.head.procedure.in_rounds and sum(n for n, of in sizes if of == name) >= _ENOUGH_IN_ALL:
                     continue  # many short trials were meant: their medians say more than one long window
                 message = f"only {steps} steady step{'s' * (steps != 1)} in the {name} window"
-                advice = again(run, _advice(run.head.procedure), "measure at least 20 steps after warm-up")
+                more = "measure at least 20 steps after warm-up"
+                advice = more if case.workload.is_loop else again(run, _advice(run.head.procedure), more)
                 yield Finding("few_samples", Severity.WARNING, message, advice, case_id)
 
 

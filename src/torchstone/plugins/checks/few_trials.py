@@ -40,6 +40,8 @@ def _advice(run: Run) -> str:
     if asked is None:
         return "the time limit ended the run before more were taken: give it more, --within 5m"
     if asked < ENOUGH:
+        if run.head.plan.cases[0].workload.is_loop:
+            return f"run the script {ENOUGH} times: `torchstone history latest` shows how far its runs differ"
         if run.head.procedure.isolation == "inline":
             return f"measure in fresh processes: torchstone run --model py:FILE.py:FUNCTION --trials {ENOUGH}"
         return f"measure again with --trials {ENOUGH}"

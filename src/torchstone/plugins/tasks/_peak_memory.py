@@ -196,6 +196,11 @@ def _empty(tensor: Any, *, last: bool) -> Any:
 
 
 def _batch(drawn: Mapping[str, Any], size: int, *, last: bool) -> Batch:
+    for part in drawn.values():
+        if not isinstance(part, torch.Tensor):
+            raise Unsupported(
+                f"the memory of a {type(part).__name__} is not known before it is there: measure it instead"
+            )
     rows = next((tensor.size(0) for tensor in drawn.values() if tensor.dim()), 1)
     tensors = {}
     for name, tensor in drawn.items():

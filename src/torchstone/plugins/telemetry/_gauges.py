@@ -74,9 +74,10 @@ class KeptOpen:
         except OSError:  # not there, or root's alone: `read` answers None
             return
 
-    def __del__(self) -> None:
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        # Bound beforehand: where the interpreter ends while somebody still has this, `os` is gone already.
         if self._descriptor is not None:
-            os.close(self._descriptor)
+            close(self._descriptor)
 
     def read(self) -> bytes | None:
         """Return the present content, or None where there is none (any more)."""

@@ -109,7 +109,9 @@ def _head(run: RunSummary) -> Iterator[str]:
         yield f"{counted}, measured by {', '.join(tools)}; torchstone check {run.run_id} looks for its mistakes"
         return
     loads = {case.workload.task for case in run.cases} == {Task.LOADGEN}
-    taken = f"{counted}, {_length(how, run_of_loads=loads)}, {how.isolation}, {how.heap} heap"
+    loop = any(case.workload.is_loop for case in run.cases)
+    long = "all steps of a loop" if loop else _length(how, run_of_loads=loads)
+    taken = f"{counted}, {long}, {how.isolation}, {how.heap} heap"
     yield f"{taken}; ± is half the 95 % confidence interval over trials"
 
 

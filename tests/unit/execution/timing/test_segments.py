@@ -70,3 +70,27 @@ def test_a_pass_that_never_ended_a_step_has_none():
     segments.start()
     segments.cut("data")
     assert segments.finish(lead_in=1).steps_s == []
+
+
+def test_what_is_left_out_is_in_no_step():
+    clock = FakeClock()
+    segments = Segments(FakeQueue(clock).stopwatch())
+    segments.start()
+    clock.sleep(9.0)
+    segments.cut("a")
+    segments.skip()  # a step that was not finished, and what came after
+    clock.sleep(1.0)
+    segments.cut("a")
+    clock.sleep(9.0)
+    segments.cut(None)  # a pause within the step
+    clock.sleep(0.5)
+    segments.cut("b")
+    segments.end_step()
+    clock.sleep(9.0)
+    segments.skip()
+    clock.sleep(2.0)
+    segments.cut("a")
+    segments.end_step()
+    steps = segments.finish()
+    assert steps.steps_s == pytest.approx([1.5, 2.0])
+    assert steps.phases_s == {"a": pytest.approx([1.0, 2.0]), "b": pytest.approx([0.5, 0.0])}

@@ -109,7 +109,10 @@ def test_a_loaders_own_collate_is_kept_and_its_settings_are_facts():
 
 @pytest.mark.parametrize(
     "data",
-    [[(X[:4], Y[:4])], type("OwnLoader", (DataLoader,), {})(PAIRS, batch_size=4)],
+    [
+        [(X[:4], Y[:4])],
+        type("OwnLoader", (DataLoader,), {"__iter__": lambda self: iter(list(DataLoader.__iter__(self)))})(PAIRS, 4),
+    ],
     ids=["list", "subclass"],
 )
 def test_what_cannot_be_made_anew_is_used_as_it_is_and_other_axes_are_refused(data):

@@ -250,3 +250,36 @@ def test_a_package_under_src_is_found_from_the_projects_root(tmp_path: Path, mon
     assert set(example(load("a_package_under_src.types:load"))) == {"input"}
     with pytest.raises(UsageError, match="Did you mean 'a_package_under_src'"):
         PY.card("a_package_under_sr.types:load", {})
+
+
+PARSES = """import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--width", type=int, required=True)
+parser.add_argument("--name", default="")
+args = parser.parse_args()
+"""
+
+
+def test_a_module_that_parses_arguments_finds_those_of_its_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = ["torchstone", "once", "--width", "7"]
+    monkeypatch.setattr("sys.argv", mine)
+    (tmp_path / "mine.py").write_text(f"{PARSES}{NET}\ndef load():\n    return nn.Linear(args.width, 3), x\n")
+    name = f"{tmp_path}/mine.py:load"
+    with pytest.raises(UsageError, match=r"SystemExit: 2: it parses .* --option script_arguments='--lr 0.1'"):
+        load(name)
+    card = PY.card(name, {"script_arguments": "--width 4 --name 'a b'"})
+    assert card.fixed["script_arguments"] == "--width 4 --name 'a b'", "it is part of what was measured"
+    model = PY.load(name, Workload(Task.TRAIN, f"py:{name}", "example", card.item, None, card.fixed), {})
+    assert model.module.in_features == 4
+    assert __import__("sys").argv is mine
+    with pytest.raises(UsageError, match="no closing quotation"):
+        PY.card(name, {"script_arguments": "--name 'a"})
+
+
+def test_a_file_beside_src_finds_the_package_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.path", [*__import__("sys").path])
+    packaged(tmp_path / "src", "a_shop_under_src")
+    (tmp_path / "bench.py").write_text(f"from a_shop_under_src import types\n{NET}\ndef load():\n    return net, x\n")
+    assert set(example(load(f"{tmp_path}/bench.py:load"))) == {"input"}

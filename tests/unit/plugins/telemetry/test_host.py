@@ -5,6 +5,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from torchstone.plugins.telemetry import _gauges
 from torchstone.plugins.telemetry._gauges import KeptOpen, Shared
 from torchstone.plugins.telemetry.host import HostSource
 from torchstone.plugins.telemetry.process import Process
@@ -74,12 +75,15 @@ def test_only_some_clocks_of_many_cores_are_read(roots):
 
 
 def test_here_it_agrees_with_psutil():
+    def psutils():
+        memory, times = psutil.virtual_memory(), psutil.cpu_times()
+        return memory.total - memory.available, times.user + times.nice + times.system + times.irq + times.softirq
+
+    before = psutils()
     told = {gauge.metric: gauge.read() for gauge in HostSource().open(None, None)}
-    memory, times = psutil.virtual_memory(), psutil.cpu_times()
-    assert told["host_memory_used_bytes"] == pytest.approx(memory.total - memory.available, rel=0.1)
-    assert told["host_busy_s"] == pytest.approx(
-        times.user + times.nice + times.system + times.irq + times.softirq, rel=0.02
-    )
+    (memory, later), (busy_s, later_s) = zip(before, psutils(), strict=True)  # others may be busy meanwhile
+    assert 0.9 * min(memory, later) <= told["host_memory_used_bytes"] <= 1.1 * max(memory, later)
+    assert 0.98 * busy_s <= told["host_busy_s"] <= 1.02 * later_s
 
 
 def test_elsewhere_psutil_answers():
@@ -92,10 +96,10 @@ def test_a_full_reading_costs_well_under_a_millisecond():
     gauges = [g for s in (Process(), HostSource(), Rapl()) for g in s.open(os.getpid(), None)]
 
     def once():
-        began_s = time.perf_counter()
+        began_s = time.thread_time()  # what it costs, however busy the machine is
         for gauge in gauges:
             gauge.read()
-        return time.perf_counter() - began_s
+        return time.thread_time() - began_s
 
     assert sorted(once() for _ in range(50))[25] < 1e-3  # about 80 µs on a quiet machine
 
@@ -122,3 +126,13 @@ def test_a_file_that_is_no_number_or_not_there(tmp_path):
     file = KeptOpen(tmp_path / "one")
     write(tmp_path / "one", "23\n")
     assert file.number() == 23
+
+
+def test_a_file_that_is_held_when_the_interpreter_ends_is_closed(tmp_path, monkeypatch):
+    (tmp_path / "one").write_text("1")
+    file = KeptOpen(tmp_path / "one")
+    descriptor = file._descriptor
+    monkeypatch.setattr(_gauges, "os", None)  # as the interpreter leaves a module's names in its last moments
+    del file
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)

@@ -1,14 +1,14 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from torchstone.plugins.telemetry._processes import Descendants
-from torchstone.plugins.telemetry.process import Process
+from torchstone.plugins.telemetry.process import Process, _ByPsutil
 
 GROWN = "x = bytearray(60_000_000); print('grown', flush=True); input()"
 PARENT = (
@@ -44,12 +44,39 @@ def test_a_child_counts_while_it_lives_and_its_time_after(proc):
     assert gauges["process_cpu_s"].read() is None
 
 
+BUSY = """import time
+while time.process_time() < 0.3: pass
+print(time.process_time(), flush=True); input()"""
+
+
 def test_cpu_time_is_that_of_the_system():
-    cpu = by_metric(Process().open(os.getpid(), None))["process_cpu_s"]
-    before_s, began_s = cpu.read(), time.process_time()
-    while time.process_time() - began_s < 0.1:
-        pass
-    assert cpu.read() - before_s == pytest.approx(0.1, abs=0.03)
+    words = [sys.executable, "-c", BUSY]  # a process of its own: this one has children of other tests
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as busy:
+        assert busy.stdout
+        own_s = float(busy.stdout.readline())
+        cpu_s = by_metric(Process().open(busy.pid, None))["process_cpu_s"].read()
+        busy.communicate("\n")
+    assert cpu_s == pytest.approx(own_s, abs=0.03)
+
+
+def test_the_count_never_falls_where_psutil_answers(monkeypatch):
+    taken = iter([(0.03, 0.03, 0.0), (0.0, 0.0, 0.06), (0.02, 0.0, 0.0), (0.1, 0.0, 0.0)])
+
+    def fake(pid):
+        times = [SimpleNamespace(user=part, system=0.0) for part in next(taken)]
+        own, *others = [
+            SimpleNamespace(memory_info=lambda: SimpleNamespace(rss=1), cpu_times=lambda one=one: one) for one in times
+        ]
+        own.children = lambda recursive: others
+        return own
+
+    monkeypatch.setattr("psutil.Process", fake)
+    gauge = _ByPsutil(7)
+    counted = []
+    for _ in range(4):
+        gauge._root = None
+        counted.append(gauge.read()["process_cpu_s"])
+    assert counted == [0.06, 0.06, 0.06, 0.1]
 
 
 @pytest.mark.parametrize("proc", [Path("/proc"), Path("/nonexistent")], ids=["proc", "psutil"])

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import torch
+
+from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.model import InputSpec, LoadedModel
-from torchstone.plugins.models.py import example, own_data, own_text
+from torchstone.plugins.models.py import example, naming, own_data, own_text
 from torchstone.plugins.models.py.example import Work
 from torchstone.plugins.models.py.returned import Kind, Returned, taken_apart
 
@@ -19,10 +22,14 @@ def adopted(where: str, returned: Any) -> LoadedModel:
         return _with_tokenizer(where, parts)
     if parts.kind is Kind.DATA:
         return _with_data(where, parts)
-    naming = example.naming_of(where, parts.loss, parts.given)
-    tensors = naming(parts.given)
-    example.check_rows(where, tensors)
-    calls = example.calls_of(where, parts.module, parts.loss, tensors, naming, parts.given)
+    names = naming.naming_of(where, parts.loss, parts.given)
+    tensors = names(parts.given)
+    if not all(isinstance(tensor, torch.Tensor) for tensor in tensors.values()):
+        raise UsageError(
+            f"{where}: an example is made of tensors, to repeat its rows; return a DataLoader of such batches"
+        )
+    naming.check_rows(where, tensors)
+    calls = example.calls_of(where, parts.module, parts.loss, names, parts.given)
     _initialise(parts.module, calls.forward, tensors)
     return LoadedModel(
         parts.module, calls.forward, calls.loss, InputSpec("own"), tensors, parts.optimizer, facts=_facts(parts.module)
@@ -32,7 +39,7 @@ def adopted(where: str, returned: Any) -> LoadedModel:
 def _with_data(where: str, parts: Returned) -> LoadedModel:
     data = own_data.opened(where, parts.module, parts.loss, parts.given)
     tensors = data.naming(data.batch)
-    calls = example.calls_of(where, parts.module, parts.loss, tensors, data.naming, data.batch)
+    calls = example.calls_of(where, parts.module, parts.loss, data.naming, data.batch)
     _initialise(parts.module, calls.forward, tensors)
     facts = {**_facts(parts.module), "own_data": f"the model's own {type(parts.given).__name__}", **data.facts}
     return LoadedModel(
@@ -55,8 +62,6 @@ def _facts(module: Any) -> dict[str, Scalar]:
 
 def _initialise(module: Any, forward: Work, tensors: Mapping[str, Any]) -> None:
     """Call a module once whose lazy parameters have no shape yet: an optimizer needs them, and so does counting."""
-    import torch
-
     if any(torch.nn.parameter.is_lazy(parameter) for parameter in module.parameters()):
         device = next(module.parameters()).device
         with torch.no_grad():

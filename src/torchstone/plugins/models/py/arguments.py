@@ -12,6 +12,7 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.plugins.models.py.function_source import Target, file_of, find, read
 
 _AGAIN = "each trial is a fresh process that imports it: define it with def at a file's top"
+SCRIPT_ARGUMENTS = "script_arguments"  # an option that is no argument of the function: the words of sys.argv
 DEVICE = "device"  # an argument that need not be given: torchstone moves the model, and says "cpu"
 
 

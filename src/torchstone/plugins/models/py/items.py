@@ -11,10 +11,11 @@ from torchstone.core.errors import UsageError
 from torchstone.plugins.models.py.returned import kind_of
 
 _STACKED = (torch.Tensor, int, float)
-_COLLATE = "return a DataLoader with a collate_fn"
+COLLATE = "return a DataLoader with a collate_fn"
+COLLATE_OF_YOURS = "give your DataLoader a collate_fn"
 
 
-def check_items(where: str, dataset: Any, items: Sequence[Any]) -> None:
+def check_items(where: str, dataset: Any, items: Sequence[Any], advice: str = COLLATE) -> None:
     """Refuse items that `default_collate` cannot stack. Raises UsageError naming the item, its part and the way out."""
     name = type(dataset).__name__
     parts = [dict(_parts(item, "")) for item in items]
@@ -24,23 +25,21 @@ def check_items(where: str, dataset: Any, items: Sequence[Any]) -> None:
             if value is None:
                 raise UsageError(f"{what}: its __getitem__ returns nothing there")
             if isinstance(value, str | bytes):
-                raise UsageError(f"{what}, not a tensor: return its tokens as one, or {_COLLATE} that makes them")
+                raise UsageError(f"{what}, not a tensor: return its tokens as one, or {advice} that makes them")
             if not isinstance(value, _STACKED) and type(value).__module__ != "numpy":
-                raise UsageError(f"{what}, not a tensor or an array: make it one in __getitem__, or {_COLLATE}")
-    _check_alike(where, name, parts)
+                raise UsageError(f"{what}, not a tensor or an array: make it one in __getitem__, or {advice}")
+    _check_alike(where, name, parts, advice)
 
 
-def _check_alike(where: str, name: str, parts: Sequence[Mapping[str, Any]]) -> None:
+def _check_alike(where: str, name: str, parts: Sequence[Mapping[str, Any]], advice: str) -> None:
     for number, of_item in enumerate(parts):
         if of_item.keys() != parts[0].keys():
-            raise UsageError(f"{where}: {name}[{number}] has other parts than {name}[0]: {_COLLATE}")
+            raise UsageError(f"{where}: {name}[{number}] has other parts than {name}[0]: {advice}")
         for part, value in of_item.items():
             first, own = _shape(parts[0][part]), _shape(value)
             if first != own:
                 sizes = f"{name}[0]{part} has the shape {first}, {name}[{number}]{part} {own}"
-                raise UsageError(
-                    f"{where}: {sizes}: bring all to one size (resize, crop, pad), or {_COLLATE} that pads"
-                )
+                raise UsageError(f"{where}: {sizes}: bring all to one size (resize, crop, pad), or {advice} that pads")
 
 
 def _parts(item: Any, place: str) -> Iterator[tuple[str, Any]]:

@@ -4,8 +4,8 @@ Dataset             torchstone makes the loader: batch_size, num_workers, pin_me
 DataLoader          made anew from what it was made of (own_loader.py), by the same axes. What it has itself are facts,
                     and the values of axes that nobody names; a check tells where a run has measured other ones alone
 a batch sampler,    of a class of its own: made anew with other workers, while its batches stay as they are
-a subclass          used as it is, and so are batches that come from anything else: axes that say another batch size
-                    or other workers are refused, naming the ones that it has
+a subclass          with an `__iter__` of its own: used as it is, and so are batches that come from anything else: axes
+                    that say another batch size or other workers are refused, naming the ones that it has
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from torch.utils.data import DataLoader, IterableDataset, default_collate
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
-from torchstone.plugins.models.py.example import Naming, naming_of
-from torchstone.plugins.models.py.items import check_items
+from torchstone.plugins.models.py.items import COLLATE, COLLATE_OF_YOURS, check_items
+from torchstone.plugins.models.py.naming import Naming, naming_of
 from torchstone.plugins.models.py.own_loader import (
     OwnItems,
     OwnLoader,
@@ -29,6 +29,7 @@ from torchstone.plugins.models.py.own_loader import (
     in_usual_order,
     made_anew,
     makes_its_batches,
+    remakable,
 )
 from torchstone.plugins.models.py.returned import kind_of
 
@@ -57,8 +58,9 @@ class Items:
 
 def opened(where: str, module: Any, loss: Any, data: Any) -> DataAtHand:
     """Open a user's data and look at its first batch. Raises UsageError if there is none."""
-    if type(data) is DataLoader:
-        found = _of_loader(where, module, loss, data)
+    loader = remakable(data) if isinstance(data, DataLoader) else None
+    if loader is not None:
+        found = _of_loader(where, module, loss, loader)
         return msgspec.structs.replace(found, facts=_facts(found.samples))
     if isinstance(data, IterableDataset):
         return _of_loader(where, module, loss, DataLoader(data, drop_last=True))
@@ -82,19 +84,19 @@ def _of_items(where: str, module: Any, loss: Any, dataset: Any) -> DataAtHand:
     return DataAtHand(Items(dataset, naming), first, naming, {})
 
 
-def _first_items(where: str, dataset: Any, collate: Any) -> Any:
+def _first_items(where: str, dataset: Any, collate: Any, advice: str = COLLATE) -> Any:
     """Return a batch of two items: of a slow data set, a whole one takes long."""
     if not len(dataset):
         raise UsageError(f"{where}: its data set is empty")
     items = [dataset[number] for number in range(min(2, len(dataset)))]
     if collate is default_collate:
-        check_items(where, dataset, items)
+        check_items(where, dataset, items, advice)
     return collate(items)
 
 
 def _of_loader(where: str, module: Any, loss: Any, loader: Any) -> DataAtHand:
     if in_usual_order(loader):
-        first = _first_items(where, loader.dataset, loader.collate_fn)
+        first = _first_items(where, loader.dataset, loader.collate_fn, COLLATE_OF_YOURS)
         naming = naming_of(where, loss, first, module)
         return DataAtHand(OwnItems(naming, loader, None), first, naming, {})
     first, size = _first(where, made_anew(loader, {}, 0)), None

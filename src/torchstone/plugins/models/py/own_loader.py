@@ -17,7 +17,7 @@ from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSa
 from torchstone.core.errors import Unsupported, UsageError
 from torchstone.core.schema.axis import DATALOADER_AXES, Scalar
 from torchstone.core.schema.batch import Batch
-from torchstone.plugins.models.py.example import Naming
+from torchstone.plugins.models.py.naming import Naming
 
 
 class Counted:
@@ -76,6 +76,16 @@ class OwnItems(OwnLoader):
     def collate(self, rows: Sequence[Any]) -> Batch:
         """Make a batch of items; what makes batches looks for this method."""
         return batch_of(self._naming, self._loader.collate_fn(list(rows)), len(rows))
+
+
+def remakable(loader: DataLoader[Any]) -> DataLoader[Any] | None:
+    """Return the loader that can be made anew; None for a class that iterates in a way of its own.
+
+    accelerate's, which a Trainer of transformers has, wraps one: what it adds is moving batches to the device.
+    """
+    inner: Any = getattr(loader, "base_dataloader", loader)
+    of_torch = (DataLoader.__iter__, DataLoader._get_iterator)
+    return inner if (type(inner).__iter__, type(inner)._get_iterator) == of_torch else None
 
 
 def makes_its_batches(loader: DataLoader[Any]) -> bool:
@@ -194,7 +204,16 @@ class Streamed:
 def batch_of(naming: Naming, batch: Any, items: int | None) -> Batch:
     """Return a user's batch with its tensors named; its first dimension counts the items where nothing else does."""
     tensors = naming(batch)
-    first = next(iter(tensors.values()))
     mask = tensors.get("attention_mask")
-    counted = items if items is not None else int(first.shape[0]) if first.dim() else 1
+    counted = items if items is not None else _rows_of(naming.where, tensors)
     return Batch(tensors, counted, int(mask.sum()) if isinstance(mask, torch.Tensor) else None)
+
+
+def _rows_of(where: str, tensors: Mapping[str, Any]) -> int:
+    first = next(iter(tensors.values()))
+    if not isinstance(first, torch.Tensor):
+        of = type(first).__name__
+        raise UsageError(
+            f"{where}: how many items a {of} has is not known: return a torch DataLoader, which counts them"
+        )
+    return int(first.shape[0]) if first.dim() else 1

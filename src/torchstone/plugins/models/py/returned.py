@@ -3,6 +3,8 @@
     module                               with an attribute `example_inputs`
     (module, X[, loss[, optimizer]])     or a dictionary with the keys model, loss, optimizer, and one of example,
                                          data and tokenizer
+    a Trainer of transformers            its model, loader, loss and optimizer (trainers.py)
+    a LightningModule                    or (LightningModule, data), where data may be a LightningDataModule
 
 What X is, its type tells:
 
@@ -28,6 +30,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from torchstone.core.errors import UsageError
+from torchstone.plugins.models.py.trainers import unfolded
 
 MODULE_NAMES = ("model", "module", "net", "network")  # what people call the argument that is the module
 _KEYS = ("model", "example", "data", "tokenizer", "loss", "optimizer")
@@ -53,7 +56,7 @@ class Returned(msgspec.Struct, frozen=True):
 
 def taken_apart(where: str, returned: Any) -> Returned:
     """Return the parts of what the function `where` returned. Raises UsageError saying what to return instead."""
-    module, given, loss, optimizer = _four(where, returned)
+    module, given, loss, optimizer = unfolded(where, returned) or _four(where, returned)
     if not isinstance(module, torch.nn.Module):
         raise UsageError(f"{where} returned {kind_of(module)}, not a torch.nn.Module; return (module, example)")
     if given is None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import importlib
 import importlib.util
 import os
+import shlex
 import sys
 import sysconfig
 import traceback
@@ -16,8 +18,8 @@ from typing import Any
 
 from torchstone.core.errors import TorchstoneError, Unsupported, UsageError, unknown
 from torchstone.core.schema.axis import Scalar
-from torchstone.plugins.models.py.arguments import check_call, completed
-from torchstone.plugins.models.py.function_source import Target, own_places, package_of
+from torchstone.plugins.models.py.arguments import SCRIPT_ARGUMENTS, check_call, completed
+from torchstone.plugins.models.py.function_source import Target, file_of, own_places, package_of
 
 _OWN_FOLDER = str(Path(__file__).resolve().parents[3])
 _INTERPRETER = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
@@ -25,11 +27,21 @@ _MISSING = object()
 _running = 0  # how many of the user's functions are being imported or called just now
 
 
-def call(name: str, target: Target, arguments: Mapping[str, Scalar]) -> Any:
+def call(name: str, target: Target, arguments: Mapping[str, Scalar], script: str = "") -> Any:
     """Import the user's module, call the function with these arguments, and return what it returns.
 
-    Raises UsageError with the user's own lines if it raises; running out of memory is the trial's outcome and passes.
+    Meanwhile sys.argv is that of a script started with the words of `script`: many a module parses it. Raises
+    UsageError with the user's own lines if it raises; running out of memory is the trial's outcome and passes.
     """
+    before = sys.argv
+    sys.argv = [str(file_of(target) or target.module), *shlex.split(script)]
+    try:
+        return _called(name, target, arguments)
+    finally:
+        sys.argv = before
+
+
+def _called(name: str, target: Target, arguments: Mapping[str, Scalar]) -> Any:
     module = _guarded(name, lambda: _imported(target))
     function = _guarded(name, lambda: getattr(module, target.function, _MISSING))  # a module may have a __getattr__
     if function is _MISSING:
@@ -62,7 +74,9 @@ def _imported(target: Target) -> ModuleType:
         if str(file.parent) not in sys.path:
             sys.path.append(str(file.parent))  # last: a module of a package may be called `types`
         return importlib.import_module(name)
-    _on_path(str(file.parent))
+    for place in (file.parent / "src", file.parent):
+        if place.is_dir():
+            _on_path(str(place))
     return _alone(file)
 
 
@@ -106,7 +120,7 @@ def _guarded(name: str, work: Callable[[], Any]) -> Any:
     except (Exception, SystemExit) as error:
         if _out_of_memory(error):
             raise
-        raise UsageError(f"py:{name} raised {_summary(error)}{own_lines(error)}") from error
+        raise UsageError(f"py:{name} raised {_summary(error)}{_hint(error)}{own_lines(error)}") from error
     finally:
         _running -= 1
 
@@ -114,6 +128,12 @@ def _guarded(name: str, work: Callable[[], Any]) -> Any:
 def _out_of_memory(error: BaseException) -> bool:
     names = (type(error).__name__, str(error))
     return isinstance(error, MemoryError) or names[0] == "OutOfMemoryError" or "DefaultCPUAllocator" in names[1]
+
+
+def _hint(error: BaseException) -> str:
+    parses = any(frame.filename == argparse.__file__ for frame in traceback.extract_tb(error.__traceback__))
+    words = f"--option {SCRIPT_ARGUMENTS}='--lr 0.1'"
+    return f": it parses the arguments of a script, which are given by {words}" if parses else ""
 
 
 def _summary(error: BaseException) -> str:
