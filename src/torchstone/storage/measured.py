@@ -174,14 +174,18 @@ def _of_run(
 def _trials(connection: Connection, figures: Sequence[str]) -> _Trials:
     read = _reader(figures)
     found: _Trials = {}
-    rows = streamed(
+    every = streamed(
         connection,
         "SELECT run_id, case_id, facts, figures FROM trials WHERE status = :status AND purpose = :purpose "
         "ORDER BY run_id, place",
         REPLICATE_COLUMNS,
     )
-    for run_id, case_id, facts, text in rows:
-        found.setdefault((run_id, case_id), ([], facts))[0].append(read(text))
+    with every as rows:
+        for run_id, case_id, facts, text in rows:
+            try:
+                found.setdefault((run_id, case_id), ([], facts))[0].append(read(text))
+            except (msgspec.MsgspecError, ValueError) as fault:  # somebody else than torchstone wrote it
+                raise ValueError(f"run {run_id}: {fault}") from fault
     return found
 
 
