@@ -18,8 +18,9 @@ def test_this_machine_is_asked_by_address_or_as_localhost(host):
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:8642", "localhost.evil.example", "", None, "[", "::", "1", "127.0.0.1:80@evil", "[::1",
-             "[::1]x", "127.0.0.1:x", "127.0.0.1 evil"]
+    "host",
+    ["evil.example", "evil.example:8642", "localhost.evil.example", "", None, "[", "::", "1", "127.0.0.1:80@evil",
+     "[::1", "[::1]x", "127.0.0.1:x", "127.0.0.1 evil"],
 )  # fmt: skip
 def test_a_name_that_resolves_to_it_is_refused(host):
     refused = judged(Guard((), None, 8642), host)
