@@ -1,10 +1,12 @@
 """torchstone serve through the real command line: its socket, its token, and how it ends."""
 
+import contextlib
 import http.client
 import signal
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
 import pytest
@@ -27,7 +29,7 @@ def folder(outputs):
 def asked(address, path=None, **headers):
     parts = urlsplit(address)
     assert parts.hostname is not None
-    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=10)
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=20)
     connection.request("GET", path or f"{parts.path}?{parts.query}", headers=headers)
     reply = connection.getresponse()
     body = reply.read().decode()
@@ -85,6 +87,22 @@ def test_a_token_of_a_file_is_not_printed(folder, tmp_path):
         assert asked(found.address, f"/runs?token={TOKEN}")[0].status == 303
 
 
+def test_half_sent_requests_shut_nobody_out_and_are_closed(folder):
+    with served(folder) as found, contextlib.ExitStack() as stack:
+        where = urlsplit(found.address)
+        half = [stack.enter_context(socket.create_connection((where.hostname, where.port))) for _ in range(100)]
+        for one in half:
+            one.sendall(b"GET /runs HTTP/1.1\r\nHost: ")
+        assert asked(found.address, "/runs")[0].status == 200
+        half[0].settimeout(20.0)
+        assert half[0].recv(1) == b""
+
+
+def test_two_hundred_at_once_are_all_answered(folder):
+    with served(folder) as found, ThreadPoolExecutor(200) as pool:
+        assert set(pool.map(lambda _: asked(found.address, "/runs")[0].status, range(200))) == {200}
+
+
 def test_a_port_in_use(folder, capsys):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -97,6 +115,8 @@ def test_a_port_in_use(folder, capsys):
     (["--host", "192.0.2.1"], "--host 192.0.2.1 is no address of this machine"),
     (["--token-file", "nothing"], "--token-file nothing cannot be read"),
     (["--token-file", "short"], "the token has 5 characters, 16 or more are needed: openssl rand -hex 24 > short"),
+    (["--token-file", "/dev/zero"], "--token-file /dev/zero: more than 4096 bytes"),
+    (["--host", ""], "--host is empty: name an address"),
     (["--output-dir", "nothing"], "no folder nothing: name one with --output-dir, or make a first run"),
     (["--output-dir", "short"], "--output-dir short is a file; name a folder"),
 ])  # fmt: skip

@@ -1,12 +1,17 @@
 """A team's store through the real command line, on a real PostgreSQL: push, the reading commands, bad input."""
 
+import contextlib
 import http.client
 import json
 import os
+import random
 import re
 import shutil
+import string
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -194,7 +199,8 @@ def test_a_wrong_password_is_never_printed(team, runs, capsys, monkeypatch):
     assert "a-wrong-password" not in said
 
 
-def test_a_server_that_is_away_loses_nothing(team, runs, capsys):
+def test_a_server_that_is_away_loses_nothing(team, runs, capsys, monkeypatch):
+    monkeypatch.setattr("torchstone.storage.team.writing.PATIENCE_S", 0.5)
     before = {path.name: path.read_bytes() for path in (runs / "records").iterdir()}
     team.kill()
     try:
@@ -270,6 +276,125 @@ def test_what_is_damaged_in_the_store_is_said(team, runs, tmp_path, capsys):
     assert "is damaged; push it again" in refused(capsys, "show", "latest", "--store", url)
     team.sql("UPDATE torchstone.records SET digest = '../../../elsewhere'", "bench")
     assert "is damaged; push it again" in refused(capsys, "show", "latest", "--store", url)
+
+
+def test_a_row_that_does_not_decode_is_one_line_that_names_its_run(team, outputs, capsys):
+    """So many trials that the server still sends rows when the first cannot be read."""
+    store(outputs, [a_stored_run(1, [(case(batch_size=8), 100.0)], machine(), trials=3000)])
+    url = team.url("bench", WRITER)
+    assert main(["push", "--all", "--store", url]) == 0
+    ((run_id,),) = team.sql("SELECT run_id FROM torchstone.runs", "bench")
+    team.sql("""UPDATE torchstone.trials SET figures = '{"values":{"throughput":1e999}}' WHERE place = 0""", "bench")
+    for words in (["recommend"], ["history"]):
+        began_s = time.monotonic()
+        said = refused(capsys, *words, "--store", url, code=1)
+        assert f"a row is not as torchstone writes it: run {run_id}: " in said
+        assert time.monotonic() - began_s < 20.0
+    assert main(["runs", "--store", url]) == 0
+
+
+def test_a_row_that_does_not_decode_is_a_page_that_says_so(team, runs, capsys):
+    pytest.importorskip("uvicorn", reason="serve needs uvicorn (pip install 'torchstone[serve]')")
+    assert main(["push", "--all", "--store", team.url("bench", WRITER)]) == 0
+    team.sql("""UPDATE torchstone.trials SET figures = '{"values":{"throughput":1e999}}'""", "bench")
+    with served(runs, "--store", team.url("bench", READER)) as found:
+        status, page = asked(found.address, f"/history/{case(batch_size=8).case_id}")
+        assert (status, "not as torchstone writes it" in page) == (500, True)
+        assert asked(found.address, "/runs")[0] == 200
+
+
+def test_a_run_is_taken_out_in_psql_as_the_docs_say(team, runs, capsys):
+    assert main(["push", "--all", "--store", team.url("bench", WRITER)]) == 0
+    ((run_id,),) = team.sql("SELECT run_id FROM torchstone.runs LIMIT 1", "bench")
+    with psycopg_as(team, WRITER) as connection:
+        connection.execute("DELETE FROM torchstone.runs WHERE run_id = %s", (run_id,))
+    left = "SELECT (SELECT count(*) FROM torchstone.runs), (SELECT max(runs) FROM torchstone.series)"
+    assert team.sql(left, "bench") == [(6, 6)]
+
+
+def psycopg_as(team, user):
+    import psycopg
+
+    return psycopg.connect(team.secret_url("bench", user))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE torchstone.records SET pushed_by = 'eve'",
+        "UPDATE torchstone.records SET pushed_at = now()",
+        "INSERT INTO torchstone.records (run_id, digest, source, pushed_by) VALUES ('x', '', '', 'eve')",
+    ],
+)
+def test_who_pushed_is_not_the_writers_to_say(team, runs, capsys, statement):
+    import psycopg
+
+    assert main(["push", "--all", "--store", team.url("bench", WRITER)]) == 0
+    assert team.sql("SELECT DISTINCT pushed_by FROM torchstone.records", "bench") == [(WRITER,)]
+    with psycopg_as(team, WRITER) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        connection.execute(statement)
+
+
+def test_a_record_that_the_store_cannot_hold_is_named_and_the_others_are_pushed(team, outputs, capsys):
+    poison = "".join(random.Random(0).choices(string.ascii_letters, k=9000))  # longer than an index holds
+    cases = [(case(batch_size=8), 100.0)]
+    names = ["before", poison, "after"]
+    store(outputs, [a_stored_run(number, cases, machine(), name=name) for number, name in enumerate(names)])
+    capsys.readouterr()
+    assert main(["push", "--all", "--json", "--store", team.url("bench", WRITER)]) == 2
+    told = json.loads(capsys.readouterr().out)
+    assert len(told["runs"]) == 2
+    (why,) = told["refused"]
+    assert str(sorted((outputs / "records").iterdir())[1]) in why
+    assert "a value that cannot be stored: index row" in why
+
+
+def test_a_server_that_restarts_when_a_push_begins_is_waited_for(team, runs, capsys):
+    team.kill()
+    thread = threading.Timer(1.0, team.start)
+    thread.start()
+    try:
+        assert "7 runs pushed" in printed(capsys, "push", "--all", "--store", team.url("bench", WRITER))
+    finally:
+        thread.join()
+
+
+def test_a_push_waits_for_a_free_connection(team, runs, capsys):
+    import psycopg
+
+    taken = []
+    with contextlib.suppress(psycopg.OperationalError):
+        while True:
+            taken.append(psycopg_as(team, WRITER))
+    timer = threading.Timer(1.0, lambda: [one.close() for one in taken])
+    timer.start()
+    try:
+        assert "7 runs pushed" in printed(capsys, "push", "--all", "--store", team.url("bench", WRITER))
+    finally:
+        timer.join()
+
+
+def test_a_host_that_is_mistyped_is_not_waited_for(runs, capsys):
+    pytest.importorskip("psycopg")
+    began_s = time.monotonic()
+    said = refused(capsys, "push", "--all", "--store", "postgresql://ana@nowhere.invalid/bench", code=3)
+    assert "cannot be reached" in said
+    assert time.monotonic() - began_s < 20.0
+
+
+URL = "postgresql://ana:a-secret-word@db.example/bench"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["runs", "--stor", URL], ["runs", URL], ["run", "smoke", "--push", URL], ["show", URL], ["import", URL],
+        ["show", URL[:35]], ["show", f"{URL}?password=a-secret-word"], ["push", URL], ["compare", URL, URL],
+    ],
+)  # fmt: skip
+def test_a_password_in_a_wrong_place_is_not_echoed(words, outputs, capsys, monkeypatch):
+    monkeypatch.setenv("TORCHSTONE_STORE", "")
+    assert "a-secret" not in refused(capsys, *words)
 
 
 def test_without_the_library_the_command_that_installs_it(monkeypatch, capsys):

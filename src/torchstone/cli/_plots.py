@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchstone.core.errors import UsageError
+from torchstone.core.own_files import write_whole
 
 if TYPE_CHECKING:
     from torchstone.report.document import Document
@@ -27,7 +28,7 @@ def write_plots(document: Document, folder: Path) -> list[Path]:
     from torchstone.report.pictures import drawn
     from torchstone.report.translation.documents import in_spoken_language
 
-    return [write_file(folder / name, data) for name, data in drawn(in_spoken_language(document)).items()]
+    return [write_file(folder / name, data, folder) for name, data in drawn(in_spoken_language(document)).items()]
 
 
 def check_folder(folder: Path) -> None:
@@ -41,14 +42,15 @@ def check_folder(folder: Path) -> None:
         raise UsageError(f"cannot write into {folder}: {nearest} is {'read-only' if nearest.is_dir() else 'a file'}")
 
 
-def write_file(path: Path, data: bytes) -> Path:
-    """Write a file, its folders too, and return its path. Raises UsageError where it cannot be written."""
+def write_file(path: Path, data: bytes, below: Path) -> Path:
+    """Write a file, its folders too, through no link `below` a folder, and return its path.
+
+    Raises UsageError where it cannot be written.
+    """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
+        return write_whole(path, data, below)
     except OSError as fault:
         raise UsageError(f"cannot write into {path.parent}: {fault.strerror}") from None
-    return path
 
 
 def write_told_plots(document: Document, folder: Path) -> None:

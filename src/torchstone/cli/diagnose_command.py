@@ -129,7 +129,7 @@ def _told(
         else None
     )
     of_run = _run_of(target, results)
-    files = write_reports(folder / "diagnostics" / diagnosis.run_id, diagnosis, of_run, command)
+    files = write_reports(folder, diagnosis, of_run, command)
     if options.json:
         from torchstone.cli._json import print_json
         from torchstone.cli._run_json import whole

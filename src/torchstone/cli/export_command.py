@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import nullcontext
 from pathlib import Path
 
 from torchstone.cli._folder import folder_of, writable
 from torchstone.cli._place import add_place, place_of
 from torchstone.core.errors import UsageError, unknown
+from torchstone.core.own_files import moved
 from torchstone.plugins import registry
 
 _ROWS = {"cases": "a row per case with every estimate", "trials": "a row per trial", "samples": "a row per raw value",
@@ -45,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
     if options.to and path.exists() and not options.force:
         raise UsageError(f"{path} exists already; --force overwrites it")
     if not options.to:
-        writable(path.parent).mkdir(parents=True, exist_ok=True)
+        writable(path.parent)
     elif not path.parent.is_dir():
         raise UsageError(f"--to {path}: there is no folder {path.parent}")
     make = {
@@ -57,8 +59,10 @@ def run(options: argparse.Namespace) -> int:
             "--rows energy: no energy or power was read in this run, or its windows are shorter than two readings "
             "(--telemetry 50ms, --budget 10s)"
         )
+    through = options.to and options.force  # even into a pipe or through a link, as it was asked for
     try:
-        exporter.write(stored, table, path)
+        with nullcontext(path) if through else moved(path, None if options.to else folder) as there:
+            exporter.write(stored, table, there)
     except OSError as fault:
         raise UsageError(f"cannot write {path}: {fault.strerror}") from None
     from torchstone.cli._render import show_document, terminal_width

@@ -8,6 +8,7 @@ torchstone history latest --fail-on worse:2%       (exit 1 if the newest level i
 from __future__ import annotations
 
 import argparse
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from torchstone.cli._folder import folder_of, writable
 from torchstone.cli._parsing import add_json
 from torchstone.cli._place import add_place, place_of
 from torchstone.core.errors import ExitCode, UsageError
+from torchstone.core.own_files import moved
 
 if TYPE_CHECKING:
     from torchstone.analysis.recommend.case_history import Histories
@@ -97,8 +99,8 @@ def _written(options: argparse.Namespace, folder: Path, told: Histories) -> list
         if wish != _UNNAMED and not path.parent.is_dir():
             raise UsageError(f"{path}: there is no folder {path.parent}")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _write(path, told, is_chart=usual.endswith(".svg"))
+            with moved(path, folder) if wish == _UNNAMED else nullcontext(path) as there:
+                _write(there, told, is_chart=usual.endswith(".svg"))
         except OSError as fault:
             raise UsageError(f"cannot write {path}: {fault.strerror}") from None
         written.append(path)

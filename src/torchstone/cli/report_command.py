@@ -83,7 +83,9 @@ def run(options: argparse.Namespace) -> int:
     with drawing_elsewhere() if how.drawing else nullcontext():
         documents = _documents(options, place_of(options), how)
         files = _files(documents, renderers, there, options.plots)
-    print("\n".join(str(write_file(path, data)) for path, data in files.items()))
+    named = [one for one in (options.output, options.plots, folder) if one is not None]  # by the user, links too
+    for path, data in files.items():
+        print(write_file(path, data, next(one for one in named if path.is_relative_to(one))))
     return 0
 
 

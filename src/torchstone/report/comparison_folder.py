@@ -11,6 +11,7 @@ from torchstone.analysis.compare.inputs import ComparedInput, device_of
 from torchstone.analysis.rows import case_rows
 from torchstone.core.charts.drawing import draw
 from torchstone.core.errors import TorchstoneError
+from torchstone.core.own_files import moved
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.run import Run
 from torchstone.plugins import registry
@@ -49,14 +50,16 @@ def write_analysis(
     top = folder / "analysis_results"
     drawn = {top / "plots": [*over_all(participants, prices), *of_each(participants)], **_trainings(participants, top)}
     try:
-        written = [
-            draw(chart.picture, there / f"{chart.name}{suffix}")
-            for there, charts in drawn.items() for chart in charts for suffix in _SUFFIXES
-        ]  # fmt: skip
+        written = []
+        for there, chart in ((there, chart) for there, charts in drawn.items() for chart in charts):
+            for suffix in _SUFFIXES:
+                with moved(there / f"{chart.name}{suffix}", folder) as beside:
+                    draw(chart.picture, beside)
+                written.append(there / f"{chart.name}{suffix}")
         table = top / "stats" / "comparative_statistics.csv"
-        table.parent.mkdir(parents=True, exist_ok=True)
         rows = [row for one in participants for row in _averages(one)]
-        registry.load("exporters", "csv").write(participants[0].runs[0], rows, table)
+        with moved(table, folder) as beside:
+            registry.load("exporters", "csv").write(participants[0].runs[0], rows, beside)
     except OSError as fault:
         raise TorchstoneError(f"cannot write {top}: {fault.strerror}") from fault
     return [*written, table]

@@ -16,6 +16,7 @@ from torchstone.analysis.compare.runtimes import runtime_ratios
 from torchstone.analysis.compare.specifications import reached_by, runtime_s
 from torchstone.analysis.compare.task_answers import Answer
 from torchstone.core.errors import TorchstoneError, UsageError
+from torchstone.core.own_files import write_whole
 from torchstone.core.schema.codec import encode
 from torchstone.storage.run_document import write_new
 
@@ -81,9 +82,7 @@ def write_report(document: Mapping[str, Any], folder: Path, file: Path | None = 
     moment = datetime.fromisoformat(document["created_utc"]).strftime("%Y%m%d_%H%M%S")
     try:
         if file is not None:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(data)
-            return file
+            return write_whole(file, data)
         folder.mkdir(parents=True, exist_ok=True)
         return write_new(folder, f"{COMPARISON}{moment}", data)
     except OSError as fault:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from torchstone.analysis.summary import RunSummary
 from torchstone.core.errors import MissingError
+from torchstone.core.own_files import write_whole
 from torchstone.report.document import Document
 from torchstone.report.documents import bottleneck_report, performance_report
 from torchstone.report.renderers.md import markdown
@@ -13,23 +14,26 @@ from torchstone.report.translation.documents import in_spoken_language
 from torchstone.workflows.diagnose.diagnosis import Diagnosis
 
 
-def write_reports(folder: Path, diagnosis: Diagnosis, run: RunSummary, command: str | None) -> tuple[Path, Path]:
-    """Write both into a folder and return their paths. `run`: where the Cases are; `command`: what to type.
+def write_reports(output: Path, diagnosis: Diagnosis, run: RunSummary, command: str | None) -> tuple[Path, Path]:
+    """Write both into diagnostics/ID below `output` and return their paths. `run`: of the Cases; `command`: to type.
 
     Raises MissingError where they cannot be written.
     """
+    folder = output / "diagnostics" / diagnosis.run_id
     bottlenecks, performance = folder / bottleneck_report.FILE, folder / performance_report.FILE
-    write_page(bottlenecks, bottleneck_report.bottleneck_report(diagnosis, command))
-    write_page(performance, performance_report.of_diagnosis(diagnosis, run))
+    write_page(bottlenecks, bottleneck_report.bottleneck_report(diagnosis, command), output)
+    write_page(performance, performance_report.of_diagnosis(diagnosis, run), output)
     return bottlenecks, performance
 
 
-def write_page(path: Path, document: Document) -> str:
-    """Write a Document as Markdown, and return its text. Raises MissingError where it cannot be written."""
+def write_page(path: Path, document: Document, below: Path | None = None) -> str:
+    """Write a Document as Markdown through no link `below` a folder, and return its text.
+
+    Raises MissingError where it cannot be written.
+    """
     text = markdown(in_spoken_language(document))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        write_whole(path, text.encode(), below)
     except OSError as fault:
         raise MissingError(f"{path}: the report cannot be written: {fault.strerror}") from None
     return text

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from torchstone.analysis.recommend.recommend import Recommendation
 from torchstone.core.errors import UsageError
+from torchstone.core.own_files import write_whole
 from torchstone.core.schema.codec import encode
 from torchstone.report.documents.recommendation import recommendation_document
 from torchstone.report.renderers.md import markdown
@@ -20,9 +21,8 @@ def write_recommendation(told: Recommendation, folder: Path) -> tuple[Path, Path
     there = folder / "analysis"
     data, page = there / "recommendation.json", there / "recommendation.md"
     try:
-        there.mkdir(parents=True, exist_ok=True)
-        data.write_bytes(encode(told) + b"\n")
-        page.write_text(markdown(in_spoken_language(recommendation_document(told))), encoding="utf-8")
+        write_whole(data, encode(told) + b"\n", folder)
+        write_whole(page, markdown(in_spoken_language(recommendation_document(told))).encode(), folder)
     except OSError as fault:
         raise UsageError(f"cannot write into {there}: {fault.strerror}") from None
     return data, page

@@ -17,6 +17,7 @@ import msgspec
 from torchstone.analysis.summary import RunSummary
 from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.flushing import flush_folder
+from torchstone.core.own_files import write_whole
 from torchstone.report.carried import files_of_run
 from torchstone.report.citation import citation
 from torchstone.report.documents.release import readme
@@ -125,12 +126,7 @@ def _write_zip(release: Release, output: Path) -> Path:
             info = zipfile.ZipInfo(f"{output.stem}/{name}", _EARLIEST)
             info.compress_type, info.external_attr, info.create_system = zipfile.ZIP_DEFLATED, 0o644 << 16, 3
             file.writestr(info, content)
-    beside = output.with_name(f".{output.name}.writing")
     try:
-        output.absolute().parent.mkdir(parents=True, exist_ok=True)
-        beside.write_bytes(packed.getvalue())
-        beside.replace(output)
+        return write_whole(output, packed.getvalue())
     except OSError as fault:
-        beside.unlink(missing_ok=True)
         raise UsageError(f"cannot write {output}: {fault.strerror}") from None
-    return output

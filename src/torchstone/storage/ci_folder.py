@@ -8,6 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from torchstone.core.errors import MissingError, UsageError
+from torchstone.core.own_files import write_whole
 from torchstone.core.schema.ci import CI_SCHEMA, CiResult, HistoryEntry
 from torchstone.core.schema.run import Run
 from torchstone.storage.record_reader import read_record, record_path
@@ -22,14 +23,11 @@ T = TypeVar("T", CiResult, HistoryEntry)
 
 def write_result(result: CiResult, folder: Path) -> Path:
     """Write ci.json, whole or not at all, and return its path. Raises MissingError where it cannot be written."""
-    path, writing = folder / CI_FILE, folder / f".writing_{CI_FILE}"
+    path = folder / CI_FILE
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        writing.write_bytes(msgspec.json.encode(result) + b"\n")
-        writing.replace(path)
+        return write_whole(path, msgspec.json.encode(result) + b"\n")
     except OSError as fault:
         raise MissingError(f"cannot write {path}: {fault.strerror}") from fault
-    return path
 
 
 def read_result(folder: Path) -> tuple[CiResult, dict[str, Run]]:

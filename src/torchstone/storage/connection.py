@@ -5,6 +5,7 @@ Queries are written once, in SQLite's words, of which storage/team/session.py ma
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -38,8 +39,15 @@ class Connection(Protocol):
         ...
 
 
-def streamed(connection: Connection, statement: str, values: Values) -> Iterable[Any]:
-    """Return what a query finds, row after row: of a server the whole of it would first come into memory."""
+@contextlib.contextmanager
+def streamed(connection: Connection, statement: str, values: Values) -> Iterator[Iterable[Any]]:
+    """Give what a query finds, row after row: of a server the whole of it would first come into memory.
+
+    The rest is given up at the end of the block: a connection that still sends rows cannot be closed.
+    """
     stream = getattr(connection, "stream", None)
-    found: Iterable[Any] = connection.execute(statement, values) if stream is None else stream(statement, values)
-    return found
+    if stream is None:
+        yield connection.execute(statement, values)
+        return
+    with contextlib.closing(stream(statement, values)) as rows:
+        yield rows

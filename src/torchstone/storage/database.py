@@ -18,6 +18,8 @@ _LAYOUT = 5
 VERSION = _LAYOUT * 1000 + FIGURES_VERSION
 _PATIENCE_S = 30.0
 INDEX_FILE = "torchstone.sqlite"
+SUFFIXES = ("", "-wal", "-shm", "-journal")  # of the files that SQLite makes of it
+_OURS = 0x746F7263  # its application_id, "torc": nothing is dropped or written in a database of another program
 # fmt: off
 _NETWORK = frozenset((
     "nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "ceph", "glusterfs", "afs", "9p", "panfs",
@@ -82,8 +84,20 @@ def is_unwritable(fault: sqlite3.Error) -> bool:
     return code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 
 
+def keeps_index(folder: Path) -> bool:
+    """Say whether the index of a folder lies in it; else in memory.
+
+    Not through a link, which may point anywhere; nor where another user's records have none and are only looked at.
+    """
+    path = folder / INDEX_FILE
+    if not os.access(folder, os.W_OK) or any(path.with_name(path.name + s).is_symlink() for s in SUFFIXES):
+        return False
+    records = folder / "records"
+    return path.exists() or (records if records.exists() else folder).stat().st_uid == os.geteuid()
+
+
 def _connected(folder: Path) -> sqlite3.Connection:
-    writable = folder.is_dir() and os.access(folder, os.W_OK)
+    writable = folder.is_dir() and keeps_index(folder)
     path = folder / INDEX_FILE
     try:
         return _prepared(path, folder) if writable else _prepared(None, folder)
@@ -95,7 +109,7 @@ def _connected(folder: Path) -> sqlite3.Connection:
             sqlite3.SQLITE_CORRUPT,
         ):
             raise TorchstoneError(f"cannot open the index {path}: {fault}") from fault
-    for suffix in ("", "-wal", "-shm"):  # damaged, and nothing in it that the records do not hold
+    for suffix in SUFFIXES:  # damaged, and nothing in it that the records do not hold
         path.with_name(path.name + suffix).unlink(missing_ok=True)
     return _prepared(path, folder)
 
@@ -103,6 +117,7 @@ def _connected(folder: Path) -> sqlite3.Connection:
 def _prepared(path: Path | None, folder: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path or ":memory:", timeout=_PATIENCE_S, isolation_level=None)
     try:
+        _check_ours(connection, path)
         # The write-ahead log needs memory shared by all processes: on a network file system it corrupts the file.
         _set_journal(connection, "truncate" if is_network(folder) else "wal")
         connection.execute("PRAGMA synchronous = NORMAL")
@@ -117,6 +132,15 @@ def _prepared(path: Path | None, folder: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _check_ours(connection: sqlite3.Connection, path: Path | None) -> None:
+    """Raise UsageError for a database of another program. One of ours from before it had an id has our tables."""
+    (stamp,) = connection.execute("PRAGMA application_id").fetchone()
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    before = stamp == 0 and _version_of(connection) >= 1000 and {"runs", "trials", "problems"} <= tables
+    if stamp != _OURS and tables and not before:
+        raise UsageError(f"{path} is a database of another program: move it away; the index is made anew")
 
 
 def _set_journal(connection: sqlite3.Connection, mode: str) -> None:
@@ -144,6 +168,7 @@ def make(connection: sqlite3.Connection, anew: bool = False) -> None:
         for statement in (*_TABLES.split(";")[:-1], *summaries.TABLES):
             connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute(f"PRAGMA application_id = {_OURS}")
 
 
 def is_network(folder: Path, mounts: Path = Path("/proc/mounts")) -> bool:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.flushing import flush_folder
+from torchstone.core.own_files import refuse_links
 from torchstone.core.schema.claim import is_imported
 from torchstone.core.schema.run import Run
 from torchstone.plugins import registry
@@ -170,6 +171,7 @@ def _twin(run: Run, records: Path) -> str | None:
 
 def write_run(run: Run, target: Path) -> None:
     """Write a whole record at once, or none: without bytes that the schema does not know."""
+    refuse_links(target, target.parent.parent)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(prefix=".importing_", dir=target.parent)

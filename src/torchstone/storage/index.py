@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from torchstone.core.errors import TorchstoneError, UsageError
+from torchstone.core.errors import UsageError
 from torchstone.core.schema.run import Run
 from torchstone.storage.connection import Connection
 from torchstone.storage.database import is_unwritable, make, opened, transaction
@@ -68,11 +68,8 @@ def current(place: Place) -> Iterator[tuple[Connection, tuple[Problem, ...]]]:
         return
     from torchstone.storage.team.session import reading
 
-    try:
-        with reading(place) as session:
-            yield session, ()
-    except (ValueError, msgspec.MsgspecError) as fault:  # rows that somebody else than torchstone wrote
-        raise TorchstoneError(f"{place}: a row is not as torchstone writes it: {fault}") from fault
+    with reading(place) as session:
+        yield session, ()
 
 
 @contextlib.contextmanager

@@ -11,12 +11,13 @@ from pathlib import Path
 
 from torchstone.core.errors import UsageError
 from torchstone.core.flushing import flush_folder
-from torchstone.storage.database import INDEX_FILE
+from torchstone.core.own_files import write_whole
+from torchstone.storage.database import INDEX_FILE, SUFFIXES
 
 MANIFEST = "SHA256SUMS"
 MOST_FILES = 100_000
 # Of an output folder: rebuilt from the records, and written by whoever looks into it.
-_INDEX = tuple(f"{INDEX_FILE}{suffix}" for suffix in ("", "-wal", "-shm", "-journal"))
+_INDEX = tuple(f"{INDEX_FILE}{suffix}" for suffix in SUFFIXES)
 _MOST_BYTES = 64 * 2**20  # of a manifest that is read
 _CHUNK = 2**20
 _LINE = re.compile(rb"(\\?)([0-9a-fA-F]{64}) [ *](.+)", re.DOTALL)
@@ -93,13 +94,11 @@ def write_manifest(folder: Path) -> tuple[Path, int]:
     sums = {name: _digest(path) for name, path in files_below(folder)}
     if not sums:
         raise UsageError(f"{folder} has no files: nothing to list")
-    target, beside = folder / MANIFEST, folder / f".{MANIFEST}.writing"
+    target = folder / MANIFEST
     try:
-        beside.write_bytes(manifest_bytes(sums))
-        beside.replace(target)
+        write_whole(target, manifest_bytes(sums))
         flush_folder(folder)
     except OSError as fault:
-        beside.unlink(missing_ok=True)
         raise UsageError(f"cannot write {target}: {fault.strerror}") from None
     return target, len(sums)
 

@@ -121,7 +121,7 @@ def measured_of_case(connection: Connection, case_id: str, figures: Sequence[str
             {**REPLICATE_COLUMNS, "case_id": case_id, "run_id": row[0]},
         ).fetchall()
         if found:
-            kept = [read(text) for text in _kept([(text, bool(disturbed)) for _, text, disturbed in found])]
+            kept = _kept([(read(text), bool(disturbed)) for _, text, disturbed in found])
             trials[row[0], case_id] = kept, found[0][0]
     known = _Known()
     return tuple(one for row in rows for one in _of_run(row, trials, {}, known))
@@ -175,22 +175,26 @@ def _of_run(
 
 def _trials(connection: Connection, figures: Sequence[str]) -> _Trials:
     read = _reader(figures)
-    texts: dict[tuple[str, str], tuple[list[tuple[str, bool]], str]] = {}
-    rows = streamed(
+    found: dict[tuple[str, str], tuple[list[tuple[Mapping[str, float], bool]], str]] = {}
+    every = streamed(
         connection,
         "SELECT run_id, case_id, facts, figures, disturbed FROM trials WHERE status = :status AND purpose = :purpose "
         "ORDER BY run_id, place",
         REPLICATE_COLUMNS,
     )
-    for run_id, case_id, facts, text, disturbed in rows:
-        texts.setdefault((run_id, case_id), ([], facts))[0].append((text, bool(disturbed)))
-    return {key: ([read(text) for text in _kept(rows)], facts) for key, (rows, facts) in texts.items()}
+    with every as rows:
+        for run_id, case_id, facts, text, disturbed in rows:
+            try:
+                found.setdefault((run_id, case_id), ([], facts))[0].append((read(text), bool(disturbed)))
+            except (msgspec.MsgspecError, ValueError) as fault:  # somebody else than torchstone wrote it
+                raise ValueError(f"run {run_id}: {fault}") from fault
+    return {key: (_kept(trials), facts) for key, (trials, facts) in found.items()}
 
 
-def _kept(rows: Sequence[tuple[str, bool]]) -> list[str]:
-    """Return the figures of the trials behind a Case's estimate. `rows`: figures, and whether it was disturbed."""
-    wanted = undisturbed([disturbed for _, disturbed in rows])
-    return [text for (text, _), keep in zip(rows, wanted, strict=True) if keep]
+def _kept(trials: Sequence[tuple[Mapping[str, float], bool]]) -> list[Mapping[str, float]]:
+    """Return the figures of the trials behind a Case's estimate. `trials`: figures, and whether it was disturbed."""
+    wanted = undisturbed([disturbed for _, disturbed in trials])
+    return [figures for (figures, _), keep in zip(trials, wanted, strict=True) if keep]
 
 
 def _reader(figures: Sequence[str]) -> Callable[[str], Mapping[str, float]]:

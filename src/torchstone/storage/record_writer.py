@@ -16,6 +16,7 @@ import msgspec
 
 from torchstone.core.errors import MissingError, TorchstoneError, UsageError
 from torchstone.core.flushing import flush_folder
+from torchstone.core.own_files import refuse_links
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.load import SEARCH
 from torchstone.core.schema.run import Answered, Compared, Head, Line, Noted, Run
@@ -39,6 +40,7 @@ class RecordWriter:
     def __init__(self, path: Path, head: Head) -> None:
         """Begin a record with its head. Raises UsageError if the file exists, MissingError if it cannot be made."""
         checked_id(head.run_id)
+        refuse_links(path, path.parent.parent)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
@@ -78,11 +80,13 @@ class RecordWriter:
         written, or somebody writes it.
         """
         read_record(path)  # a file that is no record is left as it is
+        refuse_links(path, path.parent.parent)
         writer = cls.__new__(cls)
         try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
+            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
         except OSError as fault:
-            raise UsageError(f"{path} cannot be written: {fault.strerror}") from None
+            why = "it is a link; resume the file it points to" if path.is_symlink() else fault.strerror
+            raise UsageError(f"{path} cannot be written: {why}") from None
         writer._hold(path, descriptor)
         try:
             run, writer._good = read_whole(path)  # again, now that nobody else writes

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from torchstone.core.errors import MissingError, UsageError
+from torchstone.core.own_files import refuse_links
 from torchstone.core.schema.codec import check_stamp, decode, encode
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.submission import Job, Submission
@@ -50,6 +51,7 @@ def find_submission(output: Path, word: str) -> Path | None:
 
 def write_submission(folder: Path, submission: Submission, scripts: dict[str, str]) -> None:
     """Write the plan and the scripts of a new submission. Raises MissingError where they cannot be written."""
+    refuse_links(folder, folder.parent.parent)
     try:
         for name in _FOLDERS:
             (folder / name).mkdir(parents=True, exist_ok=True)

@@ -30,7 +30,7 @@ def test_nothing_to_draw_is_told(capsys, tmp_path):
 def test_what_cannot_be_written_is_one_line(tmp_path):
     (tmp_path / "taken").write_text("")
     with pytest.raises(UsageError, match=r"cannot write into .*taken"):
-        write_file(tmp_path / "taken" / "x.svg", b"")
+        write_file(tmp_path / "taken" / "x.svg", b"", tmp_path / "taken")
 
 
 def test_a_folder_that_cannot_be_is_refused_before_anything_is_drawn(tmp_path):

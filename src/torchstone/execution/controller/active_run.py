@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from torchstone.core.own_files import refuse_links
 from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.condition import Condition
@@ -212,6 +213,7 @@ class ActiveRun:
         if not self.session.procedure.profile:
             return None
         traces = self._folder / "traces"
+        refuse_links(traces / "any", self._folder)
         try:
             traces.mkdir(parents=True, exist_ok=True)
         except OSError as fault:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from torchstone.core.errors import MissingError, UsageError
+from torchstone.core.own_files import moved
 from torchstone.execution.worker.awake import awake
 from torchstone.plugins.protocols import Trainable
 
@@ -120,14 +121,10 @@ def _lay_out(optimizer: Any) -> None:
 
 
 def _moved(file: Path, write: Any) -> None:
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
+    with moved(file) as beside:
         write(beside)
         with beside.open("rb") as written:
             os.fsync(written.fileno())
-        beside.replace(file)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def _library() -> Any:

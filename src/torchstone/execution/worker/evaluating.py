@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from torchstone.core.errors import UsageError
+from torchstone.core.own_files import moved
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.fit import Evaluation, Judged
 from torchstone.core.schema.message import Entered, Event, TrialRequest
@@ -43,7 +44,7 @@ def evaluate(
 
     batches = prepared.open_whole(samples)
     try:
-        with Path(asked.predictions).open("w", encoding="utf-8", newline="") as file:
+        with moved(Path(asked.predictions)) as beside, beside.open("w", encoding="utf-8", newline="") as file:
             rows = csv.writer(file)
             rows.writerow(COLUMNS)
             quality = judge(prepared, batches, model.input, _Writer(rows), timed)

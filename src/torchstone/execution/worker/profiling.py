@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from torchstone.core.own_files import moved
 from torchstone.execution.timing.loop import Source, Step, unmarked
 from torchstone.execution.timing.ranges import Ranges
 from torchstone.execution.worker.profiled import profiled
@@ -35,8 +36,12 @@ def trace(step: Step, source: Source, device: Device, path: str) -> str | None:
         for _ in range(_STEPS):
             ranged(source, unmarked)
         device.synchronize()
-    profiler.export_chrome_trace(path)
-    return path if Path(path).exists() else None  # it prints what went wrong, and raises nothing
+    try:
+        with moved(Path(path)) as beside:
+            profiler.export_chrome_trace(str(beside))
+    except FileNotFoundError:  # it prints what went wrong, and raises nothing
+        return None
+    return path
 
 
 def with_nvtx(step: Step) -> tuple[Step, str]:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from torchstone.report.pages.address import address
 
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\[\]:@/\s]+))(?::\d*)?")  # a Host header: a name or an address, a port
 PUBLIC = "/static/"  # style and script: the same for everybody
 SECURITY_HEADERS: Mapping[str, str] = {
     "content-security-policy": (
@@ -79,20 +81,14 @@ class Guard:
         return hashlib.sha256(f"torchstone serve {self._token}".encode()).hexdigest()
 
     def _is_ours(self, host: str) -> bool:
-        name = _without_port(host).casefold().rstrip(".")
+        found = _HOST.fullmatch(host)
+        name = (found[1] or found[2]).casefold().rstrip(".") if found is not None else ""
         return name in self._names or _is_address(name)
 
 
 def _same(offered: str, right: str) -> bool:
     """Compare in a time that does not tell how much of it is right."""
     return hmac.compare_digest(offered.encode("utf-8", "replace"), right.encode("utf-8", "replace"))
-
-
-def _without_port(host: str) -> str:
-    """Return the name in a Host header: "[::1]:8642" → "::1"."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.rpartition(":")[0] if host.count(":") == 1 else host
 
 
 def _is_address(name: str) -> bool:

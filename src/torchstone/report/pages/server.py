@@ -22,7 +22,7 @@ from torchstone.storage.place import Place
 
 PORT = 8642
 _SHORTEST_TOKEN = 16
-_MOST_AT_ONCE = 64  # requests
+_LONGEST_FILE = 4096  # bytes of the file of a token
 
 
 class Listening(msgspec.Struct, frozen=True):
@@ -45,11 +45,12 @@ def serve(place: Place, where: Listening, document_of: DocumentOf, say: Callable
         port = bound.getsockname()[1]
         guard = Guard(_names(where.host), token, port)
         from torchstone.report.pages.application import application
+        from torchstone.report.pages.connections import MOST_AT_ONCE, protocol
 
         config = uvicorn.Config(
             application(Site(store, document_of), guard), log_level="warning", access_log=False, lifespan="off",
-            ws="none", server_header=False, proxy_headers=False, limit_concurrency=_MOST_AT_ONCE,
-            timeout_graceful_shutdown=1,
+            ws="none", server_header=False, proxy_headers=False, limit_concurrency=MOST_AT_ONCE,
+            http=protocol(), timeout_graceful_shutdown=1,
         )  # fmt: skip
         server = uvicorn.Server(config)
         with _ending(server):
@@ -71,7 +72,11 @@ def _token(where: Listening) -> str | None:
     if where.token_file is None:
         return None if is_loopback(where.host) else secrets.token_urlsafe(24)
     try:
-        token = where.token_file.read_text(encoding="utf-8").strip()
+        with where.token_file.open("rb") as file:
+            found = file.read(_LONGEST_FILE + 1)
+        if len(found) > _LONGEST_FILE:
+            raise UsageError(f"--token-file {where.token_file}: more than {_LONGEST_FILE} bytes, not a token")
+        token = found.decode("utf-8").strip()
     except (OSError, UnicodeDecodeError) as fault:
         why = fault.strerror if isinstance(fault, OSError) else "it is not text"
         raise UsageError(f"--token-file {where.token_file} cannot be read: {why}") from None
@@ -86,6 +91,8 @@ def _token(where: Listening) -> str | None:
 def _bound(where: Listening) -> socket.socket:
     if not 0 <= where.port <= 65535:
         raise UsageError(f"--port {where.port}: 0 (any free one) to 65535")
+    if not where.host:
+        raise UsageError(f"--host is empty: name an address, such as {Listening().host}, or 0.0.0.0 for every one")
     family = socket.AF_INET6 if ":" in where.host else socket.AF_INET
     try:
         return socket.create_server((where.host, where.port), family=family)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sqlite3
 import tempfile
 import threading
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from torchstone.core.errors import TorchstoneError
-from torchstone.storage.database import opened
+from torchstone.storage.database import keeps_index, opened
 from torchstone.storage.index import Problem, sync
 
 _LEAST_S = 2.0  # between two looks at the records
@@ -29,15 +28,14 @@ class GoneError(TorchstoneError):
 class Store:
     """An output folder. `problems`: records that could not be read; `fault`: why the index is not up to date.
 
-    The index lies in the folder, or in a temporary one where the folder cannot be written: records never change.
+    The index lies in the folder, or in a temporary one where the folder cannot have it: records never change.
     """
 
     def __init__(self, folder: Path) -> None:
         self.place = folder
         self.problems: tuple[Problem, ...] = ()
         self.fault: str | None = None
-        writable = os.access(folder, os.W_OK)
-        self._temporary = None if writable else tempfile.TemporaryDirectory(prefix="torchstone-serve-")
+        self._temporary = None if keeps_index(folder) else tempfile.TemporaryDirectory(prefix="torchstone-serve-")
         self._place = folder if self._temporary is None else Path(self._temporary.name)
         with opened(self._place):  # a faulty index ends the command, not its first page
             pass

@@ -13,6 +13,10 @@ VARIABLE = "TORCHSTONE_STORE"
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._%-]*)(:\d{1,5})?")
 _NAME = re.compile(r"[A-Za-z0-9_.$%-]*")
 _SECRET = ("password", "sslpassword")
+# Of a URL that has no @, as it is cut off, nothing behind the user is shown, but a port.
+_TYPED = re.compile(
+    r"(postgres(?:ql)?:/+[^\s:@/\[]*:)(?:\S*@|(?!\d{1,5}\b)\S*)|((?:ssl)?password=)[^\s&]*", re.IGNORECASE
+)
 _OPTIONS = (
     "application_name", "channel_binding", "connect_timeout", "dbname", "gssencmode", "host", "hostaddr", "keepalives",
     "keepalives_count", "keepalives_idle", "keepalives_interval", "krbsrvname", "passfile", "port", "require_auth",
@@ -79,6 +83,11 @@ def secrets_of(team: Team) -> tuple[str, ...]:
     options = [value for name, value in parse_qsl(parts.query) if name in _SECRET]
     found = {word, unquote(word), *options, os.environ.get("PGPASSWORD", "")} - {""}
     return tuple(sorted(found, key=len, reverse=True))
+
+
+def without_passwords(text: str) -> str:
+    """Return a text without the passwords of URLs in it, which may have been typed into a wrong place."""
+    return _TYPED.sub(lambda found: f"{found[1]}***@" if found[1] else f"{found[2]}***", text)
 
 
 def _is_plain(url: str) -> bool:

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 _CUT = 300  # characters of a server's message
 _PASSING = frozenset(("40001", "40P01", "57P01", "57P02", "57P03", "53300", "55P03", "25P03"))
 _REFUSED = ("password authentication failed", "no password supplied", "no pg_hba.conf entry", "authentication failed")
+_NO_HOST = ("resolve host", "translate host name")  # of psycopg and libpq: most often mistyped
 _UNKNOWN = ("does not exist", "is not permitted to log in", "permission denied for database")
 
 
 class AwayError(MissingError):
-    """The server cannot be reached, or the connection to it broke."""
+    """The server cannot be reached, the connection to it broke, or it has no room."""
 
 
 class RefusedError(UsageError):
@@ -53,8 +54,14 @@ def passes(fault: psycopg.Error) -> bool:
     return isinstance(fault, psycopg.OperationalError) and not _is_refusal(str(fault))
 
 
+def is_of_value(fault: psycopg.Error) -> bool:
+    """Say whether a value of one run is at fault, such as a text that is too long for an index (class 54)."""
+    psycopg = library()
+    return isinstance(fault, psycopg.DataError | psycopg.IntegrityError) or (fault.sqlstate or "").startswith("54")
+
+
 def _is_refusal(said: str) -> bool:
-    return any(words in said for words in (*_REFUSED, *_UNKNOWN))
+    return any(words in said for words in (*_REFUSED, *_UNKNOWN, *_NO_HOST))
 
 
 def translated(fault: psycopg.Error, team: Team) -> TorchstoneError:
@@ -73,6 +80,9 @@ def translated(fault: psycopg.Error, team: Team) -> TorchstoneError:
         )
     if state in ("3D000", "42704") or any(words in said for words in _UNKNOWN):
         return RefusedError(f"{team}: {said}")
+    if state in ("53100", "53200"):  # disk_full, out_of_memory
+        what = "disk" if state == "53100" else "memory"
+        return AwayError(f"{team} has no {what} left on its server ({said})")
     if isinstance(fault, psycopg.OperationalError | psycopg.InterfaceError):
         return AwayError(f"{team} cannot be reached ({said})")
     return TorchstoneError(f"{team}: {said}")

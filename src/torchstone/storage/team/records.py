@@ -73,8 +73,9 @@ def write_record(session: Connection, run_id: str, path: Path) -> None:
     """Write the record of a stored run into a file. Raises UsageError where it is damaged or too large."""
     found = session.execute("SELECT digest FROM records WHERE run_id = ?", (run_id,)).fetchone()
     total = _Sum()
-    with path.open("wb") as file:
-        for (data,) in streamed(session, "SELECT data FROM pieces WHERE run_id = ? ORDER BY place", (run_id,)):
+    pieces = streamed(session, "SELECT data FROM pieces WHERE run_id = ? ORDER BY place", (run_id,))
+    with path.open("wb") as file, pieces as rows:
+        for (data,) in rows:
             piece = _expanded(data)
             total.add(piece)
             if total.bytes > MOST_BYTES:

@@ -31,6 +31,9 @@ def _grants() -> Iterator[str]:
     yield f"GRANT SELECT ON ALL TABLES IN SCHEMA {SCHEMA} TO {both}"
     for table in TABLES:
         yield f"GRANT INSERT, UPDATE, DELETE ON {SCHEMA}.{table} TO {WRITER}"
+    # pushed_by and pushed_at are the server's to write.
+    yield f"REVOKE INSERT, UPDATE ON {SCHEMA}.records FROM {WRITER}"
+    yield f"GRANT INSERT (run_id, digest, source) ON {SCHEMA}.records TO {WRITER}"
 
 
 def make_roles(team: Team) -> None:

@@ -9,7 +9,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from torchstone.core.errors import UsageError
+import msgspec
+
+from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.storage.connection import Rows, Values
 from torchstone.storage.database import FIGURES_VERSION
 from torchstone.storage.team.address import Team
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
     Raw = psycopg.Connection[tuple[Any, ...]]
 
-LAYOUT = 1  # of the tables (storage/team/tables.py)
+LAYOUT = 2  # of the tables (storage/team/tables.py)
 SCHEMA = "torchstone"
 _CONNECT_S = 10
 _AT_ONCE = 1000  # rows that come in one piece
@@ -112,15 +114,19 @@ def connect(team: Team) -> Raw:
 def reading(team: Team) -> Iterator[Session]:
     """Open a store to read: all that is read is of one moment, and nothing can be changed.
 
-    Raises AwayError where it cannot be reached, UsageError where it refuses, has no tables or those of a newer version.
+    Raises AwayError where it cannot be reached, UsageError where it refuses, has no tables or those of a newer version,
+    TorchstoneError for a row that somebody else than torchstone wrote.
     """
     psycopg = library()
-    with faults_of(team), connect(team) as raw:
-        raw.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        raw.read_only = True
-        raw.execute(PREPARE)
-        check_version(raw, team)
-        yield Session(raw)
+    try:
+        with faults_of(team), connect(team) as raw:
+            raw.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+            raw.read_only = True
+            raw.execute(PREPARE)
+            check_version(raw, team)
+            yield Session(raw)
+    except (ValueError, msgspec.MsgspecError) as fault:
+        raise TorchstoneError(f"{team}: a row is not as torchstone writes it: {fault}") from fault
 
 
 def version_of(raw: Raw) -> tuple[int, int] | None:

@@ -106,5 +106,11 @@ END $$""",
 )""",
     "ALTER TABLE pieces ALTER COLUMN data SET STORAGE EXTERNAL",  # compressed already
 )
-LAYOUTS = (_FIRST,)
+_SECOND = (
+    # Whoever deletes or inserts in psql has another search_path than torchstone, which sets its own.
+    "ALTER FUNCTION cases_added() SET search_path = torchstone, pg_temp",
+    "ALTER FUNCTION cases_removed() SET search_path = torchstone, pg_temp",
+    "ALTER TABLE records ALTER COLUMN pushed_by SET DEFAULT session_user",  # SET ROLE changes current_user
+)
+LAYOUTS = (_FIRST, _SECOND)
 TABLES = ("runs", "trials", "lines", "cases", "findings", "series", "records", "pieces")

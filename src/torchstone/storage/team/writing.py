@@ -1,6 +1,6 @@
 """Writing runs into a team's store, a transaction each. The same run twice changes nothing.
 
-A server that goes away meanwhile is waited for; what it had not confirmed is sent again.
+A server that is away, restarts or has no connection free is waited for; what it had not confirmed is sent again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torchstone.core.schema.run import Head, Run
 from torchstone.storage.merging import is_longer, is_twin, same_beginning
 from torchstone.storage.record_reader import checked_id, read_record
 from torchstone.storage.team.address import Team
-from torchstone.storage.team.faults import library, message_of, passes, translated
+from torchstone.storage.team.faults import is_of_value, library, message_of, passes, translated
 from torchstone.storage.team.migrations import UPGRADE_LOCK
 from torchstone.storage.team.records import insert, write_record
 from torchstone.storage.team.session import PREPARE, Session, check_version, connect
@@ -29,7 +29,7 @@ from torchstone.storage.team.session import PREPARE, Session, check_version, con
 if TYPE_CHECKING:
     from torchstone.storage.team.session import Raw
 
-PATIENCE_S = 30.0  # for a server that was there and went away
+PATIENCE_S = 30.0  # for a server that is away, or has no connection free
 _LEAST_S, _MOST_S = 0.05, 2.0  # between two attempts
 
 T = TypeVar("T")
@@ -38,17 +38,16 @@ T = TypeVar("T")
 class Writer:
     """Puts runs into a store over one connection, made again where it broke."""
 
-    def __init__(self, team: Team, patience_s: float = PATIENCE_S) -> None:
-        """Connect. Raises AwayError where the server is away now, UsageError where it refuses."""
+    def __init__(self, team: Team, patience_s: float | None = None) -> None:
+        """Connect. Raises AwayError where the server stays away (None: for PATIENCE_S), UsageError where it refuses."""
         self.team = team
-        self._patience_s = 0.0
+        self._patience_s = PATIENCE_S if patience_s is None else patience_s
         self._raw: Raw | None = None
         try:
             self._within(lambda _: None)
         except BaseException:
             self._drop()
             raise
-        self._patience_s = patience_s
 
     def __enter__(self) -> Self:
         return self
@@ -73,11 +72,10 @@ class Writer:
         `origin`: what is named in an error; `source`: the digest of its file. Raises UsageError where the store has
         another run of this id, or cannot hold a value of it.
         """
-        psycopg = library()
         checked_id(run.head.run_id)
         try:
             return self._within(lambda session: _put(session, run, origin, source))
-        except (psycopg.DataError, psycopg.IntegrityError) as fault:
+        except library().Error as fault:  # is_of_value: all others were translated
             said = message_of(fault, self.team)
             raise UsageError(f"{origin}: a value that cannot be stored: {said}") from None
 
@@ -89,9 +87,9 @@ class Writer:
         while True:
             try:
                 return self._once(action)
-            except (psycopg.DataError, psycopg.IntegrityError):
-                raise
             except psycopg.Error as fault:
+                if is_of_value(fault):
+                    raise
                 if not passes(fault) or time.monotonic() > give_up:
                     raise translated(fault, self.team) from None
             time.sleep(pause_s * random.uniform(0.5, 1.0))  # writers that collided do not again

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from torchstone.analysis.rows import case_rows
 from torchstone.analysis.summary import RunSummary, summarize
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.own_files import moved
 from torchstone.core.schema.performance_summary import performance_summaries
 from torchstone.core.schema.run import Run
 from torchstone.execution.controller.active_run import missing
@@ -42,17 +40,9 @@ def published(run: Run, folder: Path) -> Results:
     document = write_document(run, folder, summary=performance_summaries(rows, diverged))
     table = table_path(folder, run.head.run_id)
     try:
-        _write_table(run, rows, table)
+        with moved(table, folder) as beside:  # half a table would say that the run is complete
+            registry.load("exporters", "csv").write(run, rows, beside)
     except OSError as fault:
         raise unwritten(table, fault, folder, run.head) from fault
     summary = msgspec.structs.replace(summary, record=str(locate(folder, run.head.run_id)))  # the index learns of it
     return Results(summary, document, table, sum(1 for _ in missing(run)))
-
-
-def _write_table(run: Run, rows: Sequence[Mapping[str, Scalar]], table: Path) -> None:
-    table.parent.mkdir(exist_ok=True)
-    # Beside its place and then moved: half a table would say that the run is complete.
-    with tempfile.TemporaryDirectory(prefix=".writing_", dir=table.parent) as folder:
-        written = Path(folder) / table.name
-        registry.load("exporters", "csv").write(run, rows, written)
-        written.replace(table)

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from torchstone.core.errors import MissingError, TorchstoneError, UsageError
+from torchstone.core.own_files import refuse_links, write_whole
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import DataCard
 from torchstone.core.schema.case import Case
@@ -89,6 +90,7 @@ def evaluate(asked: Asked, draw: Draw) -> TestResults:
     epoch, weights = _checkpoint(folder, asked.checkpoint)
     case, request = _request(card, asked, folder, weights)
     results = folder / FOLDER
+    refuse_links(results / PREDICTIONS, folder)
     with Session(request.procedure, [card.workload.model]) as session:
         machine, found = session.inspect()
         placement = plan.place(asked.device or str(card.placement), found, machine)
@@ -219,7 +221,7 @@ def _written(
     write_gauges(trial, folder / GAUGES)
     if quality is not None:
         with contextlib.suppress(MissingError):  # a picture is not worth the test; the matrix is in the metrics
-            (folder / PICTURE).write_bytes(draw(quality))
+            write_whole(folder / PICTURE, draw(quality))
             files["picture"] = str(folder / PICTURE)
     split = request.evaluation.split if request.evaluation is not None else None
     results = TestResults(

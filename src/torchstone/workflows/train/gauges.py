@@ -9,6 +9,7 @@ from statistics import fmean
 
 import msgspec
 
+from torchstone.core.own_files import moved
 from torchstone.core.schema.metric import RAW
 from torchstone.core.schema.quantity import Pool
 from torchstone.core.schema.trial import Series, Trial
@@ -34,7 +35,7 @@ def summary_of(series: Iterable[Series]) -> Mapping[str, Readings]:
 
 def write_gauges(trial: Trial, path: Path) -> None:
     """Write every reading: a row each, with where it comes from. Raises OSError."""
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with moved(path) as beside, beside.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(("at_s", "metric", "value", "source", "device"))
         for one in trial.series:

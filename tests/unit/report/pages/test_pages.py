@@ -335,7 +335,7 @@ def test_records_stay_as_they_are(nights, tmp_path):
 
 def test_the_index_is_made_elsewhere_where_the_folder_cannot_be_written(tmp_path, monkeypatch):
     store(tmp_path, list(ten_runs()))
-    monkeypatch.setattr("torchstone.report.pages.store.os.access", lambda path, _mode: path != tmp_path)
+    monkeypatch.setattr("torchstone.storage.database.os.access", lambda path, _mode: path != tmp_path)
     with Store(tmp_path) as kept:
         kept.freshen(hurry=True)
         app = application(Site(kept, document_of), Guard((), None, 8642))

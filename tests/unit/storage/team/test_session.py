@@ -56,6 +56,7 @@ def test_no_error_quotes_a_password(monkeypatch):
     [
         (("OperationalError", "connection refused"), AwayError, "cannot be reached (connection refused)"),
         (("AdminShutdown", "terminating connection"), AwayError, "cannot be reached"),
+        (("DiskFull", "could not extend file: No space left on device"), AwayError, "has no disk left on its server"),
         (("OperationalError", 'FATAL: password authentication failed for user "ana"'), UsageError, "refused this user"),
         (("OperationalError", 'FATAL: database "bench" does not exist'), UsageError, "does not exist"),
         (("InsufficientPrivilege", "permission denied for table runs"), UsageError, "torchstone store roles"),
@@ -77,6 +78,8 @@ def test_what_a_fault_of_the_server_becomes(made, kind, says):
         (("OperationalError", "server closed the connection unexpectedly"), True),
         (("OperationalError", "FATAL: password authentication failed"), False),
         (("DiskFull", ""), False),
+        (("OperationalError", "failed to resolve host 'db.exampel': Name or service not known"), False),
+        (("OperationalError", "FATAL: sorry, too many clients already"), True),
         (("InsufficientPrivilege", ""), False),
     ],
 )
