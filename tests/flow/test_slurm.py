@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -140,6 +141,25 @@ def test_what_slurm_refuses_is_told_with_what_there_is(work, refused):
     assert "SLURM refused the job" in line
     line = refused("submit", "sweep.yaml", "--on", "slurm", "--no-rehearsal", "--account", "a\n#SBATCH --uid=0")
     assert "--account: line breaks and control characters" in line
+
+
+# What a site's job_submit plug-in does: a job without a time limit is refused.
+STRICT = """#!/bin/sh
+for script; do :; done
+grep -q '^#SBATCH --time' "$script" || { echo 'sbatch: error: Job needs --time' >&2; exit 1; }
+exec %s "$@"
+"""
+
+
+def test_a_site_that_demands_a_time_limit_gets_it_of_every_job(work, slurm, monkeypatch, capfd):
+    (work / "bin").mkdir()
+    (work / "bin" / "sbatch").write_text(STRICT % shutil.which("sbatch"))
+    (work / "bin" / "sbatch").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{work / 'bin'}:{os.environ['PATH']}")
+    a_sweep(cases=2, trials=1)
+    assert main(["submit", "sweep.yaml", "--on", "slurm", "--no-rehearsal", "--time", "5", "--follow"]) == 0
+    assert equals_its_plan(merged(the_submitted()))
+    capfd.readouterr()
 
 
 @pytest.mark.long

@@ -16,7 +16,7 @@ from torchstone.core.schema.run import Run
 from torchstone.core.schema.submission import Phase, ShareState, Submission
 from torchstone.core.schema.trial import Status
 from torchstone.plugins import registry
-from torchstone.plugins.cluster_protocol import Cluster
+from torchstone.plugins.cluster_protocol import Cluster, HalfSubmitted
 from torchstone.storage.importing import write_run
 from torchstone.storage.query import find
 from torchstone.storage.record_reader import read_record, record_path
@@ -75,7 +75,7 @@ class Taken(msgspec.Struct, frozen=True):
 def hand_over(submission: Submission, output: Path) -> tuple[Path, str]:
     """Write the folder of a new submission and submit all its shares; return the folder and the job's name.
 
-    Where the cluster refuses nothing stays behind.
+    Where the cluster refuses nothing stays behind; where it took the jobs and refused only what follows them, all does.
     """
     folder = submission_folder(output, submission.head.run_id)
     cluster: Cluster = registry.load("clusters", submission.cluster)
@@ -83,7 +83,7 @@ def hand_over(submission: Submission, output: Path) -> tuple[Path, str]:
     try:
         return folder, _submit(cluster, submission, folder, range(len(submission.shares)))
     except TorchstoneError:
-        if not any((folder / "parts").iterdir()):
+        if not jobs(folder) and not any((folder / "parts").iterdir()):
             shutil.rmtree(folder)
             with contextlib.suppress(OSError):  # other submissions are in it
                 folder.parent.rmdir()
@@ -91,7 +91,11 @@ def hand_over(submission: Submission, output: Path) -> tuple[Path, str]:
 
 
 def _submit(cluster: Cluster, submission: Submission, folder: Path, shares: Sequence[int]) -> str:
-    job_id = cluster.submit(submission, folder.absolute(), shares)
+    try:
+        job_id = cluster.submit(submission, folder.absolute(), shares)
+    except HalfSubmitted as fault:
+        note_job(folder, fault.job_id, tuple(shares))
+        raise UsageError(f"{fault}, `torchstone submit --merge {folder.name} --follow` merges it") from None
     note_job(folder, job_id, tuple(shares))
     return job_id
 

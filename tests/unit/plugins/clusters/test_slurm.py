@@ -46,9 +46,13 @@ def test_every_option_is_a_line_of_the_script():
         "--exclusive", "--mail-type=END", "--array=0-3%3", "--requeue", "--output=log/%A_%a.txt", "--chdir=/out",
     ):  # fmt: skip
         assert f"#SBATCH {line}" in found
-    merge = lines("merge.sbatch", **asked)
-    assert "#SBATCH --account=me" in merge
-    assert not any("gres" in line or "array" in line for line in merge)  # it needs no card
+    merge = lines("merge.sbatch", **asked, sbatch="--exclusive\n--mail-type=END")
+    for line in (
+        "--partition=gpu", "--account=me", "--gres=gpu:a100:1", "--time=1:00:00", "--cpus-per-task=8", "--mem=16G",
+        "--exclusive", "--mail-type=END",
+    ):  # fmt: skip
+        assert f"#SBATCH {line}" in merge  # what a site demands of the one it demands of the other
+    assert not any("array" in line or "requeue" in line for line in merge)
 
 
 def test_a_preempted_job_is_left_alone_where_that_is_asked_for():

@@ -17,7 +17,6 @@ _OPTIONS = {
     "partition": "partition", "account": "account", "qos": "qos", "gres": "gres", "constraint": "constraint",
     "cpus": "cpus-per-task", "memory": "mem", "time": "time",
 }  # fmt: skip
-_FOR_MERGING = ("partition", "account", "qos")
 
 _ARRAY = """\
 share=$SLURM_ARRAY_TASK_ID
@@ -63,8 +62,10 @@ def scripts(submission: Submission, folder: Path) -> dict[str, str]:
         "output": shlex.quote(submission.output), "formats": shlex.quote(submission.formats),
     }  # fmt: skip
     several = {"keep": _KEEP, "export": _EXPORT} if nodes > 1 else {"keep": "", "export": ""}
-    array = [*_common(f"torchstone-{name}", folder, "log/%A_%a.txt", nodes), *_array(submission)]
-    merge = [*_common(f"torchstone-merge-{name}", folder, "log/merge_%j.txt"), *_asked(submission, _FOR_MERGING)]
+    # What a site demands of a job (--time, a card in a partition of cards) it demands of the one that merges, too.
+    asked = _asked(submission)
+    array = [*_common(f"torchstone-{name}", folder, "log/%A_%a.txt", nodes), *_array(submission), *asked]
+    merge = [*_common(f"torchstone-merge-{name}", folder, "log/merge_%j.txt"), *asked]
     edited = f"# `torchstone resume {run_id}` submits this file again, as you have edited it, for the missing shares."
     return {
         "job.sbatch": "\n".join(["#!/bin/bash", edited, *array, "", _ARRAY.format(**words, **several)]),
@@ -85,8 +86,7 @@ def _array(submission: Submission) -> list[str]:
     wanted = submission.wanted
     lines = [f"#SBATCH --array={array_of(submission, range(len(submission.shares)))}"]
     lines.append("#SBATCH --requeue" if wanted.get("requeue", "yes") == "yes" else "#SBATCH --no-requeue")
-    more = [f"#SBATCH {line}" for line in wanted.get("sbatch", "").split("\n") if line]
-    return [*lines, *_asked(submission, tuple(_OPTIONS)), *more]
+    return lines
 
 
 def array_of(submission: Submission, shares: Sequence[int]) -> str:
@@ -96,9 +96,10 @@ def array_of(submission: Submission, shares: Sequence[int]) -> str:
     return (f"{shares[0]}-{shares[-1]}" if row else ",".join(map(str, shares))) + most
 
 
-def _asked(submission: Submission, names: tuple[str, ...]) -> list[str]:
+def _asked(submission: Submission) -> list[str]:
     given = submission.wanted
-    return [f"#SBATCH --{_OPTIONS[name]}={_quoted(given[name])}" for name in names if name in given]
+    more = [f"#SBATCH {line}" for line in given.get("sbatch", "").split("\n") if line]
+    return [*(f"#SBATCH --{word}={_quoted(given[name])}" for name, word in _OPTIONS.items() if name in given), *more]
 
 
 def _quoted(text: str) -> str:
