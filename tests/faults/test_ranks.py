@@ -81,10 +81,12 @@ def test_a_rank_that_is_killed_ends_the_trial_at_once(tmp_path):
 
 
 def test_the_first_rank_that_fails_says_why_and_the_others_are_measured(tmp_path):
-    trials = trials_of(tmp_path, "memory", "raise", "segfault", "well")
+    trials = trials_of(tmp_path, "memory", "raise", "segfault", "nan", "well")
     check(trials["memory"], NO_MEMORY, "rank 1: RuntimeError: .*memory.* at LINE of memory in fill")
     check(trials["raise"], CRASHED, "rank 1: ValueError: too many rows at LINE of raise in fail")
     check(trials["segfault"], CRASHED, "rank 1: killed by SIGSEGV during warm-up.*")
+    check(trials["nan"], CRASHED, r"the loss is nan from step 6 of \d+, of 2 ranks first in 1")
+    assert {m.rank for m in trials["nan"].measurements if m.metric == "step_time_s"} == {0, 1}  # as in one process
     well = trials["well"]
     assert well.outcome.status == Status.OK, well.outcome
     assert {m.rank for m in well.measurements if m.metric == "step_time_s"} == {0, 1}

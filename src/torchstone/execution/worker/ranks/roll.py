@@ -119,7 +119,8 @@ def first_failure(ends: Mapping[int, Ended], deaths: Sequence[tuple[int, str | N
         return None
     end = failed[rank]
     alike = len({(e.outcome.status, e.outcome.message) for e in failed.values()}) == 1 and len(failed) > 1
-    if alike or end.mistake is not None or end.outcome.status == Status.UNSUPPORTED:
+    of_all = end.outcome.status == Status.CRASHED and end.outcome.traceback is None  # nothing was raised: a lost loss
+    if alike or of_all or end.mistake is not None or end.outcome.status == Status.UNSUPPORTED:
         return end
     return Ended(Outcome(end.outcome.status, f"rank {rank}: {end.outcome.message}", end.outcome.traceback))
 

@@ -12,7 +12,8 @@ from torchstone.core.schema.trial import Outcome, Status
 from torchstone.execution.worker.ranks.roll import Roll, first_failure, goodbye, hello
 
 OK = Ended(Outcome(Status.OK))
-GONE = Ended(Outcome(Status.CRASHED, "RuntimeError: Connection closed by peer"))
+GONE = Ended(Outcome(Status.CRASHED, "RuntimeError: Connection closed by peer", "RuntimeError: Connection …"))
+LOST = Ended(Outcome(Status.CRASHED, "the loss is nan"))  # of all ranks: rank 0 says it, nothing was raised
 FULL = Ended(Outcome(Status.OUT_OF_MEMORY, "MemoryError"))
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pidfd_open is Linux's")
 
@@ -25,6 +26,9 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pidfd_open is L
          "rank 1: MemoryError"),
         ({0: FULL, 1: FULL}, [(1, "exited with code 1")], Status.OUT_OF_MEMORY, "MemoryError"),
         ({0: OK, 1: GONE}, [], Status.CRASHED, "rank 1: RuntimeError: Connection closed by peer"),
+        ({0: LOST, 1: OK}, [(1, "exited with code 0"), (0, "exited with code 1")], Status.CRASHED, "the loss is nan"),
+        ({0: GONE}, [(1, "exited with code 0"), (0, "exited with code 1")], Status.CRASHED,
+         "rank 1: exited with code 0"),
     ],
 )  # fmt: skip
 def test_the_first_that_failed_says_why(ends, deaths, status, says):
