@@ -32,6 +32,7 @@ class Submission(msgspec.Struct, frozen=True, tag="submission", tag_field="recor
     python: str
     formats: str = "md"
     notes: tuple[Finding, ...] = ()  # on what was asked for
+    when_busy: str = "wait"  # what a job does while another torchstone measures on its cards or cores
 
 
 class Job(msgspec.Struct, frozen=True):

@@ -164,8 +164,10 @@ def carry_out(plan: bytes, share: int, attempt: str, earlier: Mapping[str, bytes
         (folder / "plan.json").write_bytes(plan)
         for file, data in earlier.items():
             (folder / "parts" / Path(file).name).write_bytes(data)
-        where = msgspec.json.decode(plan)["folder"]
+        told = msgspec.json.decode(plan)
+        where, busy = told["folder"], told.get("when_busy", "wait")
         words = ["run", "--plan", str(folder / "plan.json"), "--share", str(share), "--attempt", attempt, "--quiet"]
+        words += ["--when-busy", busy]
         done = subprocess.run(
             [sys.executable, "-c", _ENDED_WITH_PARENT, str(os.getpid()), *words], env=environment(os.environ, threads),
             cwd=where if Path(where).is_dir() else None, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,

@@ -55,6 +55,10 @@ def test_every_option_is_a_line_of_the_script():
     assert not any("array" in line or "requeue" in line for line in merge)
 
 
+def test_what_a_job_does_while_its_cores_are_busy_is_in_the_script():
+    assert "--when-busy wait:10m --quiet" in scripts(a_submission(when_busy="wait:10m"), Path("/out"))["job.sbatch"]
+
+
 def test_a_preempted_job_is_left_alone_where_that_is_asked_for():
     assert "#SBATCH --no-requeue" in lines("job.sbatch", requeue="no")
 

@@ -30,7 +30,7 @@ unset ${{!SLURM*}} ${{!SBATCH_*}} ${{!SRUN_*}}
 trap : TERM
 
 cd {folder} || exit 3
-{python} -m torchstone run --plan "$folder/plan.json" --share "$share" --attempt "$attempt" --quiet
+{python} -m torchstone run --plan "$folder/plan.json" --share "$share" --attempt "$attempt" --when-busy {busy} --quiet
 status=$?
 echo "$status" >"$folder/ended/$share.$attempt"
 exit "$status"
@@ -60,6 +60,7 @@ def scripts(submission: Submission, folder: Path) -> dict[str, str]:
     words = {
         "folder": shlex.quote(submission.folder), "python": shlex.quote(submission.python), "run_id": run_id,
         "output": shlex.quote(submission.output), "formats": shlex.quote(submission.formats),
+        "busy": shlex.quote(submission.when_busy),
     }  # fmt: skip
     several = {"keep": _KEEP, "export": _EXPORT} if nodes > 1 else {"keep": "", "export": ""}
     # What a site demands of a job (--time, a card in a partition of cards) it demands of the one that merges, too.
