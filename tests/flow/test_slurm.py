@@ -10,8 +10,10 @@ import slurm_cluster
 from slurm_cluster import until
 
 from torchstone.cli import main
+from torchstone.cli.submit_command import _progress
 from torchstone.core.schema.trial import Status
 from torchstone.storage.record_reader import read_record
+from torchstone.workflows.submit.submitting import standings
 
 pytestmark = pytest.mark.xdist_group("slurm")  # its ports are fixed
 
@@ -160,6 +162,25 @@ def test_a_site_that_demands_a_time_limit_gets_it_of_every_job(work, slurm, monk
     assert main(["submit", "sweep.yaml", "--on", "slurm", "--no-rehearsal", "--time", "5", "--follow"]) == 0
     assert equals_its_plan(merged(the_submitted()))
     capfd.readouterr()
+
+
+def test_what_can_never_start_is_told_with_slurms_reason(work, slurm, capfd):
+    a_sweep(cases=1, trials=1)
+    assert main(["submit", "sweep.yaml", "--on", "slurm", "--no-rehearsal", "--cpus", "64"]) == 0
+    folder = the_submitted()
+    told = standings(folder)
+    until(lambda: all(one.state.why == "PartitionConfig" for one in standings(folder)), 20)
+    assert _progress(standings(folder)).endswith("jobs: 1 waiting (PartitionConfig), 0 running, 0 over")
+    assert told[0].open
+    slurm.ask("scancel", job_of(folder))
+    capfd.readouterr()
+
+
+def test_the_shells_own_words_to_sbatch_reach_the_job(work, monkeypatch, refused):
+    a_sweep(cases=1, trials=1)
+    monkeypatch.setenv("SBATCH_PARTITION", "nowhere")
+    line = refused("submit", "sweep.yaml", "--on", "slurm", "--no-rehearsal")
+    assert "invalid partition specified: nowhere" in line.lower()
 
 
 @pytest.mark.long

@@ -19,6 +19,7 @@ from torchstone.storage.submissions import (
     read_plan,
     write_submission,
 )
+from torchstone.workflows.submit.submitting import standings
 
 MODEL = """
 import torch
@@ -100,6 +101,8 @@ def test_resume_submits_only_what_is_over_and_incomplete(work, capfd):
     assert "1 case in 1 job submitted to slurm." in said.out
     assert "--array=0 " in Path("said").read_text()
     assert [job.shares for job in jobs(plan.parent)] == [(0, 1), (0,)]
+    assert main(["resume", "sweep", "--address", "x:1"]) == 2
+    assert "--address is not an option of slurm" in capfd.readouterr().err
     assert main(["resume", "sweep", "--force"]) == 2
     assert "is measured by jobs: edit" in capfd.readouterr().err
     assert main(["resume", "sweep", "--push"]) == 2
@@ -125,6 +128,7 @@ def test_a_merge_job_that_is_refused_leaves_the_others_known(work, capfd):
     assert f"`torchstone submit --merge {plan.parent.name} --follow` merges it" in line
     assert [(job.job_id, job.shares) for job in jobs(plan.parent)] == [("17", (0, 1))]
     (work / "bin" / "scontrol").write_text(WAITING)
+    assert "Priority" in str([one.state.why for one in standings(plan.parent)])
     assert main(["resume", "sweep"]) == 2
     assert "still waiting or running" in capfd.readouterr().err  # none is submitted twice
     assert len(Path("said").read_text().splitlines()) == 1

@@ -131,7 +131,11 @@ def _progress(now: Sequence[Standing]) -> str:
 
     have, planned = (sum(one.trials[place] for one in now) for place in (0, 1))
     phases = [one.state.phase if one.state is not None else Phase.OVER for one in now]
-    return f"{have}/{planned} trials · jobs: " + ", ".join(f"{phases.count(phase)} {phase}" for phase in Phase)
+    reasons = sorted({one.state.why for one in now if one.state is not None and one.state.why is not None})
+    counts = {phase: f"{phases.count(phase)} {phase}" for phase in Phase}
+    if reasons:
+        counts[Phase.WAITING] += f" ({', '.join(reasons)})"
+    return f"{have}/{planned} trials · jobs: {', '.join(counts.values())}"
 
 
 def _planned(options: argparse.Namespace, folder: Path) -> Submission:

@@ -52,8 +52,12 @@ class Phase(StrEnum):
 
 
 class ShareState(msgspec.Struct, frozen=True):
-    """What a cluster says of the job of a share. `word`: its own term, COMPLETED or TIMEOUT; `job`: its own name."""
+    """What a cluster says of the job of a share. `word`: its own term, COMPLETED or TIMEOUT; `job`: its own name.
+
+    `why`: its own term for what a job waits for.
+    """
 
     phase: Phase
     word: str
     job: str
+    why: str | None = None

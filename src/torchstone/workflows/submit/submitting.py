@@ -47,7 +47,7 @@ class Standing(msgspec.Struct, frozen=True):
     state: ShareState | None
     trials: tuple[int, int]
     complete: bool
-    why: str | None = None  # what the job said last, where it is over and something is missing
+    why: str | None = None  # what the job said last, or waits for, where something is missing
 
     @property
     def open(self) -> bool:
@@ -100,9 +100,18 @@ def _submit(cluster: Cluster, submission: Submission, folder: Path, shares: Sequ
     return job_id
 
 
-def submit_missing(folder: Path, standings: Sequence[Standing]) -> tuple[str | None, list[int]]:
-    """Submit the shares that lack trials and whose jobs are over; return the job's name (None: there are none)."""
+def submit_missing(
+    folder: Path, standings: Sequence[Standing], address: str | None = None
+) -> tuple[str | None, list[int]]:
+    """Submit the shares that lack trials and whose jobs are over; return the job's name (None: there are none).
+
+    `address`: of the cluster, where it is another one by now.
+    """
     submission = read_plan(folder / "plan.json")
+    if address is not None:
+        if "address" not in registry.load("clusters", submission.cluster).takes:
+            raise UsageError(f"--address is not an option of {submission.cluster}")
+        submission = msgspec.structs.replace(submission, wanted={**submission.wanted, "address": address})
     shares = [one.share for one in standings if not one.complete and not one.open]
     if not shares:
         return None, []
@@ -140,7 +149,7 @@ def _states(submission: Submission, folder: Path) -> Mapping[int, tuple[ShareSta
                 word = "UNKNOWN" if status is None else "COMPLETED" if status == 0 else "FAILED"
                 state = ShareState(Phase.OVER, word, f"{job.job_id}_{share}")
                 words = words or _FORGOTTEN
-            found[share] = state, words
+            found[share] = state, words or state.why
     return found
 
 

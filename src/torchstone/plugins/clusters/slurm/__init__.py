@@ -34,7 +34,7 @@ class Slurm:
     def scripts(self, submission: Submission, folder: Path) -> Mapping[str, str]:
         from torchstone.plugins.clusters.slurm.scripts import scripts
 
-        return scripts(submission, folder)
+        return scripts(submission, folder, os.environ)
 
     def submit(self, submission: Submission, folder: Path, shares: Sequence[int]) -> str:
         from torchstone.plugins.clusters.slurm.scripts import array_of
@@ -67,7 +67,10 @@ class Slurm:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of SLURM's commands: without the settings of an allocation that this may run in."""
+    """Return the environment of SLURM's commands: without the settings of an allocation that this may run in.
+
+    Without those of the user's shell, too, which would go before what the script says: it has them as lines.
+    """
     kept = ("SLURM_CONF", "SLURM_CLUSTERS")
     return {
         name: value for name, value in os.environ.items()

@@ -6,8 +6,10 @@ They are written to be read and edited. What is submitted later, by `torchstone 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import msgspec
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.ranks import most_nodes
@@ -15,8 +17,20 @@ from torchstone.core.schema.submission import Submission
 
 _OPTIONS = {
     "partition": "partition", "account": "account", "qos": "qos", "gres": "gres", "constraint": "constraint",
-    "cpus": "cpus-per-task", "memory": "mem", "time": "time",
+    "cpus": "cpus-per-task", "memory": "mem", "time": "time", "reservation": "reservation",
 }  # fmt: skip
+# What people have in their shell for sbatch: it becomes a line of the script, where it is seen and not typed otherwise.
+_OF_SHELL = {
+    "partition": ("SBATCH_PARTITION",), "account": ("SBATCH_ACCOUNT", "SLURM_ACCOUNT"), "qos": ("SBATCH_QOS",),
+    "gres": ("SBATCH_GRES",), "constraint": ("SBATCH_CONSTRAINT",), "memory": ("SBATCH_MEM_PER_NODE",),
+    "time": ("SBATCH_TIMELIMIT",), "reservation": ("SBATCH_RESERVATION",),
+}  # fmt: skip
+# Lines of the user's own that would take from torchstone what it needs of a job.
+_OURS = {
+    "--array": "-a", "--chdir": "-D", "--output": "-o", "--error": "-e", "--open-mode": "", "--wait": "-W",
+    "--wrap": "", "--test-only": "",
+}  # fmt: skip
+_SHORTEST = 4  # letters of an option that sbatch takes for the whole
 
 _ARRAY = """\
 share=$SLURM_ARRAY_TASK_ID
@@ -50,11 +64,18 @@ cd {folder} || exit 3
 """
 
 
-def scripts(submission: Submission, folder: Path) -> dict[str, str]:
-    """Return job.sbatch and merge.sbatch. Raises UsageError for words that would end a line."""
+def scripts(submission: Submission, folder: Path, shell: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return job.sbatch and merge.sbatch. `shell`: the environment, for what it says to sbatch and nobody typed.
+
+    Raises UsageError for words that would end a line, and for lines that would break the job.
+    """
+    found = {name: value for name, names in _OF_SHELL.items() for one in names if (value := (shell or {}).get(one))}
+    submission = msgspec.structs.replace(submission, wanted={**found, **submission.wanted})
     for name, text in submission.wanted.items():
         if not all(map(str.isprintable, text.split("\n") if name == "sbatch" else [text])):
             raise UsageError(f"--{name.replace('_', '-')}: line breaks and control characters are not allowed")
+    for line in filter(None, submission.wanted.get("sbatch", "").split("\n")):
+        _check_line(line)
     run_id, name = submission.head.run_id, submission.head.name
     nodes = most_nodes(case.configuration for case in submission.head.plan.cases)
     words = {
@@ -72,6 +93,22 @@ def scripts(submission: Submission, folder: Path) -> dict[str, str]:
         "job.sbatch": "\n".join(["#!/bin/bash", edited, *array, "", _ARRAY.format(**words, **several)]),
         "merge.sbatch": "\n".join(["#!/bin/bash", *merge, "", _MERGE.format(**words)]),
     }
+
+
+def _check_line(line: str) -> None:
+    """Raise UsageError for a line of --sbatch that is no option, or one that torchstone itself sets."""
+    try:
+        words = shlex.split(line)
+    except ValueError as fault:
+        raise UsageError(f"--sbatch={line}: {fault}") from None
+    if not words or not words[0].startswith("-"):
+        raise UsageError(f"--sbatch={line}: it is no option of sbatch; write --sbatch=--NAME=VALUE")
+    for word in words:
+        name = word.partition("=")[0]
+        for option, short in _OURS.items():
+            long = name.startswith("--") and len(name) >= _SHORTEST and option.startswith(name)
+            if long or (short and not name.startswith("--") and name.startswith(short)):
+                raise UsageError(f"--sbatch={line}: torchstone itself sets {option} of its jobs; leave it out")
 
 
 def _common(name: str, folder: Path, log: str, nodes: int = 1) -> list[str]:
