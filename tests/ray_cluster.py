@@ -2,6 +2,7 @@
 
 import os
 import sys
+from pathlib import Path
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 
@@ -15,6 +16,7 @@ def node(kind: str, **more: object) -> dict[str, object]:
 
 
 if __name__ == "__main__":
+    Path("/tmp/ray").mkdir(exist_ok=True)  # Ray notes its address there, wherever its own folder is
     head = node("A100", gcs_server_port=int(sys.argv[1]), include_dashboard=False, temp_dir=sys.argv[2])
     cluster = Cluster(initialize_head=True, head_node_args=head)
     cluster.add_node(**node("H100"))

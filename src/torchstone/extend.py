@@ -17,7 +17,7 @@ from torchstone.core.schema.run import Head, Plan, Run, Slot
 from torchstone.core.schema.search import Brief, Point, Probe, ProbeResult, Reading, SearchProblem
 from torchstone.core.schema.submission import Job, Phase, ShareState, Submission
 from torchstone.core.schema.trial import Measurement, Outcome, Series, Stage, Status, Trial
-from torchstone.plugins.cluster_protocol import Cluster
+from torchstone.plugins.cluster_protocol import Cluster, HalfSubmitted
 from torchstone.plugins.machine_protocols import (
     Device,
     Gauge,
@@ -68,6 +68,7 @@ __all__ = [
     "Exporter",
     "Finding",
     "Gauge",
+    "HalfSubmitted",
     "Head",
     "Host",
     "Importer",

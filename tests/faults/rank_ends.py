@@ -65,5 +65,27 @@ def load_segfault():
     return _with(lambda: ctypes.string_at(0))
 
 
+def load_nan():
+    sick, example, _ = _with(lambda: None)
+
+    def lost(module, batch):
+        found = module(batch["rows"]).square().mean()
+        return found * float("nan") if os.environ.get("RANK") == SICK_RANK and module.steps >= 6 else found
+
+    return sick, example, lost
+
+
+def load_leave():
+    return _with(lambda: os._exit(0))
+
+
+def load_interrupt():
+    return _with(lambda: os.kill(os.getpid(), signal.SIGINT))
+
+
+def load_stop():
+    return _with(lambda: os.kill(os.getpid(), signal.SIGSTOP))
+
+
 def load_well():
     return _with(lambda: None)

@@ -81,10 +81,14 @@ def test_a_rank_that_is_killed_ends_the_trial_at_once(tmp_path):
 
 
 def test_the_first_rank_that_fails_says_why_and_the_others_are_measured(tmp_path):
-    trials = trials_of(tmp_path, "memory", "raise", "segfault", "well")
+    trials = trials_of(tmp_path, "memory", "raise", "segfault", "nan", "leave", "interrupt", "well")
     check(trials["memory"], NO_MEMORY, "rank 1: RuntimeError: .*memory.* at LINE of memory in fill")
     check(trials["raise"], CRASHED, "rank 1: ValueError: too many rows at LINE of raise in fail")
     check(trials["segfault"], CRASHED, "rank 1: killed by SIGSEGV during warm-up.*")
+    check(trials["leave"], CRASHED, "rank 1: exited with code 0 during warm-up, before it finished")
+    check(trials["interrupt"], CRASHED, "rank 1: killed by SIGINT during warm-up")
+    check(trials["nan"], CRASHED, r"the loss is nan from step 6 of \d+, of 2 ranks first in 1")
+    assert {m.rank for m in trials["nan"].measurements if m.metric == "step_time_s"} == {0, 1}  # as in one process
     well = trials["well"]
     assert well.outcome.status == Status.OK, well.outcome
     assert {m.rank for m in well.measurements if m.metric == "step_time_s"} == {0, 1}
@@ -96,7 +100,11 @@ def test_the_first_rank_that_fails_says_why_and_the_others_are_measured(tmp_path
 
 
 def test_a_rank_that_hangs_ends_the_trial_at_its_timeout_and_is_named(tmp_path):
-    trial = trials_of(tmp_path, "hang")["hang"]
+    trials = trials_of(tmp_path, "hang", "stop")
+    assert trials["stop"].outcome.message == (
+        "timed out after 8 s during warm-up in rank 1: no answer, stopped by a signal (SIGSTOP)"
+    )
+    trial = trials["hang"]
     assert trial.outcome.status == Status.TIMED_OUT
     assert trial.outcome.message == f"timed out after 8 s during warm-up in rank 1 at {line_of('hang')} in hang"
     assert trial.duration_s <= TIMEOUT_S + BEYOND_S

@@ -15,6 +15,7 @@ import pytest
 from allocated import an_allocation
 
 from torchstone.core.over_ranks import over_ranks
+from torchstone.core.schema.trial import Status
 from torchstone.storage.record_reader import read_record
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ranks are forked")
@@ -130,20 +131,23 @@ def test_a_rank_that_fails_on_another_node_is_named(allocation, fault, status, s
     assert time.monotonic() - began < 60.0
 
 
-def test_a_node_that_is_lost_ends_the_trial_and_the_run(allocation):
+@pytest.mark.parametrize("trials", [1, 3])
+def test_a_node_that_is_lost_ends_the_run_and_its_trial_is_measured_again(allocation, trials):
     Path("fault").write_text("lose")
     words = ["--axis", "world_size=2", "--axis", "nodes=2", *SHORT]
-    words[words.index("--trials") + 1] = "3"
+    words[words.index("--trials") + 1] = str(trials)
     done = run(*words)
-    assert done.returncode == 3
-    assert "node n2 is lost; `torchstone resume` goes on in another allocation" in done.stderr.splitlines()[-1]
+    said = "node n2 is lost; `torchstone resume` goes on in another allocation" if trials > 1 else "remaining 1 trial"
+    assert (done.returncode, said in done.stderr.splitlines()[-1]) == (3 if trials > 1 else 1, True)
     (record,) = Path("outputs/records").glob("*.jsonl")
-    assert "node n2: lost" in record.read_text()
+    (lost,) = read_record(record).trials
+    assert (lost.outcome.status, lost.outcome.message) == (Status.INTERRUPTED, "node n2: lost")
     Path("fault").unlink()
     resumed = subprocess.run(
         [sys.executable, "-m", "torchstone", "resume"], capture_output=True, text=True, check=False
     )
     assert resumed.returncode == 0, resumed.stderr
+    assert [trial.outcome.status for trial in read_record(record).trials] == [Status.OK] * trials
 
 
 def test_a_rank_that_hangs_on_another_node_ends_the_trial_at_its_timeout(allocation):

@@ -119,8 +119,11 @@ def test_a_task_that_is_lost_is_told_and_resumed(work, address):
     (plan,) = Path("outputs/submitted").glob("*/plan.json")
     assert f"torchstone resume {plan.parent.name}" in done.stdout
     Path("broken").unlink()
-    done = torchstone("resume", plan.parent.name)
+    done = torchstone("resume", plan.parent.name, "--address", "127.0.0.1:16999")  # where the cluster is no more
+    assert (done.returncode, "no Ray cluster at 127.0.0.1:16999" in done.stderr) == (3, True)
+    done = torchstone("resume", plan.parent.name, "--address", address)
     assert done.returncode == 0, done.stderr
+    assert "raylet" not in done.stderr
     assert sorted(t.outcome.status for t in the_record().trials) == [Status.OK] * 4
     jobs = [json.loads(path.read_bytes())["shares"] for path in (plan.parent / "jobs").glob("*.json")]
     assert jobs == [[0], [0]]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ import slurm_cluster
 from slurm_cluster import until
 
 from torchstone.cli import main
+from torchstone.cli.submit_command import _progress
 from torchstone.core.schema.trial import Status
 from torchstone.storage.record_reader import read_record
+from torchstone.workflows.submit.submitting import standings
 
 pytestmark = pytest.mark.xdist_group("slurm")  # its ports are fixed
 
@@ -140,6 +143,44 @@ def test_what_slurm_refuses_is_told_with_what_there_is(work, refused):
     assert "SLURM refused the job" in line
     line = refused("submit", "sweep.yaml", "--on", "slurm", "--no-rehearsal", "--account", "a\n#SBATCH --uid=0")
     assert "--account: line breaks and control characters" in line
+
+
+# What a site's job_submit plug-in does: a job without a time limit is refused.
+STRICT = """#!/bin/sh
+for script; do :; done
+grep -q '^#SBATCH --time' "$script" || { echo 'sbatch: error: Job needs --time' >&2; exit 1; }
+exec %s "$@"
+"""
+
+
+def test_a_site_that_demands_a_time_limit_gets_it_of_every_job(work, slurm, monkeypatch, capfd):
+    (work / "bin").mkdir()
+    (work / "bin" / "sbatch").write_text(STRICT % shutil.which("sbatch"))
+    (work / "bin" / "sbatch").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{work / 'bin'}:{os.environ['PATH']}")
+    a_sweep(cases=2, trials=1)
+    assert main(["submit", "sweep.yaml", "--on", "slurm", "--no-rehearsal", "--time", "5", "--follow"]) == 0
+    assert equals_its_plan(merged(the_submitted()))
+    capfd.readouterr()
+
+
+def test_what_can_never_start_is_told_with_slurms_reason(work, slurm, capfd):
+    a_sweep(cases=1, trials=1)
+    assert main(["submit", "sweep.yaml", "--on", "slurm", "--no-rehearsal", "--cpus", "64"]) == 0
+    folder = the_submitted()
+    told = standings(folder)
+    until(lambda: all(one.state.why == "PartitionConfig" for one in standings(folder)), 20)
+    assert _progress(standings(folder)).endswith("jobs: 1 waiting (PartitionConfig), 0 running, 0 over")
+    assert told[0].open
+    slurm.ask("scancel", job_of(folder))
+    capfd.readouterr()
+
+
+def test_the_shells_own_words_to_sbatch_reach_the_job(work, monkeypatch, refused):
+    a_sweep(cases=1, trials=1)
+    monkeypatch.setenv("SBATCH_PARTITION", "nowhere")
+    line = refused("submit", "sweep.yaml", "--on", "slurm", "--no-rehearsal")
+    assert "invalid partition specified: nowhere" in line.lower()
 
 
 @pytest.mark.long

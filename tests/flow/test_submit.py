@@ -19,6 +19,7 @@ from torchstone.storage.submissions import (
     read_plan,
     write_submission,
 )
+from torchstone.workflows.submit.submitting import standings
 
 MODEL = """
 import torch
@@ -100,10 +101,47 @@ def test_resume_submits_only_what_is_over_and_incomplete(work, capfd):
     assert "1 case in 1 job submitted to slurm." in said.out
     assert "--array=0 " in Path("said").read_text()
     assert [job.shares for job in jobs(plan.parent)] == [(0, 1), (0,)]
+    assert main(["resume", "sweep", "--address", "x:1"]) == 2
+    assert "--address is not an option of slurm" in capfd.readouterr().err
     assert main(["resume", "sweep", "--force"]) == 2
     assert "is measured by jobs: edit" in capfd.readouterr().err
     assert main(["resume", "sweep", "--push"]) == 2
     assert "push the merged run, `torchstone push 2" in capfd.readouterr().err
+
+
+NO_MERGE = """#!/bin/sh
+case "$*" in *afterany*) echo 'sbatch: error: QOSMaxSubmitJobPerUserLimit' >&2; exit 1;; esac
+echo "$@" >>said
+echo 17
+"""
+PENDING = "JobId=17 ArrayJobId=17 ArrayTaskId=0-1 JobState=PENDING Reason=Priority Dependency=(null)"
+WAITING = f"#!/bin/sh\necho '{PENDING}'\n"
+
+
+def test_a_merge_job_that_is_refused_leaves_the_others_known(work, capfd):
+    (work / "bin" / "sbatch").write_text(NO_MERGE)
+    assert typed("--no-rehearsal") == 2
+    line = capfd.readouterr().err
+    (plan,) = Path("outputs/submitted").glob("*/plan.json")
+    assert "QOSMaxSubmitJobPerUserLimit; --cases-per-job N makes fewer jobs; this was the job that merges" in line
+    assert "job 17 is submitted, `scancel 17` ends it" in line
+    assert f"`torchstone submit --merge {plan.parent.name} --follow` merges it" in line
+    assert [(job.job_id, job.shares) for job in jobs(plan.parent)] == [("17", (0, 1))]
+    (work / "bin" / "scontrol").write_text(WAITING)
+    assert "Priority" in str([one.state.why for one in standings(plan.parent)])
+    assert main(["resume", "sweep"]) == 2
+    assert "still waiting or running" in capfd.readouterr().err  # none is submitted twice
+    assert len(Path("said").read_text().splitlines()) == 1
+    (work / "bin" / "scontrol").write_text(GONE)
+    assert main(["resume", "sweep"]) == 2
+    assert "job 17 is submitted" in capfd.readouterr().err
+    assert [job.shares for job in jobs(plan.parent)] == [(0, 1), (0, 1)]
+
+
+def test_jobs_that_are_refused_leave_nothing(work, refused):
+    (work / "bin" / "sbatch").write_text("#!/bin/sh\necho 'sbatch: error: no' >&2; exit 1\n")
+    assert "SLURM refused the job: no" in refused("submit", "sweep.yaml", "--on", "slurm", "--no-rehearsal")
+    assert not list(Path("outputs").rglob("plan.json"))
 
 
 def test_your_own_code_is_tried_before_anything_is_submitted(work, refused):

@@ -46,7 +46,8 @@ def add_busy(parser: argparse.ArgumentParser) -> None:
     """Add what to do while the device is busy."""
     parser.add_argument(
         "--when-busy", metavar="HOW", default=os.environ.get("TORCHSTONE_WHEN_BUSY", "wait"),
-        help="if another torchstone measures on the device: wait (default, or $TORCHSTONE_WHEN_BUSY), refuse or share",
+        help="if another torchstone measures on the device: wait (default, or $TORCHSTONE_WHEN_BUSY), wait:10m (no "
+        "longer), refuse or share",
     )  # fmt: skip
 
 

@@ -31,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--time-limit", metavar="T", help="start no trial after this time (default: as given to the run)"
     )
+    parser.add_argument("--address", metavar="A", help="of a run submitted to Ray: where its cluster is now")
     add_measuring(parser)
     add_push(parser)
     add_folder(parser)
@@ -43,6 +44,8 @@ def run(options: argparse.Namespace) -> int:
     folder = folder_of(options)
     if (place := submission_of(folder, options.run)) is not None:
         return _resume_submitted(options, place)
+    if options.address is not None:
+        raise UsageError("--address is for runs of `submit --on ray`: this one is measured here")
     limit_s, team = positive_s("--time-limit", options.time_limit), push_to(options)
     path = locate(folder, options.run)
     of_a_tune = read_run(path).head.tune is not None
@@ -76,7 +79,7 @@ def _resume_submitted(options: argparse.Namespace, place: Path) -> int:
     now = standings(place)
     if all(one.complete for one in now):
         raise UsageError(f"{place.name}: nothing is missing, all {len(now)} jobs are done")
-    job_id, shares = submit_missing(place, now)
+    job_id, shares = submit_missing(place, now, options.address)
     if job_id is None:
         raise UsageError(
             f"{place.name}: its jobs are still waiting or running; `torchstone submit --merge {place.name} --follow`"

@@ -10,12 +10,14 @@ torchstone resume RUN                                         (submit again only
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder, folder_of, writable
+from torchstone.cli._measuring import busy_of
 from torchstone.cli._parsing import add_json
 from torchstone.cli._procedure_options import at_least
 from torchstone.cli._run_options import add_run_options, asked
@@ -40,6 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument(
         "--cases-per-job", type=int, metavar="N", default=1,
         help="cases that one job measures, on one machine (default 1)",
+    )  # fmt: skip
+    where.add_argument(
+        "--when-busy", metavar="HOW", default=os.environ.get("TORCHSTONE_WHEN_BUSY", "wait"),
+        help="if another torchstone measures on the cards or cores of a job: wait (default), wait:10m (no "
+        "longer), refuse or share",
     )  # fmt: skip
     where.add_argument("--cpus", metavar="N", help="CPUs of a job")
     where.add_argument("--dry-run", action="store_true", help="print the scripts; submit nothing")
@@ -124,7 +131,11 @@ def _progress(now: Sequence[Standing]) -> str:
 
     have, planned = (sum(one.trials[place] for one in now) for place in (0, 1))
     phases = [one.state.phase if one.state is not None else Phase.OVER for one in now]
-    return f"{have}/{planned} trials · jobs: " + ", ".join(f"{phases.count(phase)} {phase}" for phase in Phase)
+    reasons = sorted({one.state.why for one in now if one.state is not None and one.state.why is not None})
+    counts = {phase: f"{phases.count(phase)} {phase}" for phase in Phase}
+    if reasons:
+        counts[Phase.WAITING] += f" ({', '.join(reasons)})"
+    return f"{have}/{planned} trials · jobs: {', '.join(counts.values())}"
 
 
 def _planned(options: argparse.Namespace, folder: Path) -> Submission:
@@ -143,10 +154,11 @@ def _planned(options: argparse.Namespace, folder: Path) -> Submission:
     for name in ("cpus", "at_most"):
         if name in wanted and not (wanted[name].isdigit() and int(wanted[name])):
             raise UsageError(f"--{name.replace('_', '-')} {wanted[name]}: a number, 1 or more")
+    busy_of(options)  # a wrong word is told here
     at_least("--cases-per-job", options.cases_per_job, 1)
     how = Asked(
         options.on, wanted, options.cases_per_job, folder, options.report,
-        rehearse=not (options.no_rehearsal or options.dry_run),
+        rehearse=not (options.no_rehearsal or options.dry_run), when_busy=options.when_busy,
     )  # fmt: skip
     progress = ProgressBar(quiet=True, verbose=False)
     return planned(asked(options), how, sys.argv[1:], progress)

@@ -8,7 +8,16 @@ from typing import Protocol
 
 import msgspec
 
+from torchstone.core.errors import UsageError
 from torchstone.core.schema.submission import Job, ShareState, Submission
+
+
+class HalfSubmitted(UsageError):
+    """The shares are handed over as `job_id`; what should follow them was refused."""
+
+    def __init__(self, job_id: str, why: str) -> None:
+        super().__init__(why)
+        self.job_id = job_id
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -41,7 +50,8 @@ class Cluster(Protocol):
     def submit(self, submission: Submission, folder: Path, shares: Sequence[int]) -> str:
         """Have shares carried out by the scripts in `folder`; return the job's name, at once or when all have ended.
 
-        Raises MissingError where there is no such cluster here, UsageError for what it refuses, in its words.
+        Raises MissingError where there is no such cluster here, UsageError for what it refuses, in its words, and
+        HalfSubmitted where the shares are on their way all the same.
         """
 
     def states(self, job: Job, folder: Path) -> Mapping[int, ShareState]:

@@ -105,6 +105,24 @@ def measured(place: Place, figures: Sequence[str]) -> Store:
     return Store(found, len(rows), problems)
 
 
+def measured_cases(place: Place, beginning: str, figures: Sequence[str]) -> Store:
+    """Return as `measured` does the Cases alone whose id begins so, and all their runs: nothing else is read."""
+    with current(place) as (connection, problems):
+        (runs,) = connection.execute("SELECT COUNT(*) FROM runs").fetchone()
+        cases = connection.execute(
+            "SELECT DISTINCT case_id FROM cases WHERE substr(case_id, 1, ?) = ?", (len(beginning), beginning)
+        ).fetchall()
+        trials: _Trials = {}
+        rows: dict[str, Sequence[str]] = {}
+        for (case_id,) in cases:
+            trials.update(_trials(connection, figures, case_id))
+            of_case = f"{_RUNS} WHERE run_id IN (SELECT run_id FROM cases WHERE case_id = ?)"  # noqa: S608 -- names only
+            rows.update({row[0]: row for row in connection.execute(of_case, (case_id,))})
+    known = _Known()
+    in_time = sorted(rows.values(), key=lambda row: (row[2], row[0]))
+    return Store(tuple(one for row in in_time for one in _of_run(row, trials, {}, known)), runs, problems)
+
+
 def measured_of_case(connection: Connection, case_id: str, figures: Sequence[str], newest: int) -> tuple[Measured, ...]:
     """Return one Case as `measured` does, oldest run first, of its newest runs only. Nothing else is read."""
     rows = connection.execute(
@@ -173,19 +191,20 @@ def _of_run(
             )  # fmt: skip
 
 
-def _trials(connection: Connection, figures: Sequence[str]) -> _Trials:
+def _trials(connection: Connection, figures: Sequence[str], case_id: str | None = None) -> _Trials:
     read = _reader(figures)
     found: dict[tuple[str, str], tuple[list[tuple[Mapping[str, float], bool]], str]] = {}
+    of_case = "" if case_id is None else " AND case_id = :case_id"
     every = streamed(
         connection,
-        "SELECT run_id, case_id, facts, figures, disturbed FROM trials WHERE status = :status AND purpose = :purpose "
-        "ORDER BY run_id, place",
-        REPLICATE_COLUMNS,
+        "SELECT run_id, case_id, facts, figures, disturbed FROM trials"  # noqa: S608
+        f" WHERE status = :status AND purpose = :purpose{of_case} ORDER BY run_id, place",
+        {**REPLICATE_COLUMNS, **({} if case_id is None else {"case_id": case_id})},
     )
     with every as rows:
-        for run_id, case_id, facts, text, disturbed in rows:
+        for run_id, case, facts, text, disturbed in rows:
             try:
-                found.setdefault((run_id, case_id), ([], facts))[0].append((read(text), bool(disturbed)))
+                found.setdefault((run_id, case), ([], facts))[0].append((read(text), bool(disturbed)))
             except (msgspec.MsgspecError, ValueError) as fault:  # somebody else than torchstone wrote it
                 raise ValueError(f"run {run_id}: {fault}") from fault
     return {key: (_kept(trials), facts) for key, (trials, facts) in found.items()}

@@ -6,7 +6,7 @@ from stored import PROCESSOR, a_stored_run, case, machine, store
 from torchstone.core.schema.comparison import Rules
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.trial import Purpose
-from torchstone.storage.measured import measured
+from torchstone.storage.measured import measured, measured_cases
 
 
 def test_figures_facts_and_doubts_of_each_case_of_each_run(outputs):
@@ -48,6 +48,16 @@ def test_probes_and_the_turns_of_ab_are_left_out(outputs):
     store(outputs, [tuned, msgspec.structs.replace(compared, head=of_an_ab)])
     (found,) = measured(outputs, ("throughput",)).measured
     assert len(found.trials) == 1
+
+
+def test_one_case_is_what_it_is_among_all(outputs):
+    one, other = case(batch_size=8), case(batch_size=16)
+    store(outputs, [a_stored_run(day, [(one, 100.0 + day), (other, 50.0)], machine()) for day in (3, 1, 2)])
+    every = measured(outputs, ("throughput",))
+    found = measured_cases(outputs, one.case_id[:6], ("throughput",))
+    assert found.measured == tuple(m for m in every.measured if m.case_id == one.case_id)
+    assert found.runs == every.runs == 3
+    assert measured_cases(outputs, "none", ("throughput",)).measured == ()
 
 
 def test_an_empty_store(outputs):

@@ -19,7 +19,7 @@ from torchstone.core.stats.interval import over_trials
 from torchstone.core.stats.ratio import log_mean
 from torchstone.core.stats.segmentation import FEWEST
 from torchstone.storage.index import Problem
-from torchstone.storage.measured import Measured, measured
+from torchstone.storage.measured import Measured, measured, measured_cases
 from torchstone.storage.place import Place
 from torchstone.storage.query import find
 
@@ -103,7 +103,9 @@ def history(place: Place, word: str | None = None, metric: str = "throughput", *
     """
     if metric not in FIGURES:
         raise unknown("figure", metric, FIGURES)
-    store = measured(place, (metric,))
+    store = measured_cases(place, word, (metric,)) if word is not None and len(word) >= _SHORTEST_ID else None
+    if store is None or not store.measured:
+        store = measured(place, (metric,))
     found = histories_of(_meant(place, store.measured, word), metric, suspect=suspect)
     return Histories(metric, found, store.runs, store.problems)
 

@@ -32,6 +32,7 @@ class Submission(msgspec.Struct, frozen=True, tag="submission", tag_field="recor
     python: str
     formats: str = "md"
     notes: tuple[Finding, ...] = ()  # on what was asked for
+    when_busy: str = "wait"  # what a job does while another torchstone measures on its cards or cores
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -51,8 +52,12 @@ class Phase(StrEnum):
 
 
 class ShareState(msgspec.Struct, frozen=True):
-    """What a cluster says of the job of a share. `word`: its own term, COMPLETED or TIMEOUT; `job`: its own name."""
+    """What a cluster says of the job of a share. `word`: its own term, COMPLETED or TIMEOUT; `job`: its own name.
+
+    `why`: its own term for what a job waits for.
+    """
 
     phase: Phase
     word: str
     job: str
+    why: str | None = None

@@ -128,7 +128,8 @@ class ActiveRun:
         request = TrialRequest(case, how, number, trace_path=trace_path, host_profile=host_profile)
         trial = TrialDrive(request, device, self.session.watcher, others=others).run(self.session.launcher, self._order)
         trial = msgspec.structs.replace(trial, facts={**trial.facts, "template": self.session.openings})
-        cut = limited and trial.outcome.status == Status.TIMED_OUT
+        # Ranks that hang are ended before.
+        cut = limited and trial.outcome.status == Status.TIMED_OUT and self._clock() >= self._ends_s
         if cut:
             given = self.session.procedure
             limit = f"time limit of {given.time_limit_s:g} s" if given.time_limit_s else f"{given.within_s:g} s"

@@ -10,10 +10,12 @@ import msgspec
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.execution.host_memory import oom_kills
 from torchstone.execution.worker.outcome import frames_in, is_own, place
+from torchstone.execution.worker.ranks.roll import SILENT
 
-_KILLED = "killed by SIGKILL"
+_KILLED, _LEFT = "killed by SIGKILL", "exited with code 0"
 _LOADER_KILLED = "is killed by signal: Killed"  # torch's words for a process of a DataLoader
 _RANK_DIED = re.compile(r"(?P<rank>rank \d+): (?P<wrong>(killed by|exited with code) \w+( \d+)?)")
+_COLLECTIVES = "/torch/distributed/"  # in a file of torch: waits for other ranks
 RANK = re.compile(r"rank \d+")  # before the stack of each rank that was asked where it is
 _KERNEL = "by the kernel's out-of-memory killer"
 
@@ -30,11 +32,15 @@ class TrialEnd:
         """Return the Outcome of a trial that had to be ended for its time."""
         return Outcome(Status.TIMED_OUT, f"timed out after {timeout_s:g} s{self._where()}", self._traceback())
 
+    def hung(self, silent_s: float) -> Outcome:
+        """Return the Outcome of ranks that had to be ended since none did a step for so long."""
+        return Outcome(Status.TIMED_OUT, f"no step for {silent_s:.0f} s{self._where()}", self._traceback())
+
     def died(self, wrong: str | None) -> Outcome:
         """Return the Outcome of a process that ended without its last event. `wrong`: its signal or exit code."""
         if wrong != _KILLED:
-            said = f"{wrong or 'exited with code 0'}{self._where()}"
-            return Outcome(Status.CRASHED, said if wrong else f"{said}, before it finished", self._traceback())
+            said = f"{wrong or _LEFT}{self._where()}" + (", before it finished" if wrong in (None, _LEFT) else "")
+            return Outcome(Status.CRASHED, said, self._traceback())
         struck = self._struck()
         if struck:
             return Outcome(Status.OUT_OF_MEMORY, f"killed {_KERNEL}{self._where()}")
@@ -61,13 +67,24 @@ class TrialEnd:
     def _where(self) -> str:
         during = f" during {self.stage}" if self.stage else ""
         if (rank := self._rank()) is not None:
-            during += f" in {rank}"
+            said = self._by_rank()[rank].strip()
+            during += f" in {rank}" + (f": {said}" if said.startswith(SILENT) else "")
         return during + place(reversed(self._frames()))  # the interpreter writes its innermost frame first
 
     def _rank(self) -> str | None:
-        """Return the rank whose stack has the user's own frames, where ranks were asked, and not all have such."""
-        own = [rank for rank, part in self._by_rank().items() if any(is_own(file) for file, *_ in frames_in(part))]
-        return own[0] if len(own) == 1 else None
+        """Return the rank that the others wait for, where ranks were asked.
+
+        One that does not answer, else the only one whose stack has the user's own frames and ends in no collective.
+        """
+        parts = self._by_rank()
+        silent = [rank for rank, part in parts.items() if part.lstrip().startswith(SILENT)]
+        frames = {rank: frames_in(part) for rank, part in parts.items()}
+        busy = [
+            rank for rank, found in frames.items()
+            if any(is_own(file) for file, *_ in found) and _COLLECTIVES not in found[0][0]
+        ]  # fmt: skip
+        at_fault = silent or busy
+        return at_fault[0] if len(at_fault) == 1 else None
 
     def _by_rank(self) -> Mapping[str, str]:
         parts: dict[str, list[str]] = {}
@@ -86,7 +103,8 @@ class TrialEnd:
 
     def _frames(self) -> Sequence[tuple[str, int, str]]:
         """Return the frames of the thread it ended in; if none of these is the user's, those of all threads."""
-        text = "\n".join(self.stack)
+        rank = self._rank()
+        text = "\n".join(self.stack) if rank is None else self._by_rank()[rank]
         current = text.partition("Current thread")[2].partition("\n\n")[0]
         frames = frames_in(current)
         return frames if any(is_own(file) for file, _, _ in frames) else frames_in(text)

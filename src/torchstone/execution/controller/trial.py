@@ -15,7 +15,7 @@ import msgspec
 
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.machine import DeviceInfo
-from torchstone.core.schema.message import Ended, Entered, Event, Live, Measured, Stack, TrialRequest, Word
+from torchstone.core.schema.message import Ended, Entered, Event, Live, Measured, Progress, Stack, TrialRequest, Word
 from torchstone.core.schema.ranks import world_size
 from torchstone.core.schema.trial import Disturbance, Disturber, Measurement, Outcome, Stage, Status, Trial
 from torchstone.core.stats.disturbance import EVIDENCE_PERIOD_S, disturbance
@@ -29,6 +29,8 @@ from torchstone.plugins.machine_protocols import Launcher, LiveTrial
 _ANSWER_S = 0.5  # how long a trial that hangs may take to say where
 _MOST_EVIDENCE_S = 60.0  # of a window in which other work is looked for often: a longer one has many steps to average
 _PAUSE_S = 0.05  # it has said it when it has been silent for so long
+
+_SILENT_S, _SILENT_TIMES = 60.0, 20.0  # ranks that do no step for so long, and so many times their longest, hang
 
 _E = TypeVar("_E", bound=Event)
 
@@ -52,6 +54,11 @@ class TrialDrive:
         self._next_reading_s = self._next_evidence_s = self._evidence_ends_s = math.inf
         self._limit_s, self._deadline_s = request.procedure.timeout_s, math.inf
         self._over = self._timed_out = self._in_window = False
+        placement = request.case.placement
+        self._beats = placement.count * placement.nodes > 1  # ranks may wait for one another for ever
+        self._beat_s: float | None = None
+        self._longest_s, self._hung_s = 0.0, math.inf
+        self._silent_s: float | None = None
 
     @property
     def mistake(self) -> str | None:
@@ -159,13 +166,14 @@ class TrialDrive:
         """Wait for events and note them; none where the trial has ended, by itself or for its time."""
         while True:
             now_s = self._clock()
-            if now_s >= self._deadline_s:
+            if now_s >= self._deadline_s or self._is_hung(now_s):
                 self._ask_where(self._live)
                 self._live.kill()
                 self._over = self._timed_out = True
                 return ()
             self._read_gauges(now_s)
-            wait_s = max(0.0, min(self._deadline_s, self._next_reading_s, self._next_evidence_s) - self._clock())
+            wait_s = min(self._deadline_s, self._hung_s, self._next_reading_s, self._next_evidence_s)
+            wait_s = max(0.0, wait_s - self._clock())
             if select.select([self._live], [], [], wait_s)[0]:
                 events = self._live.events()
                 self._over = events is None
@@ -207,8 +215,11 @@ class TrialDrive:
     def _note(self, event: Event) -> None:
         if isinstance(event, Live):
             self._live_s = self._clock() - self._began_s
+        elif isinstance(event, Progress):
+            self._note_beat(self._clock())
         elif isinstance(event, Entered):
             self._ending.stage, self._in_window = event.stage, event.measures
+            self._beat_s, self._hung_s = None, math.inf  # what begins may compile or count before its first step
             if self._recorder is not None:
                 # Stages begin and end where windows do: counters are read at their very edges, what disturbs is not.
                 # An epoch is long, and nothing lies between it and the next.
@@ -222,7 +233,22 @@ class TrialDrive:
             self._ended = event
         self._watcher.heard(event)
 
+    def _is_hung(self, now_s: float) -> bool:
+        """Say whether ranks are silent for too long. Not where something was said while this process was stopped."""
+        if now_s < self._hung_s or self._beat_s is None or select.select([self._live], [], [], 0.0)[0]:
+            return False
+        self._silent_s = now_s - self._beat_s
+        return True
+
+    def _note_beat(self, now_s: float) -> None:
+        if self._beats and self._beat_s is not None:
+            self._longest_s = max(self._longest_s, now_s - self._beat_s)
+            self._hung_s = now_s + max(_SILENT_S, _SILENT_TIMES * self._longest_s)
+        self._beat_s = now_s
+
     def _outcome(self, wrong: str | None) -> Outcome:
+        if self._silent_s is not None:
+            return self._ending.hung(self._silent_s)
         if self._timed_out:
             return self._ending.timed_out(self._limit_s)
         if self._ended is None:

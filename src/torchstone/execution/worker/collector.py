@@ -135,19 +135,27 @@ class Collector:
 
     def outcome(self) -> Outcome:
         """Return how a trial ended that measured everything: not well, if its loss became NaN or infinite."""
-        losses = next((m.values for m in self._measurements if m.metric == "loss"), ())
-        lost = [step for step, loss in enumerate(losses, 1) if not math.isfinite(loss)]
-        if not lost:
-            return Outcome(Status.OK)
-        laps = sum(len(m.values) for m in self._measurements if m.metric == "step_time_s")
-        steps = max(len(losses), 1 + laps)  # warm-up counts; of a long run only the first losses and the last are kept
-        first = lost[0] if lost[0] < len(losses) else steps
-        stays = len(lost) == len(losses) - lost[0] + 1
-        when = f"from step {first} of {steps}" if stays else f"in {len(lost)} of {steps} steps, first in step {first}"
-        return Outcome(Status.CRASHED, f"the loss is {losses[lost[0] - 1]:g} {when}")
+        return judged(self._measurements)
 
     def measured(self) -> Measured:
         """Return everything as one event."""
         whole = {**self.facts, **self.at_the_end()}
         facts = {name: value for name, value in whole.items() if value is not None}
         return Measured(tuple(self._measurements), facts, self._spans_s)
+
+
+def judged(measured: Sequence[Measurement]) -> Outcome:
+    """Return how a trial ended that measured this: not well, if the loss of a rank became NaN or infinite."""
+    of_ranks = {m.rank: m.values for m in measured if m.metric == "loss"}
+    losses = list(zip(*of_ranks.values(), strict=False))  # a row a step: all ranks do the same steps
+    lost = [step for step, row in enumerate(losses, 1) if not all(map(math.isfinite, row))]
+    if not lost:
+        return Outcome(Status.OK)
+    laps = sum(len(m.values) for m in measured if m.metric == "step_time_s" and m.rank == 0)
+    steps = max(len(losses), 1 + laps)  # warm-up counts; of a long run only the first losses and the last are kept
+    first = lost[0] if lost[0] < len(losses) else steps
+    stays = len(lost) == len(losses) - lost[0] + 1
+    when = f"from step {first} of {steps}" if stays else f"in {len(lost)} of {steps} steps, first in step {first}"
+    bad = {rank: values[lost[0] - 1] for rank, values in of_ranks.items() if not math.isfinite(values[lost[0] - 1])}
+    who = f", of {len(of_ranks)} ranks first in {', '.join(map(str, bad))}" if len(bad) < len(of_ranks) else ""
+    return Outcome(Status.CRASHED, f"the loss is {next(iter(bad.values())):g} {when}{who}")

@@ -34,7 +34,7 @@ from torchstone.execution.timing.clock import resolution_s, system_clock
 from torchstone.execution.timing.loop import Instrument, Step
 from torchstone.execution.worker.attention_seen import attention_facts
 from torchstone.execution.worker.auto_settings import brought, settle
-from torchstone.execution.worker.collector import Collector
+from torchstone.execution.worker.collector import Collector, judged
 from torchstone.execution.worker.device_memory import end_warm_up
 from torchstone.execution.worker.evaluating import evaluate
 from torchstone.execution.worker.outcome import ended_by
@@ -151,7 +151,7 @@ def carry_out_trial(request: TrialRequest, line: EventPipe, ranks: Alone = ALONE
         if request.turns is not None:
             take_turns(request, line, engine, prepared, batches, device, tally, pinning)
         else:
-            measure_prepared(request, send, engine, prepared, batches, device, tally, ranks)
+            return measure_prepared(request, send, engine, prepared, batches, device, tally, ranks)
     finally:
         batches.close()
         del shifted
@@ -161,8 +161,11 @@ def carry_out_trial(request: TrialRequest, line: EventPipe, ranks: Alone = ALONE
 def measure_prepared(
     request: TrialRequest, send: Send, engine: Engine, prepared: Prepared, batches: Batches, device: Device,
     tally: Collector, ranks: Alone = ALONE,
-) -> None:  # fmt: skip
-    """Warm up and measure every window of a model that is ready; send what was measured."""
+) -> Outcome:  # fmt: skip
+    """Warm up and measure every window of a model that is ready; send what was measured, and return how that went.
+
+    Rank 0 speaks for all: what another one lost, it says.
+    """
     case, procedure = request.case, request.procedure
     stage = "warm-up"
     planned = procedure.iterations
@@ -177,7 +180,7 @@ def measure_prepared(
     first_s, warm_s = instrument.warm_up(ranks.warm_up(plan))
     tally.setup("first_step_time_s", first_s)
     if request.rehearse:
-        return
+        return tally.outcome()
     tally.warmed_up(warm_s, settled=plan.settled)
     end_warm_up(device, tally)
     ranks.settle(pinned=bool(procedure.pin_threads))
@@ -214,8 +217,10 @@ def measure_prepared(
         tally.facts["trace"] = _traced(step, batches, device, request.trace_path) if alone else None
     tally.left_out(batches.unreadable)
     tally.facts["clock_resolution_s"] = resolution_s(system_clock)
-    if (measured := ranks.joined(tally.measured())) is not None:
-        send(measured)
+    if (measured := ranks.joined(tally.measured())) is None:
+        return Outcome(Status.OK)
+    send(measured)
+    return judged(measured.measurements)
 
 
 def _step_of(prepared: Prepared, procedure: Procedure, tally: Collector) -> Step:

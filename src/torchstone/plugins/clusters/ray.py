@@ -6,13 +6,14 @@ records travel with the tasks.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,11 @@ class Ray:
         except ImportError:
             raise MissingError("Ray is not installed; type: pip install 'torchstone[ray]'") from None
         job_id = f"ray{os.getpid()}-{os.urandom(3).hex()}"
+        with _aside(folder / "log" / "ray.txt"):
+            self._carry_out(ray, submission, folder, shares, job_id)
+        return job_id
+
+    def _carry_out(self, ray: Any, submission: Submission, folder: Path, shares: Sequence[int], job_id: str) -> None:
         _connect(ray, submission.wanted.get("address", "auto"))
         try:
             _placeable(ray, submission)
@@ -88,7 +94,6 @@ class Ray:
                 _keep(folder, share, job_id, returned)
         finally:
             ray.shutdown()
-        return job_id
 
     def states(self, job: Job, folder: Path) -> Mapping[int, ShareState]:
         found = {}
@@ -97,6 +102,21 @@ class Ray:
             word = "LOST" if not file.exists() else "COMPLETED" if file.read_text().strip() == "0" else "FAILED"
             found[share] = ShareState(Phase.OVER, word, job.job_id)
         return found
+
+
+@contextlib.contextmanager
+def _aside(path: Path) -> Iterator[None]:
+    """Have what Ray's own code writes to stderr (dumps of its state, where a node is lost) go to a file."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with path.open("ab") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _connect(ray: Any, address: str) -> None:
@@ -164,8 +184,10 @@ def carry_out(plan: bytes, share: int, attempt: str, earlier: Mapping[str, bytes
         (folder / "plan.json").write_bytes(plan)
         for file, data in earlier.items():
             (folder / "parts" / Path(file).name).write_bytes(data)
-        where = msgspec.json.decode(plan)["folder"]
+        told = msgspec.json.decode(plan)
+        where, busy = told["folder"], told.get("when_busy", "wait")
         words = ["run", "--plan", str(folder / "plan.json"), "--share", str(share), "--attempt", attempt, "--quiet"]
+        words += ["--when-busy", busy]
         done = subprocess.run(
             [sys.executable, "-c", _ENDED_WITH_PARENT, str(os.getpid()), *words], env=environment(os.environ, threads),
             cwd=where if Path(where).is_dir() else None, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,

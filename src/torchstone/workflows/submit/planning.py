@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """How a run is handed over. `rehearse`: the user's own code does one step here first, on the CPU."""
+    """How a run is handed over. `rehearse`: the user's own code does one step here first, on the CPU.
+
+    `when_busy`: what a job does while another torchstone measures on its cards or cores.
+    """
 
     cluster: str
     wanted: Mapping[str, str]
@@ -36,6 +39,7 @@ class Asked(msgspec.Struct, frozen=True):
     output: Path
     formats: str = "md"
     rehearse: bool = True
+    when_busy: str = "wait"
 
 
 def planned(request: RunRequest, asked: Asked, command: Sequence[str], watcher: Watcher) -> Submission:
@@ -63,7 +67,7 @@ def planned(request: RunRequest, asked: Asked, command: Sequence[str], watcher: 
     told = notes([one.configurations for one in sketches], placements)
     return Submission(
         SCHEMA, head, shares_of(whole, asked.cases_per_job), asked.cluster, asked.wanted, str(Path.cwd()),
-        str(asked.output.absolute()), sys.executable, asked.formats, tuple(told),
+        str(asked.output.absolute()), sys.executable, asked.formats, tuple(told), asked.when_busy,
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from torchstone.core.schema.run import Run
 from torchstone.core.schema.submission import Phase, ShareState, Submission
 from torchstone.core.schema.trial import Status
 from torchstone.plugins import registry
-from torchstone.plugins.cluster_protocol import Cluster
+from torchstone.plugins.cluster_protocol import Cluster, HalfSubmitted
 from torchstone.storage.importing import write_run
 from torchstone.storage.query import find
 from torchstone.storage.record_reader import read_record, record_path
@@ -47,7 +47,7 @@ class Standing(msgspec.Struct, frozen=True):
     state: ShareState | None
     trials: tuple[int, int]
     complete: bool
-    why: str | None = None  # what the job said last, where it is over and something is missing
+    why: str | None = None  # what the job said last, or waits for, where something is missing
 
     @property
     def open(self) -> bool:
@@ -75,7 +75,7 @@ class Taken(msgspec.Struct, frozen=True):
 def hand_over(submission: Submission, output: Path) -> tuple[Path, str]:
     """Write the folder of a new submission and submit all its shares; return the folder and the job's name.
 
-    Where the cluster refuses nothing stays behind.
+    Where the cluster refuses nothing stays behind; where it took the jobs and refused only what follows them, all does.
     """
     folder = submission_folder(output, submission.head.run_id)
     cluster: Cluster = registry.load("clusters", submission.cluster)
@@ -83,7 +83,7 @@ def hand_over(submission: Submission, output: Path) -> tuple[Path, str]:
     try:
         return folder, _submit(cluster, submission, folder, range(len(submission.shares)))
     except TorchstoneError:
-        if not any((folder / "parts").iterdir()):
+        if not jobs(folder) and not any((folder / "parts").iterdir()):
             shutil.rmtree(folder)
             with contextlib.suppress(OSError):  # other submissions are in it
                 folder.parent.rmdir()
@@ -91,14 +91,27 @@ def hand_over(submission: Submission, output: Path) -> tuple[Path, str]:
 
 
 def _submit(cluster: Cluster, submission: Submission, folder: Path, shares: Sequence[int]) -> str:
-    job_id = cluster.submit(submission, folder.absolute(), shares)
+    try:
+        job_id = cluster.submit(submission, folder.absolute(), shares)
+    except HalfSubmitted as fault:
+        note_job(folder, fault.job_id, tuple(shares))
+        raise UsageError(f"{fault}, `torchstone submit --merge {folder.name} --follow` merges it") from None
     note_job(folder, job_id, tuple(shares))
     return job_id
 
 
-def submit_missing(folder: Path, standings: Sequence[Standing]) -> tuple[str | None, list[int]]:
-    """Submit the shares that lack trials and whose jobs are over; return the job's name (None: there are none)."""
+def submit_missing(
+    folder: Path, standings: Sequence[Standing], address: str | None = None
+) -> tuple[str | None, list[int]]:
+    """Submit the shares that lack trials and whose jobs are over; return the job's name (None: there are none).
+
+    `address`: of the cluster, where it is another one by now.
+    """
     submission = read_plan(folder / "plan.json")
+    if address is not None:
+        if "address" not in registry.load("clusters", submission.cluster).takes:
+            raise UsageError(f"--address is not an option of {submission.cluster}")
+        submission = msgspec.structs.replace(submission, wanted={**submission.wanted, "address": address})
     shares = [one.share for one in standings if not one.complete and not one.open]
     if not shares:
         return None, []
@@ -136,7 +149,7 @@ def _states(submission: Submission, folder: Path) -> Mapping[int, tuple[ShareSta
                 word = "UNKNOWN" if status is None else "COMPLETED" if status == 0 else "FAILED"
                 state = ShareState(Phase.OVER, word, f"{job.job_id}_{share}")
                 words = words or _FORGOTTEN
-            found[share] = state, words
+            found[share] = state, words or state.why
     return found
 
 

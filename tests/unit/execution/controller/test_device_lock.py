@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 import msgspec
@@ -94,9 +95,38 @@ def test_every_device_has_a_lock_of_its_own():
             pass
 
 
+def test_ranks_on_several_cards_hold_all_of_them():
+    with held([Placement("cuda", 0, count=2)], MACHINE, "mine", WhenBusy("refuse")):
+        assert "cuda:1 is busy" in refused([Placement("cuda", 1)])
+        assert "cuda:0 is busy" in refused([Placement("cuda", 0)])
+
+
+def test_who_may_use_other_cores_waits_for_nobody(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {2, 3}, raising=False)
+    with held(CPU, MACHINE, "mine", WhenBusy("refuse")):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+        assert free()
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1, 2})
+        assert "cpu is busy: run mine" in refused()
+
+
+def test_who_waits_to_a_limit_is_refused_then(other):
+    said: list[str] = []
+    began_s = time.monotonic()
+    shortly = WhenBusy.read("wait:400ms", said.append)
+    with pytest.raises(MissingError, match=r"more than 0\.4 s: run other-run"), held(CPU, MACHINE, "mine", shortly):
+        pass
+    assert 0.4 <= time.monotonic() - began_s < 5.0
+    assert len(said) == 1
+    other.send_signal(signal.SIGKILL)
+    other.wait()
+    with held(CPU, MACHINE, "mine", WhenBusy.read("wait:1h", said.append)):
+        assert len(said) == 1
+
+
 def test_the_folder_is_everybodys_and_nobody_is_believed(folder, other, capfd):
     assert folder.stat().st_mode & 0o7777 == 0o1777
-    (lock,) = folder.iterdir()
+    lock, *_ = sorted(folder.iterdir())
     assert lock.stat().st_mode & 0o777 == 0o666
     for content in (b"", b"{}", b"\x80" * 9000, b'{"run_id":"\\u001b[31m","pid":1,"started":"' + b"x" * 900 + b'"}'):
         lock.write_bytes(content)
@@ -110,8 +140,9 @@ def test_no_trap_in_the_folder_is_followed(folder, tmp_path, trap):
     victim = tmp_path / "victim"
     victim.write_text("precious")
     assert free()
-    (lock,) = folder.iterdir()
-    lock.unlink()
+    lock, *others = sorted(folder.iterdir())
+    for one in (lock, *others):
+        one.unlink()
     if trap == "link":
         lock.symlink_to(victim)
     elif trap == "folder":
@@ -133,3 +164,6 @@ def test_no_trap_in_the_folder_is_followed(folder, tmp_path, trap):
 def test_an_unknown_word_is_refused():
     with pytest.raises(UsageError, match="Did you mean 'wait'"):
         WhenBusy.read("wat", print)
+    for word in ("share:1m", "wait:soon"):
+        with pytest.raises(UsageError):
+            WhenBusy.read(word, print)

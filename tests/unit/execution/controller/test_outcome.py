@@ -75,3 +75,25 @@ def test_a_thread_without_the_users_lines_leaves_it_to_the_others():
     outcome = known.died("killed by SIGSEGV")
     assert outcome.message == "killed by SIGSEGV"
     assert "functional.py" in str(outcome.traceback)
+
+
+WAITS = """Current thread 0x01 (most recent call first):
+  File "/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", line 9 in all_gather
+  File "/home/me/mine.py", line 12 in forward""".splitlines()
+WORKS = ["Current thread 0x01 (most recent call first):", '  File "/home/me/mine.py", line 30 in loop']
+
+
+@pytest.mark.parametrize(
+    ("stack", "says"),
+    [
+        (["rank 0", *WAITS, "rank 1", *WORKS], " in rank 1 at mine.py:30 in loop"),
+        (["rank 0", *WORKS, "rank 1", "no answer, stopped by a signal (SIGSTOP)"],
+         " in rank 1: no answer, stopped by a signal (SIGSTOP)"),
+        (["rank 0", *WORKS, "rank 1", *WORKS], " at mine.py:30 in loop"),
+    ],
+)  # fmt: skip
+def test_of_ranks_that_hang_the_one_is_named_that_the_others_wait_for(stack, says):
+    known = TrialEnd()
+    known.stack = stack
+    assert known.timed_out(8.0).message == f"timed out after 8 s{says}"
+    assert known.hung(61.4).message == f"no step for 61 s{says}"

@@ -6,6 +6,7 @@ import threading
 import pytest
 from build import a_case
 
+from torchstone.core.schema.case import Placement
 from torchstone.core.schema.codec import decode, encode
 from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.message import (
@@ -133,6 +134,35 @@ def test_a_trial_that_hangs_is_killed_when_its_time_is_up():
     assert trial.outcome.message == "timed out after 0.2 s during warm-up at mine.py:7 in forward"
     assert trial.outcome.traceback == '  File "/home/me/mine.py", line 7, in forward'
     assert 0.2 <= trial.duration_s < 2.0
+
+
+STEPS = [Entered("warm-up", 0.0), Progress("warm-up", 1, 0.1, 0.1), Progress("warm-up", 2, 0.2, 0.1)]
+TWO_RANKS = a_case({"world_size": 2}, placement=Placement("cpu", count=2))
+
+
+def drive_of_ranks(case, script, monkeypatch):
+    monkeypatch.setattr("torchstone.execution.controller.trial._SILENT_S", 0.3)
+    launcher = Scripted(script, hangs=True, answer=[Stack(("rank 0", "  no answer", "rank 1", "no answer, stopped"))])
+    return TrialDrive(TrialRequest(case, Procedure(telemetry_period_s=0.0, timeout_s=1.5), 0), None, Silent()).run(
+        launcher, 0
+    )
+
+
+def test_ranks_that_do_no_step_any_more_are_ended_before_their_time_is_up(monkeypatch):
+    trial = drive_of_ranks(TWO_RANKS, STEPS, monkeypatch)
+    assert trial.outcome.status == Status.TIMED_OUT
+    assert str(trial.outcome.message).startswith("no step for 0 s during warm-up")
+    assert 0.3 <= trial.duration_s < 1.2
+
+
+@pytest.mark.parametrize(
+    ("case", "script"),
+    [(a_case(), STEPS), (TWO_RANKS, [*STEPS, Entered("counting", 0.3)]), (TWO_RANKS, STEPS[:2])],
+    ids=["one process", "a stage without steps", "the first step is not over"],
+)
+def test_what_may_take_long_has_all_its_time(monkeypatch, case, script):
+    trial = drive_of_ranks(case, script, monkeypatch)
+    assert str(trial.outcome.message).startswith("timed out after 1.5 s")
 
 
 def test_an_interrupt_kills_the_trial_and_goes_on():

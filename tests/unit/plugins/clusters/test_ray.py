@@ -1,5 +1,6 @@
 """Ray: what a task asks for, and what of Ray's settings reaches what is measured. Without Ray."""
 
+import os
 import sys
 
 import msgspec
@@ -11,7 +12,7 @@ from torchstone.core.schema.case import Placement
 from torchstone.core.schema.run import Plan
 from torchstone.core.schema.submission import Job
 from torchstone.plugins import registry
-from torchstone.plugins.clusters.ray import _connect, _placeable, _resources, environment
+from torchstone.plugins.clusters.ray import _aside, _connect, _placeable, _resources, environment
 
 RAY = registry.load("clusters", "ray")
 
@@ -82,3 +83,12 @@ def test_a_task_without_an_exit_status_is_lost(tmp_path):
         (tmp_path / "ended" / f"{share}.ray1").write_text(f"{status}\n")
     found = RAY.states(Job("ray1", (0, 1, 3), ""), tmp_path)
     assert {share: state.word for share, state in found.items()} == {0: "COMPLETED", 1: "FAILED", 3: "LOST"}
+
+
+def test_what_rays_own_code_writes_goes_to_a_file(tmp_path, capfd):
+    with pytest.raises(KeyboardInterrupt), _aside(tmp_path / "ray.txt"):
+        os.write(2, b"a dump of sixty lines\n")
+        raise KeyboardInterrupt
+    os.write(2, b"after\n")
+    assert capfd.readouterr().err == "after\n"
+    assert (tmp_path / "ray.txt").read_text() == "a dump of sixty lines\n"

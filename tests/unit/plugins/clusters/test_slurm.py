@@ -46,9 +46,51 @@ def test_every_option_is_a_line_of_the_script():
         "--exclusive", "--mail-type=END", "--array=0-3%3", "--requeue", "--output=log/%A_%a.txt", "--chdir=/out",
     ):  # fmt: skip
         assert f"#SBATCH {line}" in found
-    merge = lines("merge.sbatch", **asked)
-    assert "#SBATCH --account=me" in merge
-    assert not any("gres" in line or "array" in line for line in merge)  # it needs no card
+    merge = lines("merge.sbatch", **asked, sbatch="--exclusive\n--mail-type=END")
+    for line in (
+        "--partition=gpu", "--account=me", "--gres=gpu:a100:1", "--time=1:00:00", "--cpus-per-task=8", "--mem=16G",
+        "--exclusive", "--mail-type=END",
+    ):  # fmt: skip
+        assert f"#SBATCH {line}" in merge  # what a site demands of the one it demands of the other
+    assert not any("array" in line or "requeue" in line for line in merge)
+
+
+def test_what_a_job_does_while_its_cores_are_busy_is_in_the_script():
+    assert "--when-busy wait:10m --quiet" in scripts(a_submission(when_busy="wait:10m"), Path("/out"))["job.sbatch"]
+
+
+@pytest.mark.parametrize(
+    "line", ["--array=0-3", "--arr=0-3", "-a0-3", "--chdir=/tmp", "-D /tmp", "--exclusive -o x", "--test-only", "-e/x"]
+)
+def test_a_line_that_would_break_the_job_is_refused(line):
+    with pytest.raises(UsageError, match="torchstone itself sets --"):
+        lines("job.sbatch", sbatch=line)
+
+
+@pytest.mark.parametrize("line", ["exclusive", "--comment='x"])
+def test_a_line_that_is_no_option_is_refused(line):
+    with pytest.raises(UsageError, match="--sbatch="):
+        lines("job.sbatch", sbatch=line)
+
+
+def test_lines_that_only_look_alike_are_taken():
+    for line in ("--wait-all-nodes=1", "--exclude=n1", "-d afterok:1", "--export=NONE"):
+        assert f"#SBATCH {line}" in lines("job.sbatch", sbatch=line)
+
+
+def test_what_the_shell_says_to_sbatch_is_a_line_unless_it_is_typed():
+    shell = {
+        "SBATCH_PARTITION": "long",
+        "SLURM_ACCOUNT": "def-me",
+        "SBATCH_RESERVATION": "night",
+        "SBATCH_ARRAY_INX": "9",
+    }
+    made = scripts(a_submission(wanted={"partition": "gpu"}), Path("/out"), shell)
+    for text in made.values():
+        for line in ("--partition=gpu", "--account=def-me", "--reservation=night"):
+            assert f"#SBATCH {line}\n" in text
+        assert "long" not in text
+    assert "--array=0-3\n" in made["job.sbatch"]
 
 
 def test_a_preempted_job_is_left_alone_where_that_is_asked_for():
@@ -99,8 +141,8 @@ def test_shares_are_an_array():
 
 def test_without_accounting_the_controller_is_asked(commands):
     shown = (
-        "JobId=17 ArrayJobId=17 ArrayTaskId=2-3%1 JobName=x JobState=PENDING Reason=Resources\n"
-        "JobId=18 ArrayJobId=17 ArrayTaskId=0 JobName=x JobState=COMPLETED\n"
+        "JobId=17 ArrayJobId=17 ArrayTaskId=2-3%1 JobName=x JobState=PENDING Reason=Nodes are DOWN Dependency=(null)\n"
+        "JobId=18 ArrayJobId=17 ArrayTaskId=0 JobName=x JobState=COMPLETED Reason=None Dependency=(null)\n"
         "JobId=19 ArrayJobId=17 ArrayTaskId=1 JobName=x JobState=TIMEOUT\n"
     )
     commands(sacct=DISABLED, scontrol=f"#!/bin/sh\ncat <<'E'\n{shown}E\n")
@@ -110,6 +152,7 @@ def test_without_accounting_the_controller_is_asked(commands):
         3: ("PENDING", Phase.WAITING),
     }  # fmt: skip
     assert found[1].job == "17_1"
+    assert [found[n].why for n in range(4)] == [None, None, "Nodes are DOWN", "Nodes are DOWN"]
 
 
 def test_the_accounting_knows_what_the_controller_has_forgotten(commands):

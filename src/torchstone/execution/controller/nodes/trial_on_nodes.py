@@ -88,7 +88,8 @@ class SpreadTrial:
                 self._ends.append(_end_of(peer, answer))
         if peer.gone:
             self._close(peer.fileno())
-            self._ends.append(Ended(Outcome(Status.CRASHED, f"node {peer.node.name}: lost")))
+            # Not the model's doing: interrupted, so that `resume` measures it again.
+            self._ends.append(Ended(Outcome(Status.INTERRUPTED, f"node {peer.node.name}: lost")))
         return found
 
     def _labelled(self, source: int, lines: Sequence[str]) -> Stack:
@@ -103,7 +104,8 @@ class SpreadTrial:
     def _end(self) -> Ended | None:
         """Return the end of the whole: of the first node that failed for a reason of its own, else once all have."""
         failed = [end for end in self._ends if end.outcome.status != Status.OK]
-        own = [end for end in failed if not _PEER_IS_GONE.search(end.outcome.message or "")]
+        lost = [end for end in failed if end.outcome.status == Status.INTERRUPTED]  # whatever its peers say of that
+        own = lost or [end for end in failed if not _PEER_IS_GONE.search(end.outcome.message or "")]
         if own or self._open:
             return own[0] if own else None
         return (failed or self._ends)[0] if self._ends else None

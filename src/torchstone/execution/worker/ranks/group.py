@@ -14,6 +14,7 @@ import msgspec
 
 from torchstone.core.over_ranks import throughputs
 from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.codec import decode, encode
 from torchstone.core.schema.message import Measured
 from torchstone.core.schema.trial import Measurement
 from torchstone.execution.timing.stopping import StoppingRule, WarmUp, WarmUpRule
@@ -93,10 +94,10 @@ class Group(Alone):
 
     def joined(self, measured: Measured) -> Measured | None:
         """Return what all ranks measured, in rank 0; None in the others. They meet as JSON: nothing is unpickled."""
-        parts = self._gathered(msgspec.json.encode(measured))
+        parts = self._gathered(encode(measured))
         if parts is None:
             return None
-        return merged([msgspec.json.decode(part, type=Measured) for part in parts])
+        return merged([decode(part, Measured) for part in parts])
 
     def _gathered(self, data: bytes) -> list[bytes] | None:
         torch, dist = self._torch, self._dist

@@ -15,7 +15,6 @@ import logging
 import os
 import signal
 import sys
-import time
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -34,7 +33,6 @@ _HERE = "127.0.0.1"  # all ranks are on this machine
 _INTERFACE = "GLOO_SOCKET_IFNAME"
 _LOOKS_EVERY_S = 0.25  # the agent looks at its processes; what a rank measures goes past it
 _GRACE_S = 2  # of ranks whose peer has died, before they are killed
-_STACK_S = 0.02  # for one rank to write where it is
 # Lets LaunchConfig ask whether there is a GPU without initialising a driver, whose device no fork could then use.
 _COUNT_BY_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 
@@ -115,11 +113,8 @@ def _stacks_of_ranks(roll: Roll, line: EventPipe) -> Iterator[None]:
     number = signal.Signals[ASK_WHERE]
 
     def ask(_number: int, _frame: object) -> None:
-        for rank, pid in sorted(roll.pids.items()):
-            line.write(b"\nrank %d\n" % rank)
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
-            time.sleep(_STACK_S)
+        for rank, lines in roll.where().items():
+            line.write(b"\nrank %d\n%b" % (rank, b"".join(lines)))
 
     faulthandler.unregister(number)
     before = signal.signal(number, ask)

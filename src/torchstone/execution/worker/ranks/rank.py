@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import faulthandler
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 
@@ -12,7 +14,7 @@ import msgspec
 from torchstone.core.lifetime import end_with
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Placement
-from torchstone.core.schema.message import Ended, Event, Request, TrialRequest
+from torchstone.core.schema.message import ASK_WHERE, Ended, Event, Request, TrialRequest
 from torchstone.core.schema.ranks import BACKEND
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.execution.worker import crash_handler, pinning
@@ -48,6 +50,8 @@ def be_rank(trial: int, encoded: bytes, descriptor: int, roll: Sequence[int], wo
     end_with(trial)
     own = roll[local_rank]
     crash_handler.prepare(descriptor)
+    faulthandler.register(signal.Signals[ASK_WHERE], own, all_threads=False)  # so that it is known whose stack it is
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches the controller alone; who interrupts one rank ends it
     hello(own)
     try:
         request = msgspec.json.decode(encoded, type=Request)

@@ -7,18 +7,24 @@ and the statuses are the kernel's (pidfd_open(2), waitid(2) with WNOWAIT, which 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import signal
 import threading
+import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from torchstone.core.schema.codec import Malformed, decode, encode
-from torchstone.core.schema.message import Ended, Event
+from torchstone.core.schema.message import ASK_WHERE, Ended, Event
 from torchstone.core.schema.trial import Outcome, Status
 
 _CHUNK_BYTES = 1 << 16
 _PID = b"pid "
+_LEFT_S = 2.0  # for the others to notice by themselves that one has left in silence
+_STACKS_S, _PAUSE_S = 0.3, 0.02  # for all ranks to write where they are, and for one to finish its lines
+SILENT = "no answer"  # what stands for the stack of a rank that does not write one
 
 
 class Roll:
@@ -33,7 +39,8 @@ class Roll:
         self._wake, self._waker = os.pipe()
         self._rest: dict[int, bytes] = {}
         self._ends: dict[int, Ended] = {}
-        self._deaths: list[tuple[int, str | None]] = []
+        self._stacks: dict[int, list[bytes]] = {}
+        self._deaths: list[tuple[int, str]] = []
         self.pids: dict[int, int] = {}
         self._watched: dict[int, int] = {}  # pidfd → rank
         self._thread = threading.Thread(target=self._listen, name="ranks", daemon=True)
@@ -53,6 +60,19 @@ class Roll:
         for descriptor in self._watched:
             os.close(descriptor)
 
+    def where(self) -> Mapping[int, list[bytes]]:
+        """Ask every rank for its stack; return the lines of each. One that does not answer says so, by its state."""
+        self._stacks.clear()
+        alive = {rank: pid for rank, pid in sorted(self.pids.items()) if rank in self._watched.values()}
+        for pid in alive.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.Signals[ASK_WHERE])
+        until_s = time.monotonic() + _STACKS_S
+        while len(self._stacks) < len(alive) and time.monotonic() < until_s:
+            time.sleep(_PAUSE_S)
+        time.sleep(_PAUSE_S)
+        return {rank: self._stacks.get(rank) or [_silence(pid)] for rank, pid in alive.items()}
+
     def outcome(self, agent: str | None) -> Ended:
         """Return how all of them ended, once closed. `agent`: what torchrun's agent says was wrong, or None."""
         if agent is None and self._ends and all(end.outcome.status == Status.OK for end in self._ends.values()):
@@ -61,10 +81,10 @@ class Roll:
 
     def _listen(self) -> None:
         readers = {read: rank for rank, (read, _) in enumerate(self._pipes, self._first)}
-        ending = False
+        ending, end_all_s = False, math.inf
         while True:
             waiting = [*readers, *self._watched, *(() if ending else (self._wake,))]
-            ready = select.select(waiting, [], [], 0.0 if ending else None)[0]
+            ready = select.select(waiting, [], [], 0.0 if ending else _LEFT_S)[0]
             for descriptor in ready:
                 if descriptor in readers:
                     self._read(readers[descriptor], descriptor)
@@ -72,6 +92,12 @@ class Roll:
                     self._died(descriptor)
             if ending and not ready:
                 return
+            # torchrun's agent takes exit code 0 for success, and the peers of one that left may wait for ever.
+            if end_all_s == math.inf and any(rank not in self._ends for rank, _ in self._deaths):
+                end_all_s = time.monotonic() + _LEFT_S
+            elif time.monotonic() >= end_all_s:
+                for descriptor in self._watched:
+                    signal.pidfd_send_signal(descriptor, signal.SIGKILL)
             ending = ending or self._wake in ready
 
     def _read(self, rank: int, descriptor: int) -> None:
@@ -83,35 +109,37 @@ class Roll:
                 with contextlib.suppress(OSError):  # it has ended, and was waited for
                     self._watched[os.pidfd_open(self.pids[rank])] = rank
                 continue
-            with contextlib.suppress(Malformed):  # it was killed while it wrote
+            try:
                 event: Event = decode(line, Event)
-                if isinstance(event, Ended):
-                    self._ends[rank] = event
+            except Malformed:  # its interpreter wrote where it is, or it was killed while it wrote
+                self._stacks.setdefault(rank, []).append(line + b"\n")
+                continue
+            if isinstance(event, Ended):
+                self._ends[rank] = event
 
     def _died(self, descriptor: int) -> None:
         rank = self._watched.pop(descriptor)
-        wrong: str | None = "ended"
+        wrong = "ended"
         with contextlib.suppress(ChildProcessError):  # the agent was faster
             found = os.waitid(os.P_PIDFD, descriptor, os.WEXITED | os.WNOWAIT | os.WNOHANG)
             if found is not None:
                 exited = found.si_code == os.CLD_EXITED
-                wrong = (f"exited with code {found.si_status}" if found.si_status else None) if exited else (
-                    f"killed by {_name(found.si_status)}"
-                )  # fmt: skip
+                wrong = f"exited with code {found.si_status}" if exited else f"killed by {_name(found.si_status)}"
         os.close(descriptor)
         self._deaths.append((rank, wrong))
 
 
-def first_failure(ends: Mapping[int, Ended], deaths: Sequence[tuple[int, str | None]]) -> Ended | None:
+def first_failure(ends: Mapping[int, Ended], deaths: Sequence[tuple[int, str]]) -> Ended | None:
     """Return how the first rank failed that did, by its number; None where none did.
 
-    `deaths`: (rank, what was wrong with its status) in their order. What all ranks say alike is said once.
+    `deaths`: (rank, what its status says) in their order: one that has said nothing before failed, whatever its status.
+    What all ranks say alike is said once.
     """
     failed = {rank: end for rank, end in ends.items() if end.outcome.status != Status.OK}
     for rank, wrong in deaths:
         if rank in failed:
             break
-        if wrong is not None and rank not in ends:
+        if rank not in ends:
             return Ended(Outcome(Status.CRASHED, f"rank {rank}: {wrong}"))
     else:
         rank = min(failed, default=-1)
@@ -119,9 +147,19 @@ def first_failure(ends: Mapping[int, Ended], deaths: Sequence[tuple[int, str | N
         return None
     end = failed[rank]
     alike = len({(e.outcome.status, e.outcome.message) for e in failed.values()}) == 1 and len(failed) > 1
-    if alike or end.mistake is not None or end.outcome.status == Status.UNSUPPORTED:
+    of_all = end.outcome.status == Status.CRASHED and end.outcome.traceback is None  # nothing was raised: a lost loss
+    if alike or of_all or end.mistake is not None or end.outcome.status == Status.UNSUPPORTED:
         return end
     return Ended(Outcome(end.outcome.status, f"rank {rank}: {end.outcome.message}", end.outcome.traceback))
+
+
+def _silence(pid: int) -> bytes:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[0]
+    except OSError:  # it has just ended
+        return f"{SILENT}\n".encode()
+    told = {"T": ", stopped by a signal (SIGSTOP)", "D": ", it waits for a disk or a driver"}
+    return f"{SILENT}{told.get(state, '')}\n".encode()
 
 
 def hello(descriptor: int) -> None:

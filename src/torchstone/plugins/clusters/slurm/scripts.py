@@ -6,8 +6,10 @@ They are written to be read and edited. What is submitted later, by `torchstone 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import msgspec
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.ranks import most_nodes
@@ -15,9 +17,20 @@ from torchstone.core.schema.submission import Submission
 
 _OPTIONS = {
     "partition": "partition", "account": "account", "qos": "qos", "gres": "gres", "constraint": "constraint",
-    "cpus": "cpus-per-task", "memory": "mem", "time": "time",
+    "cpus": "cpus-per-task", "memory": "mem", "time": "time", "reservation": "reservation",
 }  # fmt: skip
-_FOR_MERGING = ("partition", "account", "qos")
+# What people have in their shell for sbatch: it becomes a line of the script, where it is seen and not typed otherwise.
+_OF_SHELL = {
+    "partition": ("SBATCH_PARTITION",), "account": ("SBATCH_ACCOUNT", "SLURM_ACCOUNT"), "qos": ("SBATCH_QOS",),
+    "gres": ("SBATCH_GRES",), "constraint": ("SBATCH_CONSTRAINT",), "memory": ("SBATCH_MEM_PER_NODE",),
+    "time": ("SBATCH_TIMELIMIT",), "reservation": ("SBATCH_RESERVATION",),
+}  # fmt: skip
+# Lines of the user's own that would take from torchstone what it needs of a job.
+_OURS = {
+    "--array": "-a", "--chdir": "-D", "--output": "-o", "--error": "-e", "--open-mode": "", "--wait": "-W",
+    "--wrap": "", "--test-only": "",
+}  # fmt: skip
+_SHORTEST = 4  # letters of an option that sbatch takes for the whole
 
 _ARRAY = """\
 share=$SLURM_ARRAY_TASK_ID
@@ -31,7 +44,7 @@ unset ${{!SLURM*}} ${{!SBATCH_*}} ${{!SRUN_*}}
 trap : TERM
 
 cd {folder} || exit 3
-{python} -m torchstone run --plan "$folder/plan.json" --share "$share" --attempt "$attempt" --quiet
+{python} -m torchstone run --plan "$folder/plan.json" --share "$share" --attempt "$attempt" --when-busy {busy} --quiet
 status=$?
 echo "$status" >"$folder/ended/$share.$attempt"
 exit "$status"
@@ -51,25 +64,51 @@ cd {folder} || exit 3
 """
 
 
-def scripts(submission: Submission, folder: Path) -> dict[str, str]:
-    """Return job.sbatch and merge.sbatch. Raises UsageError for words that would end a line."""
+def scripts(submission: Submission, folder: Path, shell: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return job.sbatch and merge.sbatch. `shell`: the environment, for what it says to sbatch and nobody typed.
+
+    Raises UsageError for words that would end a line, and for lines that would break the job.
+    """
+    found = {name: value for name, names in _OF_SHELL.items() for one in names if (value := (shell or {}).get(one))}
+    submission = msgspec.structs.replace(submission, wanted={**found, **submission.wanted})
     for name, text in submission.wanted.items():
         if not all(map(str.isprintable, text.split("\n") if name == "sbatch" else [text])):
             raise UsageError(f"--{name.replace('_', '-')}: line breaks and control characters are not allowed")
+    for line in filter(None, submission.wanted.get("sbatch", "").split("\n")):
+        _check_line(line)
     run_id, name = submission.head.run_id, submission.head.name
     nodes = most_nodes(case.configuration for case in submission.head.plan.cases)
     words = {
         "folder": shlex.quote(submission.folder), "python": shlex.quote(submission.python), "run_id": run_id,
         "output": shlex.quote(submission.output), "formats": shlex.quote(submission.formats),
+        "busy": shlex.quote(submission.when_busy),
     }  # fmt: skip
     several = {"keep": _KEEP, "export": _EXPORT} if nodes > 1 else {"keep": "", "export": ""}
-    array = [*_common(f"torchstone-{name}", folder, "log/%A_%a.txt", nodes), *_array(submission)]
-    merge = [*_common(f"torchstone-merge-{name}", folder, "log/merge_%j.txt"), *_asked(submission, _FOR_MERGING)]
+    # What a site demands of a job (--time, a card in a partition of cards) it demands of the one that merges, too.
+    asked = _asked(submission)
+    array = [*_common(f"torchstone-{name}", folder, "log/%A_%a.txt", nodes), *_array(submission), *asked]
+    merge = [*_common(f"torchstone-merge-{name}", folder, "log/merge_%j.txt"), *asked]
     edited = f"# `torchstone resume {run_id}` submits this file again, as you have edited it, for the missing shares."
     return {
         "job.sbatch": "\n".join(["#!/bin/bash", edited, *array, "", _ARRAY.format(**words, **several)]),
         "merge.sbatch": "\n".join(["#!/bin/bash", *merge, "", _MERGE.format(**words)]),
     }
+
+
+def _check_line(line: str) -> None:
+    """Raise UsageError for a line of --sbatch that is no option, or one that torchstone itself sets."""
+    try:
+        words = shlex.split(line)
+    except ValueError as fault:
+        raise UsageError(f"--sbatch={line}: {fault}") from None
+    if not words or not words[0].startswith("-"):
+        raise UsageError(f"--sbatch={line}: it is no option of sbatch; write --sbatch=--NAME=VALUE")
+    for word in words:
+        name = word.partition("=")[0]
+        for option, short in _OURS.items():
+            long = name.startswith("--") and len(name) >= _SHORTEST and option.startswith(name)
+            if long or (short and not name.startswith("--") and name.startswith(short)):
+                raise UsageError(f"--sbatch={line}: torchstone itself sets {option} of its jobs; leave it out")
 
 
 def _common(name: str, folder: Path, log: str, nodes: int = 1) -> list[str]:
@@ -85,8 +124,7 @@ def _array(submission: Submission) -> list[str]:
     wanted = submission.wanted
     lines = [f"#SBATCH --array={array_of(submission, range(len(submission.shares)))}"]
     lines.append("#SBATCH --requeue" if wanted.get("requeue", "yes") == "yes" else "#SBATCH --no-requeue")
-    more = [f"#SBATCH {line}" for line in wanted.get("sbatch", "").split("\n") if line]
-    return [*lines, *_asked(submission, tuple(_OPTIONS)), *more]
+    return lines
 
 
 def array_of(submission: Submission, shares: Sequence[int]) -> str:
@@ -96,9 +134,10 @@ def array_of(submission: Submission, shares: Sequence[int]) -> str:
     return (f"{shares[0]}-{shares[-1]}" if row else ",".join(map(str, shares))) + most
 
 
-def _asked(submission: Submission, names: tuple[str, ...]) -> list[str]:
+def _asked(submission: Submission) -> list[str]:
     given = submission.wanted
-    return [f"#SBATCH --{_OPTIONS[name]}={_quoted(given[name])}" for name in names if name in given]
+    more = [f"#SBATCH {line}" for line in given.get("sbatch", "").split("\n") if line]
+    return [*(f"#SBATCH --{word}={_quoted(given[name])}" for name, word in _OPTIONS.items() if name in given), *more]
 
 
 def _quoted(text: str) -> str:

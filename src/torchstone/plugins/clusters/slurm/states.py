@@ -15,6 +15,7 @@ from torchstone.core.schema.submission import Phase, ShareState
 
 _WAITING = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
 _RUNNING = {"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"}
+_REASON = re.compile(r"\bReason=(?!None|\(null\))(.+?) Dependency=")  # some have blanks
 _MOST_S = 60.0
 
 
@@ -59,14 +60,15 @@ def _by_controller(job_id: str, env: dict[str, str]) -> Iterator[tuple[int, Shar
     for line in told.stdout.splitlines():
         fields = dict(word.split("=", 1) for word in line.split() if "=" in word)
         if fields.get("ArrayJobId") == job_id:
-            yield from _tasks(job_id, fields.get("ArrayTaskId", ""), fields.get("JobState", ""))
+            why = reason[1] if (reason := _REASON.search(line)) is not None else None
+            yield from _tasks(job_id, fields.get("ArrayTaskId", ""), fields.get("JobState", ""), why)
 
 
-def _tasks(job_id: str, which: str, word: str) -> Iterator[tuple[int, ShareState]]:
+def _tasks(job_id: str, which: str, word: str, why: str | None = None) -> Iterator[tuple[int, ShareState]]:
     """Yield the tasks that `3`, `5-11` or `[1,5-11%2]` means."""
     word = word.split(maxsplit=1)[0] if word.split() else "UNKNOWN"  # "CANCELLED by 1000"
     phase = Phase.WAITING if word in _WAITING else Phase.RUNNING if word in _RUNNING else Phase.OVER
     for part in which.strip("[]").partition("%")[0].split(","):
         if (ends := re.fullmatch(r"(\d+)(?:-(\d+))?", part)) is not None:
             for task in range(int(ends[1]), int(ends[2] or ends[1]) + 1):
-                yield task, ShareState(phase, word, f"{job_id}_{task}")
+                yield task, ShareState(phase, word, f"{job_id}_{task}", why if phase == Phase.WAITING else None)

@@ -158,7 +158,7 @@ def test_where_all_miss_a_peer_the_first_says_so(trial, here, peers):
 
 def test_a_lost_node_is_a_reason(trial, peers):
     peers[1].ends()
-    assert heard(trial) == [Ended(Outcome(Status.CRASHED, "node n3: lost")), None]
+    assert heard(trial) == [Ended(Outcome(Status.INTERRUPTED, "node n3: lost")), None]
 
 
 def test_a_process_here_that_is_killed_leaves_the_reason_to_its_signal(trial, here):

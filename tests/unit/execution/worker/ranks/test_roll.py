@@ -1,5 +1,6 @@
 """Of several ranks that failed, the first says why; real processes are watched by the kernel's word."""
 
+import faulthandler
 import os
 import signal
 import sys
@@ -12,7 +13,8 @@ from torchstone.core.schema.trial import Outcome, Status
 from torchstone.execution.worker.ranks.roll import Roll, first_failure, goodbye, hello
 
 OK = Ended(Outcome(Status.OK))
-GONE = Ended(Outcome(Status.CRASHED, "RuntimeError: Connection closed by peer"))
+GONE = Ended(Outcome(Status.CRASHED, "RuntimeError: Connection closed by peer", "RuntimeError: Connection …"))
+LOST = Ended(Outcome(Status.CRASHED, "the loss is nan"))  # of all ranks: rank 0 says it, nothing was raised
 FULL = Ended(Outcome(Status.OUT_OF_MEMORY, "MemoryError"))
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pidfd_open is Linux's")
 
@@ -25,6 +27,9 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pidfd_open is L
          "rank 1: MemoryError"),
         ({0: FULL, 1: FULL}, [(1, "exited with code 1")], Status.OUT_OF_MEMORY, "MemoryError"),
         ({0: OK, 1: GONE}, [], Status.CRASHED, "rank 1: RuntimeError: Connection closed by peer"),
+        ({0: LOST, 1: OK}, [(1, "exited with code 0"), (0, "exited with code 1")], Status.CRASHED, "the loss is nan"),
+        ({0: GONE}, [(1, "exited with code 0"), (0, "exited with code 1")], Status.CRASHED,
+         "rank 1: exited with code 0"),
     ],
 )  # fmt: skip
 def test_the_first_that_failed_says_why(ends, deaths, status, says):
@@ -67,6 +72,37 @@ def test_a_killed_process_is_noticed_before_the_one_that_misses_it():
     roll.close()
     assert roll.pids == {0: second, 1: first}
     assert roll.outcome("ChildFailedError").outcome.message == "rank 1: killed by SIGKILL"
+
+
+def test_a_rank_that_leaves_in_silence_ends_its_peers(monkeypatch):
+    monkeypatch.setattr("torchstone.execution.worker.ranks.roll._LEFT_S", 0.2)
+    roll = Roll(2)
+    pids = [in_child(roll, 1, lambda: os._exit(0)), in_child(roll, 0, lambda: time.sleep(60.0))]
+    began_s = time.monotonic()
+    for pid in pids:
+        os.waitpid(pid, 0)
+    assert time.monotonic() - began_s < 10.0
+    roll.close()
+    assert roll.outcome("killed").outcome.message in ("rank 1: exited with code 0", "rank 1: ended")
+
+
+def test_each_rank_says_itself_where_it_is_and_one_that_cannot_is_told():
+    roll = Roll(2)
+
+    def answer():
+        faulthandler.register(signal.SIGUSR2, roll.descriptor(0), all_threads=False)
+        goodbye(roll.descriptor(0), OK)
+        time.sleep(60.0)
+
+    pids = [in_child(roll, 0, answer), in_child(roll, 1, lambda: os.kill(os.getpid(), signal.SIGSTOP))]
+    time.sleep(0.5)
+    found = roll.where()
+    assert b"in answer" in b"".join(found[0])
+    assert found[1] == [b"no answer, stopped by a signal (SIGSTOP)\n"]
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    roll.close()
 
 
 def test_all_went_well():
