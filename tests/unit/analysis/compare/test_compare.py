@@ -81,6 +81,12 @@ def test_two_machines_need_no_common_clock_and_no_common_device():
     assert "B (RTX 4090), 2 times A's throughput (95 % confidence interval 1.9" in told.words
 
 
+def test_where_the_baseline_is_faster_the_ratio_is_said_to_be_of_the_other():
+    (told,) = answers(judged(a_stored_run(BASE), a_stored_run(scaled(2.0), minutes=1), labels=("fast", "slow")))
+    assert told.faster == "A"
+    assert told.words.startswith("A (fast); B has 0.5 times A's throughput (95 % confidence interval 0.4")
+
+
 def test_one_trial_is_never_sure_of_what_two_processes_differ_by():
     near, far = (judged(a_stored_run(BASE[:1]), a_stored_run(scaled(by)[:1], minutes=1)) for by in (1.4, 4.0))
     assert the(near).verdict == Judgement.UNCLEAR
@@ -282,7 +288,8 @@ def test_of_three_who_leads_on_average_may_be_behind_in_a_case():
     ("ratios", "words"),
     [
         ((0.5, 0.5), "B in 2 of 2 cases, 2 times A's throughput (2 to 2 over 2 cases)"),
-        ((0.5, 2.0), "it depends: B in 1, A in 1 of 2 cases"),
+        ((0.5, 2.0), "it depends: B in 1, A in 1 of 2 cases; B has 1 times A's throughput (0.5 to 2 over 2 cases)"),
+        ((2.0, 2.0), "A in 2 of 2 cases; B has 0.5 times A's throughput (0.5 to 0.5 over 2 cases)"),
         ((1.0, 1.0), "equivalent within 2 %"),
         ((1.03, 1.03), "unclear"),
         ((0.5, 1.03), "B in 1 of 2 cases, 1.39 times A's throughput (0.97 to 2 over 2 cases), 1 of 2 cases unclear"),
