@@ -18,6 +18,7 @@ from torchstone.core.schema.trial import Status, Trial, replicates
 from torchstone.core.stats.interval import over_trials
 from torchstone.execution.controller.active_run import ActiveRun, OutOfTime
 from torchstone.workflows.tune.scoring import shortfall, value_of
+from torchstone.workflows.tune.space import Space
 
 _LEVEL = 0.95
 
@@ -53,7 +54,10 @@ def run_rounds(
 
 def ranked(found: Mapping[str, Sequence[Trial]], spec: TuneSpec) -> list[str]:
     """Return the ids of Cases of which every trial ended well and kept to the constraints, best first."""
-    worth = {case_id: worth_of(trials, spec) for case_id, trials in found.items()}
+    space = Space(spec)
+    present = space.present()
+    other = present.case_id if present is not None and not space.keeps_the_batch(present) else None
+    worth = {case_id: worth_of(trials, spec) for case_id, trials in found.items() if case_id != other}
     return sorted((c for c, value in worth.items() if value is not None), key=lambda c: worth[c] or 0.0, reverse=True)
 
 
