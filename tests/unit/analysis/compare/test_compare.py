@@ -263,6 +263,13 @@ def test_memory_and_energy_and_cost():
     assert one.baseline_value.value == pytest.approx(1e6 / 1600 / 3600, rel=0.01)
 
 
+def test_ranks_that_share_a_cpu_are_paid_as_one_machine():
+    pair = a_case(placement=Placement("cpu", count=2))
+    runs = (a_stored_run(scaled(by), pair, minutes=minutes) for by, minutes in ((1.0, 0), (0.5, 1)))
+    (one,) = [j for j in judged(*runs, prices={"A": 1.0, "B": 1.0}).judged if j.comparison.metric.startswith("cost")]
+    assert one.baseline_value.value == pytest.approx(1e6 / 1600 / 3600, rel=0.01)
+
+
 def test_three_machines_the_fastest_and_who_cannot_be_told_from_it():
     one, two, three = (a_stored_run(scaled(by), machine=a_machine()) for by in (1.0, 0.5, 0.25))
     (told,) = answers(judged(one, two, three))

@@ -14,6 +14,7 @@ from torchstone.analysis.recommend.recommend import Asked, recommend
 from torchstone.cli._parsing import Parser
 from torchstone.cli.run_command import add_arguments
 from torchstone.core.errors import UsageError
+from torchstone.core.schema.case import Placement
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.report.documents.recommendation import recommendation_document
 from torchstone.report.renderers.terminal import terminal
@@ -247,6 +248,16 @@ def test_machines_under_one_name_of_a_device_are_told(told):
     runs = [a_stored_run(n, sweep((100, 150, 200)), machine(host=host)) for n, host in enumerate("ab")]
     (found,) = told(*runs).settings
     assert "Intel Xeon stands for 2 machines (a, b), which may differ" in found.cautions
+
+
+def test_ranks_that_share_a_cpu_are_paid_as_one_machine(told):
+    alone, both_ranks = case("cpu", batch_size=8, world_size=1), case("cpu", batch_size=8, world_size=2)
+    both_ranks = msgspec.structs.replace(both_ranks, placement=Placement("cpu", count=2))
+    run = a_stored_run(1, [(alone, 100), (both_ranks, 150)], machine())
+    (found,) = told(run, by="price", prices=PRICES).settings
+    assert found.recommended is not None
+    assert found.recommended.point["world_size"] == 2
+    assert found.recommended.value == pytest.approx(150 * 3600 / 0.1, rel=0.02)
 
 
 def test_hardware_by_price_and_by_memory(told):
