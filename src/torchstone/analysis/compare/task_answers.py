@@ -89,10 +89,12 @@ def _of_two(a: ComparedInput, b: ComparedInput, found: Sequence[Judged], margin:
         return a.letter, f"{_name(a)}{in_cases}; {b.letter} has {ratios}{rest}"  # a ratio alone would seem to be A's
     if not open_cases:
         return None, f"equivalent within {100 * margin:g} %, {ratios}"
-    return None, f"unclear, {ratios}{rest}{_settling(found)}"
+    return None, f"unclear, {ratios}{rest}{_settling(found, trained=a.trains or b.trains)}"
 
 
-def _settling(found: Sequence[Judged]) -> str:
+def _settling(found: Sequence[Judged], *, trained: bool) -> str:
+    if trained:
+        return "; a training is one trial: `torchstone run --trials 5` repeats its step, `torchstone ab` compares code"
     needed = [one.comparison.trials_to_settle for one in found if one.comparison.verdict == Judgement.UNCLEAR]
     known = [count for count in needed if count is not None]
     if known and len(known) == len(needed):

@@ -146,6 +146,8 @@ def _learning(losses: Sequence[Losses], pick: Entered | None) -> Learning | None
     if best is None or best.learning_rate is None:
         return None
     rates = best.learning_rate
+    if rates.best is None and rates.more_steps is not None:
+        return None  # too few steps to tell: no rate is better or worse
     return Learning(
         rates.best, rates.as_good, rates.cannot_tell, rates.tried, rates.unsteady, rates.try_next, best.run_id,
         best.batch_size, best.horizon_items,

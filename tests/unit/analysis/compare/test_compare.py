@@ -18,6 +18,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Placement, Task
 from torchstone.core.schema.comparison import Judgement, Rules
 from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Measurement, Series, Stage
 
@@ -101,6 +102,17 @@ def test_steps_alone_do_not_make_one_trial_surer():
         the(judged(a_stored_run(BASE[:1], steps=n), a_stored_run(scaled(1.3)[:1], steps=n))) for n in (10, 1000)
     )
     assert few.ratio.low == pytest.approx(many.ratio.low, rel=0.01)
+
+
+def test_one_training_each_asks_for_no_more_trainings():
+    fit = {"procedure": Procedure(trials=1, fit=Fit())}
+    runs = [a_stored_run(scaled(by)[:1], minutes=minutes, head=fit) for by, minutes in ((1.0, 0), (1.1, 1))]
+    compared = judged(*runs)
+    assert the(compared).verdict == Judgement.UNCLEAR
+    assert the(compared).trials_to_settle is None
+    (told,) = answers(compared)
+    assert "a training is one trial: `torchstone run --trials 5` repeats its step" in told.words
+    assert "more trials" not in told.words
 
 
 def test_a_side_of_three_runs_is_judged_over_runs():
