@@ -49,7 +49,7 @@ def test_s2_46_and_39_the_best_settings_stand_in_the_config_and_its_comments_too
     written = parsed(bench.folder / DEFAULT)
     assert written["data"]["batch_size"] == settings["batch_size"]
     assert written["data"]["num_workers"] == settings["num_workers"]
-    assert written["training"]["use_amp"] is True, "precision was given, and so is not written"
+    assert written["training"]["use_amp"] is False, "all was measured with --axis precision=fp32"
     before = (PRINTED / "s2_preset_80gb_large.yaml").read_text(encoding="utf-8")
     after = (bench.folder / DEFAULT).read_text(encoding="utf-8")
     backup = bench.folder / f"{DEFAULT}.bak"

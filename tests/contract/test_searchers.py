@@ -87,6 +87,14 @@ def test_keeps_to_a_number_of_probes(searcher, most):
     assert len(probes) <= most
 
 
+@pytest.mark.parametrize("most", [2, 3, 4, 8])
+def test_few_probes_leave_something_to_compare(searcher, most):
+    brief = SearchProblem(AXES, POINTS, present=POINTS[0], most_probes=most)
+    probes, named = searched(searcher, brief)
+    assert len({str(p.point) for p in probes if p.part is Part.WHOLE}) >= 2
+    assert len(named) >= 2
+
+
 def test_keeps_to_a_cost(searcher):
     probes, _ = searched(searcher, SearchProblem(AXES, POINTS, most_cost_s=10.0))
     assert sum(well(p).cost_s for p in probes[:-1]) < 10.0

@@ -31,7 +31,7 @@ def tuned(tmp_path_factory) -> tuple[Any, str, Any]:
     """One tune with everything: its document, what it said meanwhile, the folder and the user's file."""
     folder = tmp_path_factory.mktemp("tuned")
     config = folder / "train.yaml"
-    config.write_text("# how we train\ndata:\n  batch_size: 1  # was enough once\n  num_workers: 1\n")
+    config.write_text("# how we train\ndata:\n  batch_size: 1  # was enough once\n  num_workers: 1\nuse_amp: true\n")
     answer = tune(
         *SMALL, "--apply", str(config), "--json",
         "--output-dir", str(folder / "outputs"),
@@ -51,6 +51,10 @@ def test_the_answer_is_measured_and_compared_with_the_present_settings(tuned):
     assert answer["epoch_time_s"]["value"] == pytest.approx(1797 / best["throughput"], rel=0.2)
     assert answer["why"]
     assert answer["points"] == 10, "what the file says now is among them"
+    present = next(case for case in run["cases"] if case["case_id"] == answer["present"]["case_id"])
+    assert present["configuration"]["precision"] == "bf16", "the file's, though --axis precision=fp32 is searched"
+    assert 2 <= answer["tried"] < 10
+    assert set(answer["untried"]) >= {"batch_size"}
     assert 0 < answer["probes"] <= 12
 
 
@@ -75,11 +79,14 @@ def test_stages_are_told_while_it_works(tuned):
 
 
 def test_the_settings_are_in_the_file_and_its_comments_too(tuned):
-    run, _, folder = tuned
+    run, said, folder = tuned
+    assert "measured with settings that were not written: threads 1\n" in said
     text = (folder / "train.yaml").read_text()
     best = run["answer"]["settings"]
     assert f"batch_size: {best['batch_size']}  # was enough once" in text
     assert text.startswith("# how we train\n")
+    assert "use_amp: false\n" in text, "all was measured in fp32"
+    assert best["precision"] == "fp32"
     assert "batch_size: 1  #" in (folder / "train.yaml.bak").read_text()
 
 

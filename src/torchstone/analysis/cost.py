@@ -120,7 +120,7 @@ def _of_case(run: RunSummary, case: CaseSummary, asked: Asked) -> Iterator[CaseC
     for offer in choices:
         yield CaseCost(
             run.run_id, run.name, case.case_id, str(case.workload.task), case.workload.model, case.workload.data,
-            _counted(case), case.configuration, str(placed), name, placed.devices, case.verdict, offer,
+            _counted(case), case.configuration, str(placed), name, placed.paid, case.verdict, offer,
             tuple(_amounts(run, case, offer, asked)),
         )  # fmt: skip
 
@@ -148,11 +148,11 @@ def _priced(
     of: Of, items: float | None, time_h: Estimate, energy_kwh: Estimate | None, case: CaseSummary,
     offer: HourlyPrice | None, prices: Prices,
 ) -> Amounts:  # fmt: skip
-    devices, currency = case.placement.devices, prices.currency or ""
+    paid, currency = case.placement.paid, prices.currency or ""
     power, carbon = prices.electricity, prices.carbon
     return Amounts(
         of, items, time_h,
-        None if offer is None else times(time_h, offer.per_hour * devices, currency),
+        None if offer is None else times(time_h, offer.per_hour * paid, currency),
         energy_kwh,
         None if power is None or energy_kwh is None else times(energy_kwh, power.value, power.unit),
         None if carbon is None or energy_kwh is None else times(energy_kwh, carbon.value, carbon.unit),

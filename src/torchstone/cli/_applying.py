@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from torchstone.analysis.summary import RunSummary
 from torchstone.core.errors import UsageError
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.axis import AXES, AxisStage, Scalar
+from torchstone.core.schema.page_locking import IN_HOST_MEMORY, PIN
 
 
 def apply(path: Path, run: RunSummary) -> None:
@@ -16,11 +17,34 @@ def apply(path: Path, run: RunSummary) -> None:
     answer = run.answer
     if answer is None:
         raise UsageError(f"{run.run_id} is not a completed tune: nothing to apply")
-    task = next(str(case.workload.task) for case in run.cases if case.case_id == answer.recommended.case_id)
+    from torchstone.config.current_settings import present_settings
+    from torchstone.workflows.tune.space import applied
+
+    case = next(case for case in run.cases if case.case_id == answer.recommended.case_id)
     try:
-        write_settings(path, answer.settings, task)
+        said = present_settings(path)
+        measured = {axis: value for axis, value in applied(case.configuration).items() if axis in said}
+        if case.placement.device in IN_HOST_MEMORY:
+            measured.pop(PIN, None)  # pinning has no effect there, whatever a file says
+        settings = {**measured, **answer.settings}
+        write_settings(path, settings, str(case.workload.task))
     except UsageError as fault:
         raise UsageError(f"{fault}. Once it is fixed: torchstone show {run.run_id} --apply {path}") from None
+    if others := list(_unwritten(case.configuration, settings, said, path)):
+        print(f"measured with settings that were not written: {', '.join(others)}", file=sys.stderr)
+
+
+def _unwritten(
+    measured: Mapping[str, Scalar], settings: Mapping[str, Scalar], said: Mapping[str, Scalar], path: Path
+) -> Iterator[str]:
+    """Yield the settings that were measured, and are neither written nor what the file says or leaves open."""
+    for axis, value in measured.items():
+        stage = AXES[axis].stage
+        if axis in settings or axis == PIN or stage == AxisStage.MEASUREMENT:
+            continue
+        usual = value if stage == AxisStage.ITEM else AXES[axis].default  # a model has sizes of its own
+        if value != said.get(axis, usual):
+            yield f"{axis} {value}" + (f" ({path.name} has {said[axis]})" if axis in said else "")
 
 
 def write_settings(path: Path, settings: Mapping[str, Scalar], task: str) -> None:

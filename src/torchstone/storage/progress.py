@@ -98,6 +98,7 @@ class Following:
         self._rated: dict[str, list[Rated]] = {}
         self._rates: dict[str, tuple[list[float], int]] = {}  # of a Case without a trial since: its rates, and failures
         self._latest: deque[_Taken] = deque(maxlen=_LATEST)
+        self._known: set[str] = set()  # ids of trials
         self._done = self._failed = 0
         self._end: End | None = None
 
@@ -137,8 +138,9 @@ class Following:
             self._end = line
 
     def _take_trial(self, trial: Trial) -> None:
-        if trial.outcome.status == Status.INTERRUPTED:
+        if trial.outcome.status == Status.INTERRUPTED or trial.trial_id in self._known:
             return
+        self._known.add(trial.trial_id)
         rated = Rated(trial.outcome, trial.purpose, figures(trial).values.get(RATE), trial.disturbed)
         self._rated.setdefault(trial.case_id, []).append(rated)
         self._rates.pop(trial.case_id, None)

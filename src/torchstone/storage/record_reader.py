@@ -99,12 +99,26 @@ class Said(msgspec.Struct):
     procedure: _Procedure
 
 
+def is_new(trial: Trial, known: dict[str, Trial]) -> bool:
+    """Say whether no trial of that id is known, and add it: what stands in a file twice is one trial.
+
+    Raises UsageError where one of that id is known that is not the same.
+    """
+    same = known.setdefault(trial.trial_id, trial)
+    if same is trial:
+        return True
+    if repr(same) != repr(trial):  # where a value is NaN, equal trials are not ==
+        raise UsageError(f"trial {trial.trial_id[:80]!r} is there twice, with different content")
+    return False
+
+
 class _Parts:
     """A run in the making, line by line."""
 
     def __init__(self, head: Head) -> None:
         self.added: dict[str, Case] = {}
         self.trials: list[Trial] = []
+        self._known: dict[str, Trial] = {}
         self.answer: TuneResult | None = None
         self.comparison: Comparison | None = None
         self.findings: list[Finding] = []
@@ -143,6 +157,8 @@ class _Parts:
         self.end, self.findings, self.answer, self.comparison = None, [], None, None
 
     def _take(self, trial: Trial) -> None:
+        if not is_new(trial, self._known):
+            return
         key = (trial.case_id, trial.number, trial.purpose)
         if key in self._interrupted:
             self._taken_again.add(self._interrupted.pop(key))

@@ -18,8 +18,9 @@ from torchstone.core.schema.codec import check_stamp, decode
 from torchstone.core.schema.performance_summary import PerformanceSummary
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.run_document import Document, document_bytes
+from torchstone.core.schema.trial import Trial
 from torchstone.storage.bounds import bounded
-from torchstone.storage.record_reader import Said, as_said, checked_id, read_bounded
+from torchstone.storage.record_reader import Said, as_said, checked_id, is_new, read_bounded
 from torchstone.storage.record_writer import unwritten
 
 
@@ -62,7 +63,11 @@ def read_document(path: Path) -> Run:
         if trial.case_id not in cases:
             raise UsageError(f"{path}: trial {trial.trial_id[:80]!r} has a case_id that is not in the run's plan")
     head = as_said(found.head, msgspec.json.decode(data, type=_Headed).head)
-    trials = tuple(map(bounded, found.trials))
+    known: dict[str, Trial] = {}
+    try:
+        trials = tuple(trial for trial in map(bounded, found.trials) if is_new(trial, known))
+    except UsageError as fault:
+        raise UsageError(f"{path}: {fault}") from None
     return Run(head, trials, found.findings, found.end, found.answer, found.comparison)
 
 

@@ -75,9 +75,9 @@ def test_epochs_are_those_of_the_data_or_as_given():
 
 
 def test_several_devices_cost_several_times_as_much_and_each_provider_is_a_row():
-    many = a_case({"batch_size": 16}, placement=Placement("cpu", count=2, nodes=2))
-    run = a_run([a_trial(case_id=many.case_id)], cases=[many], machine=machine())
-    offers = [prices_of("EUR", {"Xeon": price}, name).offers for name, price in (("east", 0.36), ("w", 0.72))]
+    many = a_case({"batch_size": 16}, placement=Placement("cuda", count=2, nodes=2))
+    run = a_run([a_trial(case_id=many.case_id)], cases=[many], machine=machine("cuda"))
+    offers = [prices_of("EUR", {"H200": price}, name).offers for name, price in (("east", 0.36), ("w", 0.72))]
     prices = Prices("EUR", (*offers[0], *offers[1]))
     east, west = told(run, prices).cases
     assert east.amounts[0].money.value == pytest.approx(4 * 0.36 * east.amounts[0].time_h.value)
@@ -85,6 +85,14 @@ def test_several_devices_cost_several_times_as_much_and_each_provider_is_a_row()
     assert [one.price.provider for one in told(run, prices, provider="w").cases] == ["w"]
     with pytest.raises(UsageError, match="no such provider; known: east, w"):
         told(run, prices, provider="moon")
+
+
+@pytest.mark.parametrize(("count", "nodes", "paid"), [(1, 1, 1), (2, 1, 1), (2, 3, 3)])
+def test_ranks_on_a_cpu_share_a_machine_and_its_price(count, nodes, paid):
+    case = a_case({"batch_size": 16}, placement=Placement("cpu", count=count, nodes=nodes))
+    (one,) = told(a_run([a_trial(case_id=case.case_id)], cases=[case], machine=machine()), PRICES).cases
+    assert one.amounts[0].money.value == pytest.approx(paid * one.price.per_hour * one.amounts[0].time_h.value)
+    assert Placement("cuda", count=count, nodes=nodes).paid == count * nodes
 
 
 def test_text_is_counted_in_output_tokens():

@@ -15,6 +15,7 @@ from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import SCHEMA, End, Noted, Run
 from torchstone.core.schema.trial import Purpose, Status
+from torchstone.storage.progress import Following
 from torchstone.storage.record_reader import read_record
 from torchstone.storage.record_writer import RecordWriter, next_words
 
@@ -101,7 +102,7 @@ def test_a_last_line_without_its_newline_counts(record):
     record.write_bytes(record.read_bytes().rstrip(b"\n"))
     assert read_record(record) == a_run()
     with RecordWriter.reopen(record)[0] as writer:
-        writer.append(a_run().trials[0])
+        writer.append(a_trial(trial_id="more", number=3))
     assert len(read_record(record).trials) == 4
 
 
@@ -115,7 +116,7 @@ def test_a_resumed_run_forgets_what_was_said_of_the_shorter_one(tmp_path):
     written(tmp_path / "r.jsonl", run)
     writer, _ = RecordWriter.reopen(tmp_path / "r.jsonl")
     with writer:
-        writer.append(run.trials[0])
+        writer.append(a_trial(trial_id="more", number=3))
     back = read_record(tmp_path / "r.jsonl")
     assert (len(back.trials), back.findings, back.end) == (4, (), None)
 
@@ -129,6 +130,21 @@ def test_an_interrupted_trial_counts_until_it_is_taken_again(tmp_path):
         writer.append(a_run().trials[2])
         writer.append(a_trial(trial_id="probe", number=1, purpose=Purpose.PROBE))
     assert [t.trial_id for t in read_record(path).trials] == ["t0", "t1", "t2", "probe"]
+
+
+def test_a_trial_that_is_there_twice_is_one(record):
+    trial = a_trial(trial_id="nan", number=3, steady={"loss": [math.nan]})
+    with RecordWriter.reopen(record)[0] as writer:
+        writer.append(trial)
+        writer.append(a_run().end)
+    whole = read_record(record)
+    head, *rest = record.read_bytes().splitlines(keepends=True)
+    record.write_bytes(b"".join([head, *rest, *rest]))
+    assert repr(read_record(record)) == repr(whole)
+    assert Following(record).look().done == len(whole.trials) == 4
+    other = msgspec.structs.replace(whole.trials[0], duration_s=99.0)
+    said = refused(record, head + rest[0] + encode(other) + b"\n")
+    assert "trial 't0' is there twice, with different content" in said
 
 
 def test_findings_without_an_end_are_forgotten_when_the_run_goes_on(tmp_path):

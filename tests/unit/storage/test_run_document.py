@@ -34,6 +34,18 @@ def test_a_run_survives_the_round_trip(tmp_path):
     assert json.loads(path.read_text(), parse_constant=pytest.fail)["rows"] == [{"throughput": 1.0}]
 
 
+def test_a_trial_that_is_there_twice_is_one(tmp_path):
+    path = write_document(a_run(), tmp_path)
+    document = json.loads(path.read_text())
+    document["trials"] *= 2
+    path.write_text(json.dumps(document))
+    assert read_document(path) == a_run()
+    document["trials"][0] = {**document["trials"][0], "duration_s": 99.0}
+    path.write_text(json.dumps(document))
+    with pytest.raises(UsageError, match="is there twice, with different content"):
+        read_document(path)
+
+
 @pytest.mark.parametrize(
     ("data", "what"),
     [

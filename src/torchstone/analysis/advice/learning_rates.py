@@ -24,10 +24,10 @@ _LEAST_DF = 2.0  # with one degree of freedom an interval is 13 standard errors 
 class LearningRates(msgspec.Struct, frozen=True):
     """What the learning rates of otherwise equal trainings say. `where`: their other axes that vary.
 
-    `best`: the lowest loss; None where none falls beyond its noise. `as_good`: the same within 1 % on the same batches,
-    which is shown, not concluded from a difference that was not found; another seed is not in that. `cannot_tell`:
-    neither worse nor as good can be said; `more_steps`: so many would tell, where there were too few for an interval.
-    `try_next`: beyond the best, where it is the last that was tried on its side.
+    `best`: the lowest loss; None where none falls beyond its noise, or where the steps are too few to tell. `as_good`:
+    the same within 1 % on the same batches, which is shown, not concluded from a difference that was not found; another
+    seed is not in that. `cannot_tell`: neither worse nor as good can be said; `more_steps`: so many would tell, where
+    there were too few for an interval. `try_next`: beyond the best, where it is the last that was tried on its side.
     """
 
     where: Mapping[str, Scalar]
@@ -52,7 +52,8 @@ def _reading(alike: Sequence[Training], losses: Mapping[str, Sequence[float]]) -
     where = {axis: value for axis, value in alike[0].point.items() if axis != AXIS}
     best = lowest(alike)
     if best is None or not any(one.behaviour == Behaviour.FALLING for one in alike):
-        return LearningRates(where, tried, None, unsteady=unsteady)
+        short = [one.steps for one in alike if one.behaviour == Behaviour.SHORT]
+        return LearningRates(where, tried, None, more_steps=_MORE * max(short) if short else None, unsteady=unsteady)
     others = [one for one in alike if one is not best and one.steady]
     level = 1.0 - _LEVEL / max(1, len(others))  # the lowest of several is compared with each of the others
     told = {_of(one): _told(best, one, losses, level) for one in others}

@@ -186,7 +186,8 @@ def _judge(one: _Drawn, pair: _Pair, baseline: ComparedInput, level: float, marg
     )
     verdict = judge(low, high, margin, higher_is_better=higher)
     # Of trials beside a neighbour more are no help: only what is open by its interval has a number that settles it.
-    settle = found.difference.to_settle(level, margin) if verdict == Judgement.UNCLEAR else None
+    can_repeat = not (baseline.trains or one.candidate.trains)
+    settle = found.difference.to_settle(level, margin) if verdict == Judgement.UNCLEAR and can_repeat else None
     block, labels = BLOCK_OF[one.metric], list(found.labels)
     if block in _TIMED and verdict in (Judgement.BETTER, Judgement.WORSE):
         loser = disturbed(pair.differing, candidate=verdict == Judgement.WORSE)

@@ -84,8 +84,7 @@ def _of_run(taken: Taken, price_an_hour: float | None) -> Iterator[tuple[str, Pe
             continue
         values = [value for value, _, _ in having]
         if name == COST and price_an_hour is not None:
-            placed = taken.case.placement
-            hourly = price_an_hour * placed.devices
+            hourly = price_an_hour * taken.case.placement.paid
             values = [1e6 * hourly / 3600.0 / value for value in values]
         yield name, PerTrial(
             tuple(values), tuple(t.order for _, t, _ in having), tuple(t.number for _, t, _ in having),

@@ -39,6 +39,11 @@ class ComparedInput(msgspec.Struct, frozen=True):
     runs: tuple[Run, ...]
     trainings: Mapping[str, TrainingMetrics] = {}
 
+    @property
+    def trains(self) -> bool:
+        """Whether one of its runs is a training to an end: that is one trial, whatever is asked for."""
+        return any(run.head.procedure.fit is not None for run in self.runs)
+
 
 def gather(words: Sequence[str], place: Place, baseline: str | None = None) -> list[ComparedInput]:
     """Return the participants in the order given, the baseline first.

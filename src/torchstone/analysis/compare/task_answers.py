@@ -78,19 +78,23 @@ def _of_two(a: ComparedInput, b: ComparedInput, found: Sequence[Judged], margin:
     decided = [v for v in verdicts if v in _DECIDED]
     better, worse = verdicts.count(Judgement.BETTER), verdicts.count(Judgement.WORSE)
     if better and worse:
-        return None, f"it depends: {_name(b)} in {better}, {_name(a)} in {worse} of {len(found)} cases, {ratios}"
+        wins = f"{_name(b)} in {better}, {_name(a)} in {worse} of {len(found)} cases"
+        return None, f"it depends: {wins}; {b.letter} has {ratios}"
     open_cases = len(found) - len(decided)
     rest = f", {open_cases} of {len(found)} cases unclear" if open_cases and decided else ""
     if better or worse:
-        winner = b if better else a
         in_cases = f" in {better or worse} of {len(found)} cases" if len(found) > 1 else ""
-        return winner.letter, f"{_name(winner)}{in_cases}, {ratios}{rest}"
+        if better:
+            return b.letter, f"{_name(b)}{in_cases}, {ratios}{rest}"
+        return a.letter, f"{_name(a)}{in_cases}; {b.letter} has {ratios}{rest}"  # a ratio alone would seem to be A's
     if not open_cases:
         return None, f"equivalent within {100 * margin:g} %, {ratios}"
-    return None, f"unclear, {ratios}{rest}{_settling(found)}"
+    return None, f"unclear, {ratios}{rest}{_settling(found, trained=a.trains or b.trains)}"
 
 
-def _settling(found: Sequence[Judged]) -> str:
+def _settling(found: Sequence[Judged], *, trained: bool) -> str:
+    if trained:
+        return "; a training is one trial: `torchstone run --trials 5` repeats its step, `torchstone ab` compares code"
     needed = [one.comparison.trials_to_settle for one in found if one.comparison.verdict == Judgement.UNCLEAR]
     known = [count for count in needed if count is not None]
     if known and len(known) == len(needed):

@@ -22,6 +22,7 @@ from torchstone.storage.measured import Measured
 # What is computed, and from where: another question than how fast. Precision and optimizer change the result, too, and
 # are for the user to choose all the same.
 _GIVEN = (*axes_of(AxisStage.ITEM, AxisStage.GENERATION, AxisStage.MEASUREMENT), "grad_clip")
+FOLLOWING = tuple(name for name, axis in AXES.items() if axis.follows is not None)
 _SPEED = criterion("speed")
 _STAYS = (
     0.5  # of a trial's variance: what trials of a run have in common on a machine that drifts (core/stats/comparing.py)
@@ -61,6 +62,7 @@ class Offer(msgspec.Struct, frozen=True):
     could_be: bool = False
     against_best: float | None = None
     loss_rate_per_1000_items: float | None = None
+    pooled: tuple[str, ...] = ()  # axes that change no speed, of which trials with several values count together
 
 
 class Entered(msgspec.Struct, frozen=True):
@@ -130,6 +132,7 @@ def _entered(group: Sequence[Measured], by: Criterion) -> Entered:
         memory_share=held_share,
         doubts=tuple(dict.fromkeys(f.check for one in used for f in one.doubts)),
         loss_rate_per_1000_items=fmean(rates) if rates else None,
+        pooled=tuple(axis for axis in FOLLOWING if len({one.case.configuration.get(axis) for one in used}) > 1),
     )
     return Entered(offer, tuple(math.log(value) for value in values), tuple(used))
 
@@ -155,8 +158,15 @@ def near_the_top(every: Sequence[Entered], readings: Sequence[Measured]) -> list
 def known(entrants: Sequence[Entered]) -> tuple[list[Entered], list[str]]:
     """Return the entrants whose trials agree well enough to choose by, and a line on those left out."""
     kept = [one for one in entrants if not units.is_wide(one.offer.value, one.offer.low, one.offer.high)]
-    wide = [one.offer.trials for one in entrants if one not in kept]
-    return kept, [f"{len(wide)} of {len(entrants)} settings: {too_wide(min(wide))}"] if wide else []
+    wide = [one.offer for one in entrants if one not in kept]
+    return kept, [f"{len(wide)} of {len(entrants)} settings: {why_wide(wide)}"] if wide else []
+
+
+def why_wide(offers: Sequence[Offer]) -> str:
+    """Return why offers are no ground for a choice, whose trials differ too much: of the one with the fewest trials."""
+    fewest = min(offers, key=lambda one: one.trials)
+    together = f"; trials with every {' and '.join(fewest.pooled)} count together, as it changes no speed"
+    return too_wide(fewest.trials) + together * bool(fewest.pooled)
 
 
 def valid(entrants: Sequence[Entered]) -> tuple[list[Entered], list[str]]:

@@ -70,8 +70,8 @@ def _per_memory(values: Mapping[str, float], one: Measured) -> float | None:
 
 
 def _per_price(values: Mapping[str, float], one: Measured, prices: Prices) -> float | None:
-    rate, offer, placed = _speed(values, one), prices.of(one.device_name), one.case.placement
-    return rate * _HOUR_S / (offer.per_hour * placed.devices) if rate and offer else None
+    rate, offer = _speed(values, one), prices.of(one.device_name)
+    return rate * _HOUR_S / (offer.per_hour * one.case.placement.paid) if rate and offer else None
 
 
 _OTHERS = {

@@ -25,7 +25,7 @@ from torchstone.analysis.recommend.candidates import (
     valid,
 )
 from torchstone.analysis.recommend.criteria import Criterion
-from torchstone.analysis.recommend.suggested_command import run_command
+from torchstone.analysis.recommend.suggested_command import Vary, run_command
 from torchstone.analysis.recommend.undecided import Tried, undecided
 from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import portable
@@ -92,10 +92,12 @@ def hardware(
     by: Criterion,
     refused: Callable[[Measured], bool],
     price: Callable[[str], float | None],
+    learned: Callable[[Measured], Vary],
 ) -> Hardware | None:
     """Return the device to take for the readings of one family and task; None where none has the criterion's figure.
 
-    `refused`: settings that are not recommended anyway, of their losses or memory.
+    `refused`: settings that are not recommended anyway, of their losses or memory. `learned`: the learning rate to
+    type, where losses say which.
     """
     groups: dict[str, list[Measured]] = {}
     for one in readings:
@@ -115,7 +117,7 @@ def hardware(
             lonely.append(Tried(ran, allowed, kept, wide))
     family, task = family_of(readings[0]), str(readings[0].case.workload.task)
     if not compared:
-        return _open(family, task, by, lonely) if lonely else None
+        return _open(family, task, by, lonely, learned) if lonely else None
     best, standings = _over_models(compared, price)
     lean = [one for one in standings if one.could_be]
     cautions = dict.fromkeys(said for _, kept, _ in compared for said in (*differing(kept), *_settings_differ(kept)))
@@ -123,7 +125,7 @@ def hardware(
     return Hardware(
         family, task, by.name, tuple(standings), models,
         _leanest(lean, compared), len(lean) == 1, best, tuple(dict.fromkeys(left_out)), tuple(cautions),
-        _again(compared, lean) if len(lean) > 1 else None,
+        _again(compared, lean, learned) if len(lean) > 1 else None,
     )  # fmt: skip
 
 
@@ -229,17 +231,23 @@ def _leanest(lean: Sequence[Standing], compared: Sequence[tuple[Sequence[Measure
     return min(lean, key=lambda one: min(held[one.device])).device
 
 
-def _open(family: str, task: str, by: Criterion, tried: Sequence[Tried]) -> Hardware:
-    told = undecided(tried)
+def _open(
+    family: str, task: str, by: Criterion, tried: Sequence[Tried], learned: Callable[[Measured], Vary]
+) -> Hardware:
+    told = undecided(tried, learned)
     return Hardware(
         family, task, by.name, (), (), None, False, None, told.left_out, told.cautions, told.to_type, told.ran,
         told.judged,
     )  # fmt: skip
 
 
-def _again(compared: Sequence[tuple[Sequence[Measured], Sequence[Entered], int]], lean: Sequence[Standing]) -> str:
+def _again(
+    compared: Sequence[tuple[Sequence[Measured], Sequence[Entered], int]], lean: Sequence[Standing],
+    learned: Callable[[Measured], Vary],
+) -> str:  # fmt: skip
     """Return what to type on each of the machines of no significant difference, with the best settings of one."""
     devices = {one.device for one in lean}
     kept = [one for _, some, _ in compared for one in some if one.offer.device in devices]
     best = max(kept, key=lambda one: one.offer.value)
-    return run_command(best.readings[-1], {}, device="auto", trials=2 * max(len(one.logs) for one in kept))
+    newest = best.readings[-1]
+    return run_command(newest, learned(newest), device="auto", trials=2 * max(len(one.logs) for one in kept))

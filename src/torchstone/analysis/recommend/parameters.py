@@ -28,7 +28,7 @@ from torchstone.analysis.recommend.candidates import (
 )
 from torchstone.analysis.recommend.criteria import Criterion
 from torchstone.analysis.recommend.losses import Losses, worse_of
-from torchstone.analysis.recommend.suggested_command import TRIALS, run_command
+from torchstone.analysis.recommend.suggested_command import TRIALS, Vary, run_command
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Task, portable
 from torchstone.storage.measured import Measured
@@ -96,16 +96,18 @@ def settings(readings: Sequence[Measured], by: Criterion, losses: Sequence[Losse
     pick = min(as_good, key=_leanness) if sound and len(every) > 1 and (len(kept) > 1 or not wide) else None
     axes = [axis for axis in every[0].offer.point if len({str(one.offer.point.get(axis)) for one in every}) > 1]
     said = dict.fromkeys(why for one in every if (why := _why_not(one, worse)))
+    learning = _learning(losses, pick)
+    rate: Vary = {"learning_rate": [learning.best]} if learning is not None and learning.best is not None else {}
     return Settings(
         task=str(first.task), model=portable(first.model), family=first.family, data=portable(first.data),
         device=every[0].offer.device, by=by.name, given=given(readings[0].case.configuration),
         offers=tuple(_shown(one.offer, axes) for one in ranked),
         recommended=_shown(pick.offer, axes) if pick is not None else None,
-        clear=best.is_clear and pick is not None, lead=lead_of(best) if sound else None,
-        learning=_learning(losses, pick),
+        clear=best.is_clear and pick is not None, lead=lead_of(best) if sound else None, learning=learning,
         left_out=(*(said if left else ()), *(wide if sure else ()), *doubtful, *_far(len(every) - len(near))),
         cautions=(*(() if left else map(_nothing_else, said)), *_cautions(ranked, pick, losses, first.task)),
-        to_type=_again(near) if pick is None and (wide or not sound) else _to_type(readings, ranked, pick, losses),
+        to_type=_again(left or near, rate) if pick is None and (wide or not sound)
+        else _to_type(readings, ranked, pick, losses, rate),
     )  # fmt: skip
 
 
@@ -145,6 +147,8 @@ def _learning(losses: Sequence[Losses], pick: Entered | None) -> Learning | None
     if best is None or best.learning_rate is None:
         return None
     rates = best.learning_rate
+    if rates.best is None and rates.more_steps is not None:
+        return None  # too few steps to tell: no rate is better or worse
     return Learning(
         rates.best, rates.as_good, rates.cannot_tell, rates.tried, rates.unsteady, rates.try_next, best.run_id,
         best.batch_size, best.horizon_items,
@@ -177,18 +181,20 @@ def _unjudged(ranked: Sequence[Entered], pick: Entered, losses: Sequence[Losses]
             yield axis, value
 
 
-def _again(entrants: Sequence[Entered]) -> str | None:
-    """Return the command that measures these settings again, with more trials."""
+def _again(entrants: Sequence[Entered], rate: Vary) -> str | None:
+    """Return the command that measures these settings again, with more trials. `rate`: of learning, where known."""
     vary = {
         axis: values for axis in entrants[0].offer.point
         if len(values := list(dict.fromkeys(one.offer.point.get(axis) for one in entrants))) > 1
     }  # fmt: skip
-    return run_command(entrants[-1].readings[-1], vary, trials=max(10, 2 * max(len(one.logs) for one in entrants)))
+    trials = max(10, 2 * max(len(one.logs) for one in entrants))
+    return run_command(entrants[-1].readings[-1], {**rate, **vary}, trials=trials)
 
 
 def _to_type(
-    readings: Sequence[Measured], ranked: Sequence[Entered], pick: Entered | None, losses: Sequence[Losses]
-) -> str | None:
+    readings: Sequence[Measured], ranked: Sequence[Entered], pick: Entered | None, losses: Sequence[Losses],
+    rate: Vary,
+) -> str | None:  # fmt: skip
     """Return the command that would settle what is open first: one setting alone, a tie of few trials, the losses.
 
     Then a larger batch, where the largest is the best.
@@ -197,7 +203,7 @@ def _to_type(
     if pick is None:
         size = newest.case.configuration.get("batch_size")
         start = size if isinstance(size, int) else 1
-        return run_command(newest, {"batch_size": [start, 4 * start, 16 * start]})
+        return run_command(newest, {**rate, "batch_size": [start, 4 * start, 16 * start]})
     source = pick.readings[-1]
     could_be = [one for one in ranked if one.offer.could_be]
     if len(could_be) > 1 and any(one.offer.doubts or len(one.logs) < TRIALS for one in could_be):
@@ -205,13 +211,13 @@ def _to_type(
             axis: values for axis in pick.offer.point
             if len(values := list(dict.fromkeys(one.offer.point.get(axis) for one in could_be))) > 1
         }  # fmt: skip
-        return run_command(source, vary, trials=max(TRIALS, 2 * max(len(one.logs) for one in could_be)))
+        return run_command(source, {**rate, **vary}, trials=max(TRIALS, 2 * max(len(one.logs) for one in could_be)))
     if source.case.workload.task == Task.TRAIN and (of_losses := _to_learn(source, ranked, pick, losses)):
-        return run_command(source, {**of_losses, "feed": ["loader"]}, trials=1)
+        return run_command(source, {**rate, **of_losses, "feed": ["loader"]}, trials=1)
     sizes = {size for one in ranked if isinstance(size := one.offer.point.get("batch_size"), int)}
     top = pick.offer.point.get("batch_size")
     if isinstance(top, int) and len(sizes) > 1 and top == max(sizes):
-        return run_command(source, {"batch_size": [top, _BATCHES * top]})
+        return run_command(source, {**rate, "batch_size": [top, _BATCHES * top]})
     return None
 
 

@@ -13,6 +13,7 @@ from torchstone.analysis.recommend.criteria import FIGURES, criterion, memory_of
 from torchstone.analysis.recommend.hardware import Hardware, family_of, hardware
 from torchstone.analysis.recommend.losses import losses_of, worse_of
 from torchstone.analysis.recommend.parameters import Settings, settings
+from torchstone.analysis.recommend.suggested_command import Vary
 from torchstone.config.prices import HourlyPrice, Prices
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.case import Task
@@ -59,18 +60,26 @@ def recommend(place: Place, asked: Asked) -> Recommendation:
     budget = [_MOST_READ_BYTES]
     told: list[Settings] = []
     worse: dict[tuple[str, str], Mapping[tuple[str, str], str]] = {}
+    rates: dict[tuple[str, str], Vary] = {}
     for key, group in _groups(ours, _workload_and_device).items():
         losses = losses_of(place, group, budget) if group[0].case.workload.task == Task.TRAIN else []
         worse[key] = worse_of(losses)
         if (found := settings(group, by, losses)) is not None:
             told.append(found)
+            if found.learning is not None and found.learning.best is not None:
+                rates[key] = {"learning_rate": [found.learning.best]}
 
     def refused(one: Measured) -> bool:
         return _is_refused(one, worse.get(_workload_and_device(one), {}))
 
+    def learned(one: Measured) -> Vary:
+        return rates.get(_workload_and_device(one), {})
+
     offers = _offers(ours, asked.prices)
     families = _groups(ours, lambda one: (family_of(one), one.case.workload.task))
-    devices = [hardware(group, by, refused, lambda name: _per_hour(offers, name)) for group in families.values()]
+    devices = [
+        hardware(group, by, refused, lambda name: _per_hour(offers, name), learned) for group in families.values()
+    ]
     unpriced = {name for name, offer in offers.items() if offer is None}
     return Recommendation(
         asked.by, tuple(one for one in devices if one is not None), tuple(told), store.runs, len(ours),

@@ -10,11 +10,10 @@ from torchstone.core.schema.axis import AXES, Scalar, scalar_word
 from torchstone.storage.measured import Measured
 
 TRIALS = 5
+Vary = Mapping[str, Sequence[Scalar]]  # the values of axes to type
 
 
-def run_command(
-    one: Measured, vary: Mapping[str, Sequence[Scalar]], *, device: str | None = None, trials: int = TRIALS
-) -> str:
+def run_command(one: Measured, vary: Vary, *, device: str | None = None, trials: int = TRIALS) -> str:
     """Return the `torchstone run` that measures this workload over the values of these axes, all else as it was."""
     words = ["torchstone", "run", *workload_flags(one.case.workload)]
     words += ["--device", device or str(one.case.placement)]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
 from torchstone.analysis.recommend.candidates import Entered, doubted
-from torchstone.analysis.recommend.suggested_command import TRIALS, run_command
+from torchstone.analysis.recommend.suggested_command import TRIALS, Vary, run_command
+from torchstone.storage.measured import Measured
 
 
 class Tried(msgspec.Struct, frozen=True):
@@ -29,14 +30,17 @@ class Undecided(msgspec.Struct, frozen=True):
     to_type: str | None
 
 
-def undecided(tried: Sequence[Tried]) -> Undecided:
-    """Return it. `tried`: one a model, each with an entrant that ran; of equals the last speaks."""
+def undecided(tried: Sequence[Tried], learned: Callable[[Measured], Vary]) -> Undecided:
+    """Return it. `tried`: one a model, each with an entrant that ran; of equals the last speaks.
+
+    `learned`: the learning rate to type, where losses say which.
+    """
     one = max(reversed(tried), key=lambda one: (len(_devices(one.ran)), len(one.judged) > 0))
     ran, judged = _devices(one.ran), _devices(one.judged)
     alone = len(ran) < 2
     return Undecided(
         ran, judged, (*one.wide, *_not_allowed(one)), tuple(doubted(one.ran)),
-        _elsewhere(one) if alone else _more_trials(one, judged),
+        _elsewhere(one, learned) if alone else _more_trials(one, judged, learned),
     )  # fmt: skip
 
 
@@ -53,15 +57,16 @@ def _best(entrants: Sequence[Entered]) -> Entered:
     return max(entrants, key=lambda one: one.offer.value)
 
 
-def _elsewhere(one: Tried) -> str:
+def _elsewhere(one: Tried, learned: Callable[[Measured], Vary]) -> str:
     """Return what to type on another machine, or for another device of this one."""
-    return run_command(_best(one.judged or one.allowed or one.ran).readings[-1], {}, device="auto")
+    newest = _best(one.judged or one.allowed or one.ran).readings[-1]
+    return run_command(newest, learned(newest), device="auto")
 
 
-def _more_trials(one: Tried, judged: Sequence[str]) -> str | None:
+def _more_trials(one: Tried, judged: Sequence[str], learned: Callable[[Measured], Vary]) -> str | None:
     """Return what to type for a device whose trials differ too much; None where that is not what is in the way."""
     among = [each for each in one.allowed if each.offer.device not in judged]
     if not among:
         return None
     best = _best(among)
-    return run_command(best.readings[-1], {}, trials=2 * max(TRIALS, len(best.logs)))
+    return run_command(best.readings[-1], learned(best.readings[-1]), trials=2 * max(TRIALS, len(best.logs)))

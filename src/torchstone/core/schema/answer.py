@@ -27,7 +27,8 @@ class TuneSpec(msgspec.Struct, frozen=True):
     searcher: str
     base: Case
     axes: Mapping[str, tuple[Scalar, ...]]
-    present: Mapping[str, Scalar] | None = None  # of the axes that vary: what the user has now
+    # What the user has now: of the axes that vary, and of others where it is not what `base` has.
+    present: Mapping[str, Scalar] | None = None
     exclude: tuple[str, ...] = ()
     constraints: Constraints = Constraints()
     learning_rate_rule: str | None = None  # sqrt, linear: how the learning rate follows the effective batch
@@ -70,3 +71,5 @@ class TuneResult(msgspec.Struct, frozen=True):
     everything_s: float | None  # what trying every point would have cost, estimated from the trials taken
     points: int
     probes: int
+    tried: int | None = None  # how many of the points had a trial of whole steps; None in older records
+    untried: Mapping[str, tuple[Scalar, ...]] = {}  # the values of each axis that no such trial had

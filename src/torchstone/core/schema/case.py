@@ -66,6 +66,11 @@ class Placement(msgspec.Struct, frozen=True):
         """How many devices there are in all."""
         return self.count * self.nodes
 
+    @property
+    def paid(self) -> int:
+        """How many times a price of an hour is paid: for each device; for each machine, where ranks share its CPU."""
+        return self.nodes if self.device == "cpu" else self.devices
+
     def canonical(self) -> Mapping[str, object]:
         """Return the identity: which card of several equal ones it was is not part of it."""
         return {"device": self.device, "count": self.count, "nodes": self.nodes}

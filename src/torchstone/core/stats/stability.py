@@ -16,7 +16,7 @@ from torchstone.core.stats.convergence import LEARNED, direction, settling, star
 from torchstone.core.stats.correlated import CYCLE
 from torchstone.core.stats.quantile import quantile
 
-FEWEST = 40  # steps: under these nothing can be called a divergence or a spike
+FEWEST = 40  # steps: under these nothing can be called a divergence or a spike, or flat
 _MAD = 1.4826  # median absolute deviations of a normal distribution in its standard deviation
 _WINDOW = 8  # a divergence is judged by the last eighth of the steps, of at least 10
 _RISE = 1.5  # times the lowest level
@@ -49,7 +49,7 @@ def behaviour(losses: Sequence[float]) -> Behaviour:
     if has_diverged(losses):
         return Behaviour.DIVERGED
     way = direction(losses)
-    if way is None:
+    if way is None or (way == 0 and len(losses) < FEWEST):  # the interval of so few holds a steep fall, too
         return Behaviour.SHORT
     return (Behaviour.FLAT, Behaviour.RISING, Behaviour.FALLING)[way]
 

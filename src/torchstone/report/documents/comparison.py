@@ -281,4 +281,5 @@ def _how(compared: ComparedRuns) -> Iterator[str]:
     if any(one.comparison.trials_to_settle for one in ratios):
         yield "more trials: so many more of each side are needed (80 % power at the observed ratio)."
     if any(one.comparison.ratio is not None and one.comparison.ratio.is_wide for one in ratios):
-        yield f"{units.MISSING}: the interval is wider than ±50 %, which is no answer; take more trials (--trials 10)."
+        more = "" if any(one.trains for one in compared.participants) else "; take more trials (--trials 10)"
+        yield f"{units.MISSING}: the interval is wider than ±50 %, which is no answer{more}."

@@ -63,7 +63,7 @@ def _settings(group: Convergence) -> Mapping[str, Scalar]:
 
 
 def _is_short(group: Convergence) -> bool:
-    return all(one.behaviour == Behaviour.SHORT for one in group.trainings)
+    return all(one.behaviour == Behaviour.SHORT and one.steps < FEWEST for one in group.trainings)
 
 
 def _parts(group: Convergence, told: Sequence[str]) -> Iterator[Part]:
@@ -209,6 +209,9 @@ def _best(rates: LearningRates, item: str, horizon: float) -> str:
     if rates.best is None:
         if len(rates.unsteady) == len(rates.tried):
             return f"no steady one; {told[0]}: try {min(rates.tried) / 10:g}, or --axis grad_clip=1"
+        if rates.more_steps is not None:
+            few = f"too few steps to tell whether the loss falls with {_listed(rates.tried)}"
+            return "; ".join([f"{few}: try --iterations {rates.more_steps}", *told])
         seen = f"none of {_listed(rates.tried)} lowers the loss beyond its noise in {_count(horizon)} {item}s"
         other = "one in between" if rates.unsteady else f"{10 * max(rates.tried):g}"
         return "; ".join([seen, *told, f"try {other}, another optimizer, or more steps"])

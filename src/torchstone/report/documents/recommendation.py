@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from torchstone.analysis.recommend.candidates import Lead, Offer
+from torchstone.analysis.recommend.candidates import Lead, Offer, why_wide
 from torchstone.analysis.recommend.hardware import Hardware, OnModel
 from torchstone.analysis.recommend.parameters import Learning, Settings
 from torchstone.analysis.recommend.recommend import Recommendation
 from torchstone.core import units
 from torchstone.core.schema.axis import AXES, Scalar
-from torchstone.core.schema.estimate import too_wide
 from torchstone.core.schema.trial import FEWEST_UNDISTURBED
 from torchstone.report.document import Column, Command, Document, Facts, Part, Role, Section, Table, Text
 from torchstone.report.documents.cost import price_text
+from torchstone.report.documents.wording import point_words
 
 _FOR = {"train": "training", "infer": "inference", "generate": "generation", "load": "loading"}
 _BY = {"speed": "speed", "energy": "energy (items a joule)", "memory": "speed per memory", "price": "price"}
@@ -137,9 +137,9 @@ def _settings(one: Settings) -> Iterator[Part]:
 
 
 def _why_none(one: Settings) -> str:
-    wide = [offer.trials for offer in one.offers if units.is_wide(offer.value, offer.low, offer.high)]
+    wide = [offer for offer in one.offers if units.is_wide(offer.value, offer.low, offer.high)]
     if wide:
-        return too_wide(min(wide))
+        return why_wide(wide)
     if not any(not offer.doubts and offer.trials >= FEWEST_UNDISTURBED for offer in one.offers):
         return f"no setting has {FEWEST_UNDISTURBED} valid trials"
     return f"one setting alone {'can be judged' if one.left_out else 'was measured'}"
@@ -169,11 +169,11 @@ def _mark(row: Offer, one: Settings) -> str:
 def _choice(one: Settings, best: Offer) -> str:
     stands = f"{best.trials} trial{'s' * (best.trials > 1)} in {len(best.runs)} run{'s' * (len(best.runs) > 1)}"
     if one.clear:
-        return f"{_point(best.point)}; {_lead(one.lead)}; based on {stands}"
+        return f"{point_words(best.point)}; {_lead(one.lead)}; based on {stands}"
     tied = sum(offer.could_be for offer in one.offers) - 1
     others = "the other one" if tied == 1 else f"{tied} others"
     tie = f"not significantly different from {others} ({_EVEN})"
-    return f"{_point(best.point)} ({_BEST}), {tie}; based on {stands}{_leaner(one, best)}"
+    return f"{point_words(best.point)} ({_BEST}), {tie}; based on {stands}{_leaner(one, best)}"
 
 
 def _leaner(one: Settings, best: Offer) -> str:

@@ -27,35 +27,68 @@ def tune_parts(run: RunSummary) -> Iterator[Part]:
     chosen = Chosen(answer.highest_throughput, answer.best_efficiency, answer.recommended, front)
     work, accelerator = case.workload, case.placement.device != "cpu"
     yield from chosen_parts(chosen, str(work.task), work.item, accelerator=accelerator)
-    yield Facts(tuple(_facts(answer)))
+    yield Facts(tuple(_facts(run, answer)))
     settings = tuple((axis, scalar_word(value)) for axis, value in answer.settings.items())
     yield Section("settings", (Facts(settings),))
 
 
 def _sentences(answer: TuneResult, rate: str) -> str:
     best = answer.recommended
+    if _is_alone(answer):
+        now = ", the present settings" if _is_present(answer) else ""
+        told = f"Not decided: of {answer.points} settings only one was run ({point_words(best.point)}{now}), {rate}."
+        return f"{told} That is {_gain(answer.gain)}." if answer.gain is not None else told
     settled = "Recommended" if not is_unusable(best) else "Best found, not certain"
     text = f"{settled}: {point_words(best.point)}, {rate}."
     if answer.gain is not None:
-        return f"{text} That is {_gain(answer.gain)}."
-    return f"{text} These are the present settings." if _is_present(answer) else text
+        text = f"{text} That is {_gain(answer.gain)}."
+    elif _is_present(answer):
+        text = f"{text} These are the present settings."
+    return text if _is_all(answer) else f"{text} {answer.tried} of {answer.points} settings were run."
 
 
 def _is_present(answer: TuneResult) -> bool:
     return answer.present is not None and answer.present.case_id == answer.recommended.case_id
 
 
-def _facts(answer: TuneResult) -> Iterator[tuple[str, str]]:
+def _is_all(answer: TuneResult) -> bool:
+    """Say whether every setting was run, or that is not known: older records do not have it."""
+    return answer.tried is None or answer.tried == answer.points
+
+
+def _is_alone(answer: TuneResult) -> bool:
+    return answer.tried == 1 and answer.points > 1
+
+
+def _facts(run: RunSummary, answer: TuneResult) -> Iterator[tuple[str, str]]:
     if answer.gain is not None:
         yield "gain", _gain(answer.gain)
+    elif _is_present(answer) and _is_alone(answer):
+        yield "gain", "not known: no other setting was run; give more --probes, or more --search-time"
     elif _is_present(answer):
-        yield "gain", "none: the present settings are the best that was found"
+        yield "gain", "none: the present settings are the best of those that were run"
     elif answer.present is None:
         yield "gain", "not known: name the present settings with --present batch_size=…"
+    else:
+        yield "gain", "not known: the present settings could not be measured"
+    if (now := _present(run, answer)) is not None:
+        yield "present", now
+    if answer.untried:
+        values = "; ".join(f"{axis} {', '.join(map(scalar_word, given))}" for axis, given in answer.untried.items())
+        yield "not run", f"no step with {values}"
     if answer.epoch_time_s is not None:
         yield "epoch", f"{_with_interval(answer.epoch_time_s)} expected"
     yield from (("why" if number == 0 else "", reason) for number, reason in enumerate(answer.why))
     yield "cost", _cost(answer)
+
+
+def _present(run: RunSummary, answer: TuneResult) -> str | None:
+    """Return the present settings, as far as they are others than the recommended."""
+    of = {case.case_id: case.configuration for case in run.cases}
+    if answer.present is None or answer.present.case_id not in of:
+        return None
+    now, best = of[answer.present.case_id], of[answer.recommended.case_id]
+    return point_words({axis: value for axis, value in now.items() if best.get(axis) != value}) or None
 
 
 def _gain(gain: Estimate) -> str:

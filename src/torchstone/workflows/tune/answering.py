@@ -10,16 +10,13 @@ from torchstone.analysis.advice.feeding import feeding
 from torchstone.analysis.summary import CaseSummary, summarize
 from torchstone.core import units
 from torchstone.core.schema.answer import Choice, TuneResult, TuneSpec
-from torchstone.core.schema.axis import AxisStage, Scalar, axes_of, followers
+from torchstone.core.schema.axis import Scalar, followers
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.search import Part, Point, ProbeResult
 from torchstone.core.schema.trial import Trial
 from torchstone.storage.query import entry_of
 from torchstone.workflows.tune.final_round import gain
-from torchstone.workflows.tune.space import Space
-
-# What --apply writes of a Configuration: the settings of a training, not those of the measurement.
-APPLIED = axes_of(AxisStage.BATCH, AxisStage.LOADER, AxisStage.MODEL, AxisStage.HOST, AxisStage.OPTIMIZER)
+from torchstone.workflows.tune.space import Space, applied
 
 
 def answer_of(
@@ -35,8 +32,10 @@ def answer_of(
     cases = {case.case_id: case for case in summary.cases}
     choices = {case_id: choice_of(case, head.machine, space.axes) for case_id, case in cases.items()}
     finalists = [choices[case_id] for case_id in ranking]
-    present_id = space.case(spec.present).case_id if spec.present is not None else None
+    present = space.present()
+    present_id = present.case_id if present is not None else None
     efficient = best_efficiency(finalists)
+    tried = _tried(space, final, readings)
     best = best_of(finalists, spec)
     against = final.get(present_id or "", ())
     return TuneResult(
@@ -46,7 +45,7 @@ def answer_of(
         epoch_time_s=cases[best.case_id].estimates.get("epoch_time_s"),
         settings=_settings(cases[best.case_id], space), why=tuple(_why(best, cases[best.case_id], readings)),
         searched_s=sum(reading.cost_s for reading in readings), everything_s=_everything_s(readings, len(space.points)),
-        points=len(space.points), probes=len(readings),
+        points=len(space.points), probes=len(readings), tried=len(tried), untried=_untried(space, tried),
     )  # fmt: skip
 
 
@@ -59,12 +58,29 @@ def best_of(ranking: Sequence[Choice], spec: TuneSpec) -> Choice:
 
 
 def _settings(case: CaseSummary, space: Space) -> dict[str, Scalar]:
-    """Return what the search decided, and what follows from it."""
+    """Return what the search decided, what follows from it, and what was measured otherwise than the user has it."""
     follows = set(followers("batch_size")) if space.spec.learning_rate_rule is not None else set()
     if space.spec.constraints.effective_batch is not None:
         follows.add("grad_accumulation")
-    named = {*space.axes, *follows}
-    return {name: case.configuration[name] for name in APPLIED if name in named and name in case.configuration}
+    named = {*space.axes, *follows, *(space.spec.present or {})}
+    return {name: value for name, value in applied(case.configuration).items() if name in named}
+
+
+def _tried(space: Space, final: Mapping[str, Sequence[Trial]], readings: Sequence[ProbeResult]) -> list[Point]:
+    """Return the points of which whole steps were run, however that ended."""
+    present = space.present()
+    run = [r.probe.point for r in readings if r.probe.part == Part.WHOLE]
+    run += [space.point_of(present)] if present is not None and present.case_id in final else []
+    return [point for point in space.points if point in run or space.case(point).case_id in final]
+
+
+def _untried(space: Space, tried: Sequence[Point]) -> dict[str, tuple[Scalar, ...]]:
+    """Return the values of each axis that none of these points has, of those that some point may have."""
+    found = {}
+    for axis in space.axes:
+        had = {point[axis] for point in tried}
+        found[axis] = tuple(dict.fromkeys(point[axis] for point in space.points if point[axis] not in had))
+    return {axis: values for axis, values in found.items() if values}
 
 
 def _everything_s(readings: Sequence[ProbeResult], points: int) -> float | None:

@@ -19,6 +19,7 @@ from torchstone.core.schema.trial import Status, Trial, ended_well, estimation_t
 from torchstone.core.stats.interval import over_trials
 from torchstone.execution.controller.active_run import ActiveRun, OutOfTime
 from torchstone.workflows.tune.scoring import shortfall, value_of
+from torchstone.workflows.tune.space import Space
 
 _LEVEL = 0.95
 
@@ -62,7 +63,10 @@ def _is_wanting(found: Mapping[str, Sequence[Trial]], wanted: int) -> bool:
 
 def ranked(found: Mapping[str, Sequence[Trial]], spec: TuneSpec) -> list[str]:
     """Return the ids of Cases of which every trial ended well and kept to the constraints, best first."""
-    worth = {case_id: worth_of(trials, spec) for case_id, trials in found.items()}
+    space = Space(spec)
+    present = space.present()
+    other = present.case_id if present is not None and not space.keeps_the_batch(present) else None
+    worth = {case_id: worth_of(trials, spec) for case_id, trials in found.items() if case_id != other}
     return sorted((c for c, value in worth.items() if value is not None), key=lambda c: worth[c] or 0.0, reverse=True)
 
 

@@ -10,7 +10,7 @@ import msgspec
 from torchstone.core.errors import UsageError
 from torchstone.core.schema import ranks
 from torchstone.core.schema.answer import TuneSpec
-from torchstone.core.schema.axis import AXES, LOADER_AXES, Scalar
+from torchstone.core.schema.axis import AXES, LOADER_AXES, AxisStage, Scalar, axes_of
 from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.condition import without
 from torchstone.core.schema.machine import DeviceInfo
@@ -19,6 +19,8 @@ from torchstone.plugins import registry
 from torchstone.plugins.protocols import Engine
 from torchstone.workflows.tune.batch_rules import accumulation_for, learning_rate_for
 
+# What --apply writes of a Configuration: the settings of a training, not those of the measurement.
+APPLIED = axes_of(AxisStage.BATCH, AxisStage.LOADER, AxisStage.MODEL, AxisStage.HOST, AxisStage.OPTIMIZER)
 _BATCHES: tuple[Scalar, ...] = tuple(2**n for n in range(14))
 _WORKERS = (0, 1, 2, 4, 8, 12, 16)
 
@@ -38,6 +40,12 @@ def usual_axes(
             axes["pin_memory"] = (False, True)
     axes["precision"] = _precisions(device)
     return {name: values for name, values in axes.items() if name in engine.axes and name in base}
+
+
+def applied(configuration: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """Return what was measured of a training's settings: without a loader's, where none fed the steps."""
+    fed = configuration.get("feed") == "loader"
+    return {axis: configuration[axis] for axis in APPLIED if axis in configuration and (fed or axis not in LOADER_AXES)}
 
 
 def _precisions(device: DeviceInfo | None) -> tuple[Scalar, ...]:
@@ -61,8 +69,9 @@ class Space:
     def brief(self, capacity_bytes: float | None, seed: int) -> SearchProblem:
         """Return what a searcher is given. `capacity_bytes`: what a trial's peak memory must stay below."""
         spec = self.spec
+        now = {axis: value for axis, value in (spec.present or {}).items() if axis in self.axes}
         return SearchProblem(
-            axes=self.axes, points=self.points, present=spec.present if spec.present in self.points else None,
+            axes=self.axes, points=self.points, present=now if now in self.points else None,
             capacity_bytes=capacity_bytes, separable=self._loader and spec.objective in ("throughput", "efficiency"),
             most_cost_s=spec.most_cost_s, most_probes=spec.most_probes, seed=seed,
         )  # fmt: skip
@@ -80,6 +89,13 @@ class Space:
             configuration.update({name: AXES[name].default for name in LOADER_AXES if name in configuration})
         configuration["feed"] = "loader" if self._loader and part == Part.WHOLE else "resident"
         return ranks.placed(workload, configuration, base.placement)
+
+    def present(self) -> Case | None:
+        """Return the Case of what the user has now, with the accumulation and the learning rate that it has now."""
+        if self.spec.present is None:
+            return None
+        base, feed = self.spec.base, "loader" if self._loader else "resident"
+        return ranks.placed(base.workload, {**base.configuration, **self.spec.present, "feed": feed}, base.placement)
 
     def point_of(self, case: Case) -> Point:
         """Return the values of a Case on the axes that vary."""
@@ -116,6 +132,11 @@ class Space:
             rate = float(before["learning_rate"] or 0.0)
             found["learning_rate"] = learning_rate_for(rate, effective, size * steps, self.spec.learning_rate_rule)
         return found
+
+    def keeps_the_batch(self, case: Case) -> bool:
+        """Say whether a Case has the effective batch that was asked for; the present settings may have another."""
+        wanted, configuration = self.spec.constraints.effective_batch, case.configuration
+        return wanted is None or wanted == self._size(configuration) * int(configuration.get("grad_accumulation") or 1)
 
     def _values(self, axis: str) -> str:
         return ", ".join(str(value) for value in self.axes.get(axis, (self.spec.base.configuration.get(axis),)))

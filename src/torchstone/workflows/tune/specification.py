@@ -20,7 +20,7 @@ from torchstone.execution import plan
 from torchstone.plugins import registry
 from torchstone.plugins.data_choice import has_end
 from torchstone.workflows.tune.scoring import OBJECTIVES
-from torchstone.workflows.tune.space import usual_axes
+from torchstone.workflows.tune.space import applied, usual_axes
 
 if TYPE_CHECKING:
     from torchstone.config.run_file import RunRequest
@@ -124,21 +124,30 @@ class TuneSketch:
             base["mode"] = "throughput"
         return TuneSpec(
             objective=request.objective, searcher=request.searcher, base=Case(self.sketch.workload, base, placement),
-            axes=varying, present=self._present(varying, device), exclude=tuple(map(str, request.run.exclude)),
+            axes=varying, present=self._present(varying, base, device), exclude=tuple(map(str, request.run.exclude)),
             constraints=self._constraints(device.memory_bytes if device is not None else None),
             learning_rate_rule=self._rule(), most_cost_s=request.most_cost_s,
             most_probes=request.most_probes, final_trials=trials,
         )  # fmt: skip
 
     def _present(
-        self, varying: Mapping[str, Sequence[Scalar]], device: DeviceInfo | None
+        self, varying: Mapping[str, Sequence[Scalar]], base: Mapping[str, Scalar], device: DeviceInfo | None
     ) -> Mapping[str, Scalar] | None:
-        """Return what the user has now: as given, or the single values of the file; None where there is neither."""
+        """Return what the user has now: as given, or the single values of the file; None where there is neither.
+
+        Where `base` has another value than the user's file, given on the command line, the file's is in it too.
+        """
         single = {axis: values[0] for axis, values in self._asked.axes.items() if len(values) == 1}
         said = {**single, **self._now}
         if not any(axis in said for axis in varying):
             return None
-        return plan.on_device({axis: said.get(axis, self.base[axis]) for axis in varying}, device)
+        present = plan.on_device({axis: said.get(axis, self.base[axis]) for axis in varying}, device)
+        here = device is None or device.kind not in page_locking.IN_HOST_MEMORY
+        now = {axis: value for axis, value in plan.on_device(self._now, device).items() if here or axis != PIN}
+        return {
+            **present,
+            **{axis: now[axis] for axis, value in applied(base).items() if now.get(axis, value) != value},
+        }
 
     def _rule(self) -> str | None:
         """Return the rule of the learning rate, where there is a rate of the user's to follow it."""

@@ -112,10 +112,12 @@ def _finalists(space: Space, found: Sequence[Point], probes: Probes) -> list[Cas
     near = [r for r in good if (r.value or 0.0) >= NEAR_THE_TOP * top and r.peak_bytes]
     if near and space.spec.objective in ("throughput", "efficiency"):
         points.append(max(near, key=lambda r: (r.value or 0.0) / (r.peak_bytes or 1.0)).probe.point)
-    if space.spec.present is not None:
-        points.append(space.spec.present)
-    cases = {case.case_id: case for case in map(space.case, points)}
-    return list(cases.values())
+    present = space.present()
+    if not points:  # no probe was of whole steps: what is run now is all that can be answered with
+        now = space.point_of(present) if present is not None else space.points[0]
+        points.append(now if now in space.points else space.points[0])
+    cases = [*map(space.case, points), *([present] if present is not None else [])]
+    return list({case.case_id: case for case in cases}.values())
 
 
 def _explain(space: Space, probes: Probes, best: Case) -> None:

@@ -109,6 +109,12 @@ def test_no_best_where_nothing_falls():
     assert rates.unsteady == ()
 
 
+def test_of_ten_steps_nothing_is_called_flat_and_more_are_asked_for():
+    few = [0.75, 0.55, 0.521, 0.504, 0.4, 0.385, 0.349, 0.286, 0.244, 0.246]
+    ((rates,),) = [one.learning_rates for one in read([({"learning_rate": rate}, few) for rate in (1e-3, 5e-3)])]
+    assert (rates.best, rates.more_steps) == (None, 40)
+
+
 def test_a_loss_that_became_nan_is_a_training_that_broke():
     (found,) = read([RATES[1], ({"learning_rate": 10.0}, [*falling(30), *[math.nan] * 20])])
     assert found.trainings[1].behaviour == Behaviour.NOT_FINITE

@@ -18,6 +18,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Placement, Task
 from torchstone.core.schema.comparison import Judgement, Rules
 from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Measurement, Series, Stage
 
@@ -81,6 +82,12 @@ def test_two_machines_need_no_common_clock_and_no_common_device():
     assert "B (RTX 4090), 2 times A's throughput (95 % confidence interval 1.9" in told.words
 
 
+def test_where_the_baseline_is_faster_the_ratio_is_said_to_be_of_the_other():
+    (told,) = answers(judged(a_stored_run(BASE), a_stored_run(scaled(2.0), minutes=1), labels=("fast", "slow")))
+    assert told.faster == "A"
+    assert told.words.startswith("A (fast); B has 0.5 times A's throughput (95 % confidence interval 0.4")
+
+
 def test_one_trial_is_never_sure_of_what_two_processes_differ_by():
     near, far = (judged(a_stored_run(BASE[:1]), a_stored_run(scaled(by)[:1], minutes=1)) for by in (1.4, 4.0))
     assert the(near).verdict == Judgement.UNCLEAR
@@ -95,6 +102,17 @@ def test_steps_alone_do_not_make_one_trial_surer():
         the(judged(a_stored_run(BASE[:1], steps=n), a_stored_run(scaled(1.3)[:1], steps=n))) for n in (10, 1000)
     )
     assert few.ratio.low == pytest.approx(many.ratio.low, rel=0.01)
+
+
+def test_one_training_each_asks_for_no_more_trainings():
+    fit = {"procedure": Procedure(trials=1, fit=Fit())}
+    runs = [a_stored_run(scaled(by)[:1], minutes=minutes, head=fit) for by, minutes in ((1.0, 0), (1.1, 1))]
+    compared = judged(*runs)
+    assert the(compared).verdict == Judgement.UNCLEAR
+    assert the(compared).trials_to_settle is None
+    (told,) = answers(compared)
+    assert "a training is one trial: `torchstone run --trials 5` repeats its step" in told.words
+    assert "more trials" not in told.words
 
 
 def test_a_side_of_three_runs_is_judged_over_runs():
@@ -257,6 +275,13 @@ def test_memory_and_energy_and_cost():
     assert one.baseline_value.value == pytest.approx(1e6 / 1600 / 3600, rel=0.01)
 
 
+def test_ranks_that_share_a_cpu_are_paid_as_one_machine():
+    pair = a_case(placement=Placement("cpu", count=2))
+    runs = (a_stored_run(scaled(by), pair, minutes=minutes) for by, minutes in ((1.0, 0), (0.5, 1)))
+    (one,) = [j for j in judged(*runs, prices={"A": 1.0, "B": 1.0}).judged if j.comparison.metric.startswith("cost")]
+    assert one.baseline_value.value == pytest.approx(1e6 / 1600 / 3600, rel=0.01)
+
+
 def test_three_machines_the_fastest_and_who_cannot_be_told_from_it():
     one, two, three = (a_stored_run(scaled(by), machine=a_machine()) for by in (1.0, 0.5, 0.25))
     (told,) = answers(judged(one, two, three))
@@ -282,7 +307,8 @@ def test_of_three_who_leads_on_average_may_be_behind_in_a_case():
     ("ratios", "words"),
     [
         ((0.5, 0.5), "B in 2 of 2 cases, 2 times A's throughput (2 to 2 over 2 cases)"),
-        ((0.5, 2.0), "it depends: B in 1, A in 1 of 2 cases"),
+        ((0.5, 2.0), "it depends: B in 1, A in 1 of 2 cases; B has 1 times A's throughput (0.5 to 2 over 2 cases)"),
+        ((2.0, 2.0), "A in 2 of 2 cases; B has 0.5 times A's throughput (0.5 to 0.5 over 2 cases)"),
         ((1.0, 1.0), "equivalent within 2 %"),
         ((1.03, 1.03), "unclear"),
         ((0.5, 1.03), "B in 1 of 2 cases, 1.39 times A's throughput (0.97 to 2 over 2 cases), 1 of 2 cases unclear"),

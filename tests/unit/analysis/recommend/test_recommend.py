@@ -14,6 +14,7 @@ from torchstone.analysis.recommend.recommend import Asked, recommend
 from torchstone.cli._parsing import Parser
 from torchstone.cli.run_command import add_arguments
 from torchstone.core.errors import UsageError
+from torchstone.core.schema.case import Placement
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.report.documents.recommendation import recommendation_document
 from torchstone.report.renderers.terminal import terminal
@@ -169,6 +170,33 @@ def test_a_precision_whose_loss_is_worse_is_left_out_however_fast(told):
     assert found.learning.tried == (0.0001, 0.001)
 
 
+def test_the_commands_train_with_the_learning_rate_that_is_recommended(told):
+    base = falling()
+    trainings = [
+        ({"learning_rate": 1e-4}, base),
+        ({"learning_rate": 1e-2}, falling(slope=-0.001, seed=7)),
+        ({"learning_rate": 1e-4, "optimizer": "sgd"}, falling(slope=-0.001, seed=8)),
+    ]
+    answer = told(of_losses(trainings, step_s=(0.01, 0.03, 0.01), trials=1))
+    (found,), (hardware,) = answer.settings, answer.hardware
+    assert found.learning is not None
+    assert found.learning.best == 1e-4
+    assert found.to_type is not None
+    assert hardware.to_type is not None
+    for typed in (found.to_type, hardware.to_type):
+        words = shlex.split(typed)
+        assert words[words.index("--learning-rates") + 1] == "0.0001"
+    assert "sgd" not in found.to_type, "it trains worse"
+    shown = " ".join(terminal(recommendation_document(answer), 200).split())
+    assert "trials with every learning_rate count together, as it changes no speed" in shown
+
+
+def test_what_varied_is_named_even_where_its_default_is_the_best(told):
+    run = a_stored_run(1, [(case(optimizer=word), rate) for word, rate in (("adamw", 300), ("sgd", 100))], machine())
+    shown = " ".join(terminal(recommendation_document(told(run)), 200).split())
+    assert ", data synthetic: optimizer adamw, batch_size 8, precision fp32" in shown
+
+
 def test_a_precision_that_trains_as_well_is_recommended_and_one_not_compared_is_told(told):
     base = falling()
     near = [loss * (1.0 + 0.001 * (-1) ** step) for step, loss in enumerate(base)]
@@ -247,6 +275,16 @@ def test_machines_under_one_name_of_a_device_are_told(told):
     runs = [a_stored_run(n, sweep((100, 150, 200)), machine(host=host)) for n, host in enumerate("ab")]
     (found,) = told(*runs).settings
     assert "Intel Xeon stands for 2 machines (a, b), which may differ" in found.cautions
+
+
+def test_ranks_that_share_a_cpu_are_paid_as_one_machine(told):
+    alone, both_ranks = case("cpu", batch_size=8, world_size=1), case("cpu", batch_size=8, world_size=2)
+    both_ranks = msgspec.structs.replace(both_ranks, placement=Placement("cpu", count=2))
+    run = a_stored_run(1, [(alone, 100), (both_ranks, 150)], machine())
+    (found,) = told(run, by="price", prices=PRICES).settings
+    assert found.recommended is not None
+    assert found.recommended.point["world_size"] == 2
+    assert found.recommended.value == pytest.approx(150 * 3600 / 0.1, rel=0.02)
 
 
 def test_hardware_by_price_and_by_memory(told):

@@ -25,6 +25,7 @@ CASES = (
     ([-1.0, *curve(lambda step: 7.0)], Behaviour.DIVERGED),
     ([*FALLS, math.nan], Behaviour.NOT_FINITE),
     ([2.0] * 5, Behaviour.SHORT),
+    ([0.75, 0.55, 0.521, 0.504, 0.4, 0.385, 0.349, 0.286, 0.244, 0.246], Behaviour.SHORT),
 )
 
 

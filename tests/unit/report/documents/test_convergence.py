@@ -72,6 +72,14 @@ def test_s3_43_what_cannot_be_told_is_said_so(shown):
     assert "as good as it" not in text
 
 
+def test_ten_steps_ask_for_more_steps_and_for_no_other_learning_rate(shown):
+    few = [0.75, 0.55, 0.521, 0.504, 0.4, 0.385, 0.349, 0.286, 0.244, 0.246]
+    text = " ".join(shown([({"learning_rate": rate}, few) for rate in (1e-3, 5e-3)]).split())
+    assert "too few steps to tell whether the loss falls with 0.001, 0.005: try --iterations 40" in text
+    assert "no fall seen" not in text
+    assert "try 0.05" not in text
+
+
 def test_all_broken(shown):
     text = " ".join(shown(LOST).split())
     assert "no steady one; with 1, 9 the loss rises or breaks down: try 0.1" in text

@@ -69,11 +69,27 @@ def test_a_gain_that_is_not_sure_says_so(low, high, said):
 def test_present_settings_that_are_the_best_and_ones_that_nobody_named():
     text = shown(a_tuned(present=best_of(a_tuned()), gain=None))
     assert "These are the present settings." in " ".join(text.split())
-    assert "gain      none: the present settings are the best that was found" in text
+    assert "gain      none: the present settings are the best of those that were run" in text
     text = shown(a_tuned(present=None, gain=None, epoch_time_s=None, everything_s=None))
     assert "gain      not known: name the present settings with --present batch_size=…" in text
     assert "\nepoch " not in text
     assert "cost      7 probes, 12.0 s; 24 settings" in text
+
+
+def test_what_was_never_run_is_not_beaten():
+    alone = a_tuned(present=best_of(a_tuned()), gain=None, tried=1, untried={"batch_size": (4, 64)})
+    text = " ".join(shown(alone).split())
+    assert text.startswith("Not decided: of 24 settings only one was run (batch_size 32, the present settings), ")
+    assert "gain not known: no other setting was run" in text
+    assert "not run no step with batch_size 4, 64" in text
+    some = str(tune_document(a_tuned(tried=3)).headline)
+    assert some.startswith("Recommended: batch_size 32, ")
+    assert some.endswith("the present settings (2 rounds). 3 of 24 settings were run.")
+    assert "were run" not in str(tune_document(a_tuned(tried=24)).headline)
+
+
+def test_the_present_settings_are_named_as_far_as_they_are_others():
+    assert "present   batch_size 16" in shown(a_tuned())
 
 
 def test_what_differs_too_much_between_trials_is_found_and_not_recommended():

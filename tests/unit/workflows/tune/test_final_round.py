@@ -10,6 +10,7 @@ from torchstone.core.schema.trial import Purpose, Status
 from torchstone.execution.controller.active_run import ActiveRun, OutOfTime
 from torchstone.execution.controller.session import Session
 from torchstone.workflows.tune.final_round import gain, ranked, run_rounds
+from torchstone.workflows.tune.space import Space
 
 SPEC = TuneSpec("throughput", "grid", a_case(), {}, final_trials=3)
 
@@ -33,6 +34,17 @@ class FakeRun(ActiveRun):
 def two_cases():
     one = a_case()
     return one, msgspec.structs.replace(one, configuration={**one.configuration, "batch_size": 99})
+
+
+def test_present_settings_of_another_effective_batch_are_no_answer():
+    base = {"batch_size": 8, "grad_accumulation": 1, "feed": "resident"}
+    limits = Constraints(effective_batch=32)
+    spec = TuneSpec("throughput", "grid", a_case(base), {"batch_size": (8, 32)}, {"batch_size": 8}, constraints=limits)
+    space = Space(spec)
+    present, ruled = space.present(), space.case({"batch_size": 8})
+    assert present is not None
+    found = {case.case_id: [timed(step_s, case_id=case.case_id)] for case, step_s in ((present, 0.01), (ruled, 0.02))}
+    assert ranked(found, spec) == [ruled.case_id]
 
 
 def test_every_round_has_every_case_once():

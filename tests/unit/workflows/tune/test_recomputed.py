@@ -11,6 +11,7 @@ from torchstone.analysis.summary import summarize
 from torchstone.core.schema.answer import TuneResult, TuneSpec
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.run import Run
+from torchstone.core.schema.search import Part, Probe, ProbeResult
 from torchstone.core.schema.trial import Purpose, Status, Trial
 from torchstone.storage.query import entry_of
 from torchstone.workflows.tune.answering import answer_of
@@ -73,6 +74,19 @@ def test_what_was_recorded_follows():
     assert run.answer.gain is not None
     assert run.answer.gain.value == pytest.approx(2.0, rel=0.02)
     assert found(run) == []
+
+
+def test_what_was_never_run_is_named_with_the_answer():
+    run = tuned()
+    rounds = {CASES[0].case_id: [t for t in run.trials if t.case_id == CASES[0].case_id]}
+    loader = ProbeResult(Probe({"batch_size": 32}, Part.LOADER), Status.OK, 1.0, 5000.0)
+    whole = ProbeResult(Probe({"batch_size": 64}), Status.OUT_OF_MEMORY, 1.0)
+    answer = answer_of(run, SPACE, rounds, ranked(rounds, SPEC), [loader])
+    assert (answer.tried, answer.untried) == (1, {"batch_size": (32, 64)}), "a loader alone is no setting that was run"
+    answer = answer_of(run, SPACE, rounds, ranked(rounds, SPEC), [loader, whole])
+    assert (answer.tried, answer.untried) == (2, {"batch_size": (32,)})
+    assert run.answer is not None
+    assert (run.answer.tried, run.answer.untried) == (3, {})
 
 
 def test_a_lucky_probe_is_not_on_the_front():

@@ -7,7 +7,7 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.search import Part
-from torchstone.workflows.tune.space import Space, usual_axes
+from torchstone.workflows.tune.space import Space, applied, usual_axes
 
 BASE = a_tune_spec().base.configuration
 
@@ -75,3 +75,24 @@ def test_ranks_count_in_the_effective_batch_and_one_process_has_no_strategy():
     assert found == {
         (1, "none", 8): 4, (1, "none", 32): 1, (1, "ddp", 8): 4, (1, "ddp", 32): 1, (2, "ddp", 8): 2, (4, "ddp", 8): 1,
     }  # fmt: skip
+
+
+def test_the_present_settings_are_those_of_the_user_whatever_batch_is_wanted():
+    present = {"batch_size": 8, "num_workers": 0, "precision": "fp32", "optimizer": "sgd"}
+    space = Space(a_tune_spec(present=present, constraints=Constraints(effective_batch=32), learning_rate_rule="sqrt"))
+    now = space.present()
+    assert now is not None
+    assert (now.configuration["grad_accumulation"], now.configuration["learning_rate"]) == (1, 1e-3)
+    assert now.configuration["optimizer"] == "sgd", "which does not vary, and is measured otherwise"
+    assert not space.keeps_the_batch(now)
+    assert space.keeps_the_batch(space.case({axis: present[axis] for axis in space.axes}))
+    assert space.brief(None, 0).present == {axis: present[axis] for axis in space.axes}
+    same = Space(a_tune_spec(present={axis: present[axis] for axis in space.axes}, learning_rate_rule="sqrt"))
+    assert same.present() == same.case({axis: present[axis] for axis in space.axes})
+
+
+def test_a_loaders_settings_are_applied_only_where_one_fed_the_steps():
+    configuration = {**BASE, "num_workers": 2}
+    assert applied(configuration)["num_workers"] == 2
+    assert "num_workers" not in applied({**configuration, "feed": "resident"})
+    assert "image_size" not in applied(configuration), "which is another training"

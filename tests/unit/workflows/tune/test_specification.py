@@ -43,9 +43,11 @@ def test_several_values_are_what_may_be_tried():
 
 
 def test_one_value_on_the_command_line_stays():
-    found = spec({"precision": ("bf16",)}, fixed={"precision": "bf16"}, found={"precision": "fp32"})
+    found = spec({"precision": ("bf16",)}, fixed={"precision": "bf16"}, found={"precision": "fp32", "batch_size": 8})
     assert "precision" not in found.axes
     assert found.base.configuration["precision"] == "bf16"
+    assert found.present is not None
+    assert found.present["precision"] == "fp32", "the present settings are the file's"
 
 
 def own_sketch(tmp_path, axes=None, **changes):

@@ -18,12 +18,14 @@ LOADERS = ((0.4, 0.0), (0.4, 0.5), (0.65, 0.2), (0.65, 1.0))
 DEVICE_BATCHES = (0.2, 0.5)
 WHOLES = ((0.65, 0.0), (0.65, 0.35))
 WHOLE_EFFORT = 0.3
+FEW = 8  # probes in all, at most: they go to whole steps first, as only what was run whole can be recommended
 DEARER = 2.0  # than the smallest batch, at most: a slow loader is known from small batches
 
 
 def opening(known: Knowledge) -> Iterator[Probe]:
     """Yield the first probes. Each is asked for when the one before has been heard."""
-    return _of_parts(known) if known.brief.separable else _of_wholes(known)
+    few = known.brief.most_probes is not None and known.brief.most_probes <= FEW
+    return _of_parts(known) if known.brief.separable and not few else _of_wholes(known)
 
 
 def _of_parts(known: Knowledge) -> Iterator[Probe]:
@@ -32,16 +34,19 @@ def _of_parts(known: Knowledge) -> Iterator[Probe]:
     for place in LOADERS:
         number = _within(known, Part.LOADER, *place)
         if number is not None:
-            count = space.loader_keys[space.loader_of[number]].workers
-            yield Probe(space.points[number], Part.LOADER, EFFORT, f"the loader alone, {count} workers")
+            yield Probe(space.points[number], Part.LOADER, EFFORT, f"the loader alone{_workers(known, number)}")
     for nth, others in enumerate(space.combinations[:MOST_COMBINATIONS]):
         keys = [n for n, key in enumerate(space.device_keys) if key.others == others]
         yield from _device(known, sorted(keys, key=lambda n: space.device_keys[n].batch), first=nth == 0)
     for place in WHOLES:
         number = _within(known, Part.WHOLE, *place)
         if number is not None:
-            count = space.loader_keys[space.loader_of[number]].workers
-            yield Probe(space.points[number], Part.WHOLE, WHOLE_EFFORT, f"end to end, {count} workers")
+            yield Probe(space.points[number], Part.WHOLE, WHOLE_EFFORT, f"end to end{_workers(known, number)}")
+
+
+def _workers(known: Knowledge, number: int) -> str:
+    count = known.space.points[number].get("num_workers")
+    return f", {count} workers" if count is not None else ""
 
 
 def _within(known: Knowledge, part: Part, batch_at: float, workers_at: float) -> int | None:
