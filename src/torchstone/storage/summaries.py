@@ -142,8 +142,9 @@ def _rate(values: Sequence[float], prior: Prior | None) -> Rate:
     if not values:
         return Rate(None, None, None)
     found = over_trials(values, prior=prior)
-    wide = is_wide(found.value, found.low, found.high)
-    return Rate(median(values) if wide else found.value, found.low, found.high)
+    middle = median(values)
+    wide = is_wide(found.value, found.low, found.high) and is_wide(middle, found.low, found.high)
+    return Rate(middle if wide else found.value, found.low, found.high)
 
 
 def case_rows(run: Run, derived: Sequence[Figures]) -> Iterator[CaseRow]:

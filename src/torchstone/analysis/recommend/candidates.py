@@ -176,14 +176,18 @@ def valid(entrants: Sequence[Entered]) -> tuple[list[Entered], list[str]]:
     """
     kept = [one for one in entrants if not one.offer.doubts and one.offer.trials >= FEWEST_UNDISTURBED]
     doubtful = [one for one in entrants if one.offer.doubts]
-    few, count = len(entrants) - len(kept) - len(doubtful), len(entrants)
     said = []
     if doubtful:
         checks = ", ".join(dict.fromkeys(check for one in doubtful for check in one.offer.doubts))
-        said.append(f"{len(doubtful)} of {count} settings are SUSPECT ({checks})")
+        said.append(f"{len(doubtful)} of {len(entrants)} settings are SUSPECT ({checks})")
+    return kept, [*said, *few_trials(entrants)]
+
+
+def few_trials(entrants: Sequence[Entered]) -> Iterator[str]:
+    """Yield a line on those that nothing speaks against but how few trials they have, if there are any."""
+    few = sum(not one.offer.doubts and one.offer.trials < FEWEST_UNDISTURBED for one in entrants)
     if few:
-        said.append(f"{few} of {count} settings have fewer than {FEWEST_UNDISTURBED} trials")
-    return kept, said
+        yield f"{few} of {len(entrants)} settings have fewer than {FEWEST_UNDISTURBED} trials"
 
 
 def doubted(entrants: Sequence[Entered]) -> Iterator[str]:

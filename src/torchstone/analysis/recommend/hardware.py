@@ -17,6 +17,7 @@ from torchstone.analysis.recommend.candidates import (
     device_and_settings,
     differing,
     entered,
+    few_trials,
     given,
     known,
     lead_of,
@@ -114,7 +115,7 @@ def hardware(
         if len({one.offer.device for one in kept}) > 1:
             compared.append((group, kept, len(every)))
         elif ran := entered(group, by, device_and_settings):
-            lonely.append(Tried(ran, allowed, kept, wide))
+            lonely.append(Tried(ran, allowed, kept, (*wide, *few_trials(sure))))
     family, task = family_of(readings[0]), str(readings[0].case.workload.task)
     if not compared:
         return _open(family, task, by, lonely, learned) if lonely else None

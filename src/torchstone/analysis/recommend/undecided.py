@@ -12,12 +12,12 @@ from torchstone.storage.measured import Measured
 
 
 class Tried(msgspec.Struct, frozen=True):
-    """Of one model: all that ran, what may be recommended, and what can be judged. `wide`: a line on what cannot."""
+    """Of one model: all that ran, what may be recommended, and what can be judged. `why_not`: lines on what cannot."""
 
     ran: Sequence[Entered]
     allowed: Sequence[Entered]
     judged: Sequence[Entered]
-    wide: Sequence[str]
+    why_not: Sequence[str]
 
 
 class Undecided(msgspec.Struct, frozen=True):
@@ -39,7 +39,7 @@ def undecided(tried: Sequence[Tried], learned: Callable[[Measured], Vary]) -> Un
     ran, judged = _devices(one.ran), _devices(one.judged)
     alone = len(ran) < 2
     return Undecided(
-        ran, judged, (*one.wide, *_not_allowed(one)), tuple(doubted(one.ran)),
+        ran, judged, (*one.why_not, *_not_allowed(one)), tuple(doubted(one.ran)),
         _elsewhere(one, learned) if alone else _more_trials(one, judged, learned),
     )  # fmt: skip
 

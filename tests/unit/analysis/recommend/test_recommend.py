@@ -70,7 +70,7 @@ def test_noise_that_hides_a_large_difference_is_no_reason_to_give_it_up(told):
     assert found.recommended.value == max(offer.value for offer in found.offers)
 
 
-def test_what_is_suspect_is_left_out_where_there_are_others_and_marked_where_not(told):
+def test_what_is_suspect_is_left_out_and_nothing_is_recommended_of_it_alone(told):
     cases = sweep((100, 150, 300))
     doubt = [Finding("neighbours", Severity.WARNING, "busy", "wait", one.case_id) for one, _ in cases]
     (found,) = told(a_stored_run(1, cases, machine(), findings=doubt[2:])).settings
@@ -78,9 +78,10 @@ def test_what_is_suspect_is_left_out_where_there_are_others_and_marked_where_not
     assert found.recommended.point["batch_size"] == 16
     assert found.left_out == ("1 of 3 settings are SUSPECT (neighbours)",)
     (all_in_doubt,) = told(a_stored_run(1, cases, machine(), findings=doubt)).settings
-    assert all_in_doubt.recommended is not None
-    assert all_in_doubt.recommended.doubts == ("neighbours",)
-    assert any("SUSPECT (neighbours)" in line for line in all_in_doubt.cautions)
+    assert (all_in_doubt.recommended, all_in_doubt.lead, all_in_doubt.clear) == (None, None, False)
+    assert [offer.doubts for offer in all_in_doubt.offers] == [("neighbours",)] * 3, "the table is there"
+    assert all_in_doubt.left_out == ("3 of 3 settings are SUSPECT (neighbours)",)
+    assert "--trials 10" in (all_in_doubt.to_type or "")
 
 
 def test_one_setting_alone_and_one_trial(told):
@@ -89,8 +90,10 @@ def test_one_setting_alone_and_one_trial(told):
     assert found.to_type is not None
     assert "--batch-sizes 8,32,128" in found.to_type
     (single,) = told(a_stored_run(1, sweep((100, 105, 110)), machine(), trials=1)).settings
-    assert not single.clear, "without any spread one of 10 % is assumed"
+    assert (single.recommended, single.clear, single.lead) == (None, False, None)
+    assert single.left_out == ("3 of 3 settings have fewer than 3 trials",)
     assert any("one trial" in line for line in single.cautions)
+    assert "--trials 10" in (single.to_type or "")
 
 
 def test_figures_of_an_older_torch_are_another_programs(told):

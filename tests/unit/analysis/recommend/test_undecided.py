@@ -43,7 +43,7 @@ def told(outputs):
 def test_s4_16_one_device_whose_run_is_suspect_has_a_block_that_says_so_and_why(told):
     run = a_stored_run(1, CPU, machine(), findings=doubts(CPU))
     block, shown = told(run)
-    assert (block.recommended, block.ran, block.judged) == (None, ("Intel Xeon",), ("Intel Xeon",))
+    assert (block.recommended, block.ran, block.judged) == (None, ("Intel Xeon",), ())
     assert shown.startswith(ALONE)
     why = "3 of 3 settings are SUSPECT (neighbours): others were busy"
     assert f"\nnote: {why}; see `torchstone show {run.head.run_id}`\n" in shown
@@ -65,20 +65,23 @@ def test_what_is_suspect_is_not_told_twice_of_a_device_that_has_other_settings(t
     assert shown.count("SUSPECT") == 1
 
 
-def test_s4_16_a_device_that_has_none_but_suspect_figures_is_compared_and_named(told):
-    cpu = a_stored_run(1, CPU, machine())
-    block, shown = told(cpu, a_stored_run(2, CUDA, machine("cuda", host="gpubox"), findings=doubts(CUDA)))
-    assert block.recommended == "NVIDIA H200"
-    assert "note: figures of NVIDIA H200 are SUSPECT (neighbours): see `torchstone show`\n" in shown
-    assert block.left_out == ()
-
-
-def test_what_a_check_calls_an_error_is_compared_with_nothing(told):
-    wrong = a_stored_run(2, CUDA, machine("cuda", host="gpubox"), findings=doubts(CUDA, Severity.ERROR))
+@pytest.mark.parametrize(("severity", "word"), [(Severity.WARNING, "SUSPECT"), (Severity.ERROR, "INVALID")])
+def test_s4_16_a_device_that_has_none_but_doubtful_figures_is_named_and_compared_with_nothing(told, severity, word):
+    wrong = a_stored_run(2, CUDA, machine("cuda", host="gpubox"), findings=doubts(CUDA, severity))
     block, shown = told(a_stored_run(1, CPU, machine()), wrong)
-    assert (block.recommended, block.judged) == (None, ("Intel Xeon",))
+    assert (block.recommended, block.judged, block.left_out) == (None, ("Intel Xeon",), ())
     assert ", training: of Intel Xeon, NVIDIA H200, Intel Xeon alone can be judged.\n" in shown
-    assert "note: 3 of 6 settings are INVALID (neighbours): others were busy; " in shown
+    assert f"note: 3 of 6 settings are {word} (neighbours): others were busy; " in shown
+
+
+def test_a_device_of_fewer_than_three_trials_cannot_be_judged_and_that_is_said(told):
+    few = a_stored_run(2, CUDA, machine("cuda", host="gpubox"), trials=2)
+    block, shown = told(a_stored_run(1, CPU, machine()), few)
+    assert (block.recommended, block.judged) == (None, ("Intel Xeon",))
+    assert block.left_out == ("3 of 6 settings have fewer than 3 trials",)
+    assert "left out: 3 of 6 settings have fewer than 3 trials\n" in shown
+    words = shlex.split(block.to_type or "")
+    assert (words[words.index("--device") + 1], words[words.index("--trials") + 1]) == ("cuda:0", "10")
 
 
 def test_two_devices_of_which_one_cannot_be_judged_are_both_named_with_what_to_type(told):

@@ -22,7 +22,7 @@ def a_beginning(procedure, trials=()):
 
 def taken(place, number, step_s=0.01, duration_s=2.0, status=Status.OK):
     fields = {"case_id": CASES[place].case_id, "number": number, "order": 0, "duration_s": duration_s}
-    return a_trial([step_s] * 20, outcome=Outcome(status), **fields)
+    return a_trial([step_s] * 20, outcome=Outcome(status), trial_id=f"{place}-{number}", **fields)
 
 
 def carried_out(rounds, step_of, until_s=1e9, duration_s=2.0):

@@ -15,7 +15,7 @@ from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
-from torchstone.core.schema.trial import NOT_FORKED, Series, Trial
+from torchstone.core.schema.trial import NOT_FORKED, Disturbance, Disturber, Series, Trial
 from torchstone.plugins import registry
 
 TEN_STEPS_S = [0.25] * 10
@@ -37,10 +37,49 @@ def gauged(metric: str, *values: float) -> Trial:
 
 def test_neighbours_says_how_much() -> None:
     beside, alone = disturbed(host_busy_s=2.5, process_cpu_s=1.75), disturbed(host_busy_s=1, process_cpu_s=1)
-    found = look("neighbours", a_run([beside, alone]))
-    assert "0.75 CPU cores busy in 1 of 2 trials" in found[0].message
+    (found,) = look("neighbours", a_run([beside, alone]))
+    assert found.severity == Severity.WARNING
+    assert "up to 0.75 CPU cores in 1 of 2 trials" in found.message
     assert not look("neighbours", a_run([disturbed(host_busy_s=2.1, process_cpu_s=2.0)]))
     assert not look("neighbours", a_run())
+
+
+QUIET = Disturbance(disturbed=False, share=0.0, cores=0.02)
+BESIDE = Disturbance(True, 1.0, (Disturber.PROCESSES,), cores=0.75, processes=(("make", 0.5), ("cc1", 0.25)))
+
+
+def judged(*found: Disturbance) -> Run:
+    return a_run([a_trial(TEN_STEPS_S, trial_id=f"t{n}", number=n, disturbance=one) for n, one in enumerate(found)])
+
+
+def test_neighbours_of_trials_that_are_left_out_are_information() -> None:
+    (found,) = look("neighbours", judged(QUIET, BESIDE, QUIET, QUIET))
+    assert found.severity == Severity.INFO
+    assert found.message == "1 of 4 trials are left out: other programs (make, cc1) used up to 0.75 CPU cores"
+    assert not look("neighbours", judged(QUIET, QUIET, QUIET))
+
+
+@pytest.mark.parametrize("trials", [(QUIET, QUIET, BESIDE), (*[QUIET] * 3, *[BESIDE] * 4), (BESIDE,)])
+def test_neighbours_of_trials_that_had_to_be_kept_make_the_case_suspect(trials: tuple[Disturbance, ...]) -> None:
+    (found,) = look("neighbours", judged(*trials))
+    assert found.severity == Severity.WARNING
+    counted = f"{trials.count(BESIDE)} of {len(trials)} trials"
+    assert f"used up to 0.75 CPU cores in {counted}: this is the figure of a busy machine" in found.message
+
+
+@pytest.mark.parametrize(
+    ("cause", "said"), [(Disturber.QUOTA, "CPU quota"), (Disturber.STOPPED, "a signal stopped the trial")]
+)
+def test_neighbours_tells_what_else_held_trials_up(cause: Disturber, said: str) -> None:
+    (found,) = look("neighbours", judged(*[Disturbance(True, 1.0, (cause,), cores=0.0)] * 3))
+    assert (found.severity, said in found.message) == (Severity.WARNING, True)
+
+
+@pytest.mark.parametrize(
+    "cause", [Disturber.STEAL, Disturber.SWAP, Disturber.DEVICE_SHARED, Disturber.DEVICE_THROTTLED]
+)
+def test_neighbours_leaves_to_the_other_checks_what_is_theirs(cause: Disturber) -> None:
+    assert not look("neighbours", judged(*[Disturbance(True, 1.0, (cause,), cores=0.0)] * 3))
 
 
 @pytest.mark.parametrize(
