@@ -19,6 +19,7 @@ from torchstone.core.schema.performance_summary import PerformanceSummary
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.run_document import Document, document_bytes
 from torchstone.storage.bounds import bounded
+from torchstone.storage.consistency import check_run
 from torchstone.storage.record_reader import Said, as_said, checked_id, read_bounded
 from torchstone.storage.record_writer import unwritten
 
@@ -63,7 +64,10 @@ def read_document(path: Path) -> Run:
             raise UsageError(f"{path}: trial {trial.trial_id[:80]!r} has a case_id that is not in the run's plan")
     head = as_said(found.head, msgspec.json.decode(data, type=_Headed).head)
     trials = tuple(map(bounded, found.trials))
-    return Run(head, trials, found.findings, found.end, found.answer, found.comparison)
+    try:
+        return check_run(Run(head, trials, found.findings, found.end, found.answer, found.comparison))
+    except UsageError as fault:
+        raise UsageError(f"{path}: {fault}") from None
 
 
 def vendor_of(run: Run) -> str:
