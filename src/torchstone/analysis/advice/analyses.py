@@ -12,6 +12,7 @@ import msgspec
 
 from torchstone.analysis.advice.grouping import equal_but_for, groups
 from torchstone.analysis.advice.in_rounds import InRounds
+from torchstone.analysis.roofline.bound import UNKNOWN, Bound
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.schema.axis import Scalar, followers
@@ -215,13 +216,32 @@ def _bottlenecks(cases: Sequence[CaseSummary]) -> Iterator[Analysis]:
     for group in groups([case for case in cases if case.bound is not None]):
         names = [n for n in group[0].configuration if len({str(c.configuration.get(n)) for c in group}) > 1]
         lines = [
-            msgspec.structs.replace(line, bottleneck=case.bound.what, share=case.bound.share)
+            msgspec.structs.replace(line, bottleneck=_bottleneck(case.bound), share=_share(case.bound))
             for line, case in zip(_lines(group, [_told(case, names) for case in group]), group, strict=True)
             if case.bound is not None
         ]
-        counted = Counter(line.bottleneck for line in lines)
-        says = ", ".join(f"{what}{' (I/O)' * (what in _IO)} bounds {count}" for what, count in counted.items())
+        says = ", ".join(_counted([case.bound for case in group if case.bound is not None]))
         yield _analysis("bottleneck", "bottleneck", group, {}, lines, f"{says} of {len(lines)} cases")
+
+
+def _bottleneck(bound: Bound) -> str:
+    return bound.what if bound.is_near or bound.what == UNKNOWN else f"none near (nearest: {bound.what})"
+
+
+def _share(bound: Bound) -> float | None:
+    """Return the share of the step that the bottleneck is; of a limit that is not near what it would need."""
+    return bound.share if bound.is_near else bound.near if bound.what != UNKNOWN else None
+
+
+def _counted(bounds: Sequence[Bound]) -> Iterator[str]:
+    """Yield how many Cases each resource bounds, of how many none is near, and why it is not known of others."""
+    for what, count in Counter(one.what for one in bounds if one.is_near).items():
+        yield f"{what}{' (I/O)' * (what in _IO)} bounds {count}"
+    if far := sum(not one.is_near and one.what != UNKNOWN for one in bounds):
+        yield f"no limit is near in {far}"
+    if unknown := [one for one in bounds if one.what == UNKNOWN]:
+        why = f" ({unknown[0].evidence[0]})" if unknown[0].evidence else ""
+        yield f"not known in {len(unknown)}{why}"
 
 
 def _told(case: CaseSummary, names: Sequence[str]) -> str:
