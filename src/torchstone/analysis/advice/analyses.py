@@ -16,7 +16,7 @@ from torchstone.analysis.roofline.bound import UNKNOWN, Bound
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.schema.axis import Scalar, followers
-from torchstone.core.schema.estimate import Verdict
+from torchstone.core.schema.estimate import Verdict, too_wide
 from torchstone.core.stats.ratio import log_mean, ratio
 
 # Axis → title, and which values come first where they are words.
@@ -64,11 +64,41 @@ class Analysis(msgspec.Struct, frozen=True):
 
 def analyses(run: RunSummary) -> list[Analysis]:
     """Return every analysis that a run has two Cases for, and which resource bounds each Case, where it is known."""
+    believed = _believed(run)
+    return [*_ratios(_known(believed)), *_bottlenecks(believed)]
+
+
+def left_out(run: RunSummary) -> dict[str, str]:
+    """Return by the title of an analysis why Cases are not in it: their trials differ too much for a ratio."""
+    believed = _believed(run)
+    trials = {case.case_id: case.estimates["throughput"].trials for case in believed}
+    every, shown = (_cases_by_title(_ratios(cases)) for cases in (believed, _known(believed)))
+    found = {}
+    for title, ids in every.items():
+        if gone := ids - shown.get(title, set()):
+            found[title] = f"{len(gone)} of {len(ids)} cases: {too_wide(min(trials[case_id] for case_id in gone))}"
+    return found
+
+
+def _believed(run: RunSummary) -> list[CaseSummary]:
     measured = [case for case in run.cases if case.verdict != Verdict.INVALID and "throughput" in case.estimates]
-    believed = [case for case in measured if case.estimates["throughput"].value > 0.0]  # of others' claims some are 0
-    known = [case for case in believed if not case.estimates["throughput"].is_wide]  # a ratio to others says nothing
-    found = [one for group in groups(known) for axis in _AXES for one in _along(axis, group)]
-    return [*found, *_model_sizes(known), *_bottlenecks(believed)]
+    return [case for case in measured if case.estimates["throughput"].value > 0.0]  # of others' claims some are 0
+
+
+def _known(cases: Sequence[CaseSummary]) -> list[CaseSummary]:
+    return [case for case in cases if not case.estimates["throughput"].is_wide]  # a ratio to others says nothing
+
+
+def _ratios(cases: Sequence[CaseSummary]) -> list[Analysis]:
+    found = [one for group in groups(cases) for axis in _AXES for one in _along(axis, group)]
+    return [*found, *_model_sizes(cases)]
+
+
+def _cases_by_title(found: Sequence[Analysis]) -> dict[str, set[str]]:
+    by_title: dict[str, set[str]] = {}
+    for one in found:
+        by_title.setdefault(one.title, set()).update(line.case_id for line in one.lines)
+    return by_title
 
 
 def _along(axis: str, cases: Sequence[CaseSummary]) -> Iterator[Analysis]:
