@@ -52,7 +52,7 @@ setup-pre-commit: setup-dev ## check every commit before it is made
 
 # ── measuring ───────────────────────────────────────────────────────────────────────────────────────────────
 
-demo: setup ## a first look: DistilBERT and ViT on this machine, under five minutes
+demo: setup ## a first look: DistilBERT and ViT on this machine, two minutes
 	@$(BIN)/torchstone run demo
 
 smoke: setup ## does it work? the shortest run

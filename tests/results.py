@@ -61,6 +61,11 @@ HOSTILE = "a|b\x1b[31m<script>`x`\n# c"
 
 
 def a_tuned(**changes: Any) -> RunSummary:
+    """The summary of `a_tuned_run`."""
+    return summarize(entry_of(a_tuned_run(**changes), Path("t.jsonl")))
+
+
+def a_tuned_run(**changes: Any) -> Run:
     """A tune over batch sizes 16 and 32 on the CPU: two trials of each in its final round, and a probe of 64.
 
     `changes`: fields of its TuneResult; `present=None` and `gain=None` where nobody said what the present settings are.
@@ -84,7 +89,7 @@ def a_tuned(**changes: Any) -> RunSummary:
         "why": ("the device is busy from batch_size 32 on", "more workers gain nothing"),
         "searched_s": 12.0, "everything_s": 240.0, "points": 24, "probes": 7,
     }  # fmt: skip
-    return summarize(entry_of(a_run(trials, cases=cases, answer=TuneResult(**{**fields, **changes})), Path("t.jsonl")))
+    return a_run(trials, cases=cases, answer=TuneResult(**{**fields, **changes}))
 
 
 # ── a diagnosis ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -39,7 +39,8 @@ SOURCES = (
     "analysis/compare/*.py", "analysis/recommend/*.py", "analysis/roofline/*.py", "plugins/checks/*.py",
     "workflows/diagnose/**/*.py", "workflows/machine_check/*.py", "workflows/memory/*.py", "workflows/tune/*.py",
     "report/pictures.py", "execution/worker/auto_settings.py", "plugins/devices/_cores.py",
-    "core/schema/page_locking.py", "report/claims.py", "report/verification.py", "report/page_checks.py",
+    "core/schema/page_locking.py", "core/stats/disturbance.py", "report/claims.py", "report/verification.py",
+    "report/page_checks.py",
     "report/page_text.py", "report/release_checks.py", "report/bundle.py", "report/carried.py", "analysis/ci/*.py",
     "storage/manifest.py", "report/training_checks.py", "core/stats/disturbance.py",
 )  # fmt: skip

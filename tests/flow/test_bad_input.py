@@ -233,3 +233,11 @@ def test_a_file_of_the_users_that_does_not_import(refused, tmp_path):
     assert "mine.py:1 in <module>: import no_such_library" in line
     (tmp_path / "mine.py").write_text("def load(:\n")
     assert "mine.py:1: invalid syntax" in refused("run", "--model", f"py:{tmp_path}/mine.py:load")
+
+
+@pytest.mark.parametrize("words", ["show", "check", "import", "export", "verify", "reproduce", "report"])
+def test_a_file_whose_read_fails_is_one_line(refused, words):
+    """As on a bad disk, or a network file system that went away: it opens, and reading it is an error (EIO)."""
+    if not Path("/proc/self/mem").exists():
+        pytest.skip("needs /proc/self/mem, whose read at 0 fails")
+    assert "Input/output error" in refused(*words.split(), "/proc/self/mem")

@@ -159,7 +159,24 @@ def test_a_site_that_demands_a_time_limit_gets_it_of_every_job(work, slurm, monk
     (work / "bin" / "sbatch").chmod(0o755)
     monkeypatch.setenv("PATH", f"{work / 'bin'}:{os.environ['PATH']}")
     a_sweep(cases=2, trials=1)
-    assert main(["submit", "sweep.yaml", "--on", "slurm", "--no-rehearsal", "--time", "5", "--follow"]) == 0
+    assert (
+        main(
+            [
+                "submit",
+                "sweep.yaml",
+                "--on",
+                "slurm",
+                "--no-rehearsal",
+                "--time",
+                "5",
+                "--follow",
+                "--setup",
+                "touch $folder/set-up",
+            ]
+        )
+        == 0
+    )
+    assert (the_submitted() / "set-up").exists()
     assert equals_its_plan(merged(the_submitted()))
     capfd.readouterr()
 
@@ -169,7 +186,7 @@ def test_what_can_never_start_is_told_with_slurms_reason(work, slurm, capfd):
     assert main(["submit", "sweep.yaml", "--on", "slurm", "--no-rehearsal", "--cpus", "64"]) == 0
     folder = the_submitted()
     told = standings(folder)
-    until(lambda: all(one.state.why == "PartitionConfig" for one in standings(folder)), 20)
+    until(lambda: all("PartitionConfig" in str(one.state) for one in standings(folder)), 20)
     assert _progress(standings(folder)).endswith("jobs: 1 waiting (PartitionConfig), 0 running, 0 over")
     assert told[0].open
     slurm.ask("scancel", job_of(folder))

@@ -128,7 +128,7 @@ def test_a_merge_job_that_is_refused_leaves_the_others_known(work, capfd):
     assert f"`torchstone submit --merge {plan.parent.name} --follow` merges it" in line
     assert [(job.job_id, job.shares) for job in jobs(plan.parent)] == [("17", (0, 1))]
     (work / "bin" / "scontrol").write_text(WAITING)
-    assert "Priority" in str([one.state.why for one in standings(plan.parent)])
+    assert "Priority" in str([one.state for one in standings(plan.parent)])
     assert main(["resume", "sweep"]) == 2
     assert "still waiting or running" in capfd.readouterr().err  # none is submitted twice
     assert len(Path("said").read_text().splitlines()) == 1
@@ -142,6 +142,25 @@ def test_jobs_that_are_refused_leave_nothing(work, refused):
     (work / "bin" / "sbatch").write_text("#!/bin/sh\necho 'sbatch: error: no' >&2; exit 1\n")
     assert "SLURM refused the job: no" in refused("submit", "sweep.yaml", "--on", "slurm", "--no-rehearsal")
     assert not list(Path("outputs").rglob("plan.json"))
+
+
+def test_a_dry_run_leaves_scripts_to_edit_that_resume_submits(work, capfd):
+    Path("cluster.sh").write_text("module load cuda/12.4\nif true; then\n\tconda activate bench\nfi\n")
+    assert typed("--dry-run", "--setup", "cluster.sh", "--setup", "export A=1") == 0
+    said = capfd.readouterr()
+    (folder,) = Path("outputs/submitted").iterdir()
+    assert not Path("said").exists()
+    assert not jobs(folder)
+    assert said.err.startswith("torchstone: nothing is submitted: edit the scripts in ")
+    for name in ("job.sbatch", "merge.sbatch"):
+        text = (folder / name).read_text()
+        assert text in said.out
+        assert (
+            "module load cuda/12.4\nif true; then\n\tconda activate bench\nfi\nexport A=1\n" in text.partition("cd ")[0]
+        )
+    main(["resume", folder.name])  # the job is forgotten: nothing is recorded
+    assert [job.shares for job in jobs(folder)] == [(0, 1)]
+    assert Path("said").read_text().splitlines()[0] == f"--parsable {(folder / 'job.sbatch').absolute()}"
 
 
 def test_your_own_code_is_tried_before_anything_is_submitted(work, refused):
@@ -158,6 +177,9 @@ def test_your_own_code_is_tried_before_anything_is_submitted(work, refused):
         (("--on", "slrum"), "unknown cluster 'slrum'. Did you mean 'slurm'?"),
         (("--on", "slurm", "--address", "x:1"), "--address is not an option of slurm"),
         (("--on", "ray", "--partition", "gpu"), "--partition is not an option of ray"),
+        (("--on", "ray", "--setup", "x"), "--setup is not an option of ray"),
+        (("--on", "slurm", "--setup", "a\rb"), "--setup: line breaks and control characters"),
+        (("--on", "slurm", "--when-busy", "wat"), "Did you mean 'wait'"),
         (
             ("--on", "slurm", "--device", "auto", "--gres", "gpu:1"),
             "name the kind of device that the jobs get: --device",

@@ -1,7 +1,7 @@
 """Have a run measured by jobs of a cluster (SLURM, Ray): a job for each group of cases, merged into one run.
 
 torchstone submit distilbert --on slurm --partition gpu --gres gpu:1 --device cuda --time 1:00:00
-torchstone submit my-sweep.yaml --on slurm --dry-run          (print the scripts, submit nothing)
+torchstone submit my-sweep.yaml --on slurm --setup 'module load cuda/12.4' --dry-run   (write and print the scripts)
 torchstone submit my-sweep.yaml --on ray --address auto
 torchstone submit --merge RUN --follow                        (wait for the jobs of a run, merge, show)
 torchstone resume RUN                                         (submit again only what is missing)
@@ -49,7 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "longer), refuse or share",
     )  # fmt: skip
     where.add_argument("--cpus", metavar="N", help="CPUs of a job")
-    where.add_argument("--dry-run", action="store_true", help="print the scripts; submit nothing")
+    where.add_argument(
+        "--dry-run", action="store_true", help="write the scripts and print them; submit nothing: `resume RUN` does"
+    )
     where.add_argument("--follow", action="store_true", help="wait until all jobs have ended, then merge and show")
     where.add_argument("--merge", metavar="RUN", help="merge what the jobs of a submitted run have recorded so far")
     where.add_argument(
@@ -69,6 +71,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     slurm.add_argument("--time", metavar="T", help="time limit of a job as SLURM writes it, for example 1:00:00")
     slurm.add_argument("--at-most", metavar="N", help="jobs that may run at once")
     slurm.add_argument("--no-requeue", action="store_true", help="do not start a preempted job again")
+    slurm.add_argument(
+        "--setup", action="append", metavar="LINE",
+        help="a line of shell before torchstone starts in a job, as 'module load cuda/12.4', or a file of such lines",
+    )  # fmt: skip
     slurm.add_argument(
         "--sbatch", action="append", metavar="LINE", help="one more #SBATCH line, for example --sbatch=--exclusive"
     )
@@ -151,6 +157,8 @@ def _planned(options: argparse.Namespace, folder: Path) -> Submission:
         wanted["requeue"] = "no"
     if options.sbatch:
         wanted["sbatch"] = "\n".join(options.sbatch)
+    if options.setup:
+        wanted["setup"] = "\n".join(_lines_of(word) for word in options.setup)
     for name in ("cpus", "at_most"):
         if name in wanted and not (wanted[name].isdigit() and int(wanted[name])):
             raise UsageError(f"--{name.replace('_', '-')} {wanted[name]}: a number, 1 or more")
@@ -164,15 +172,29 @@ def _planned(options: argparse.Namespace, folder: Path) -> Submission:
     return planned(asked(options), how, sys.argv[1:], progress)
 
 
+def _lines_of(word: str) -> str:
+    """Return a line of --setup as it is, or the lines of the file that it names."""
+    path = Path(word)
+    try:
+        return path.read_text(encoding="utf-8").rstrip("\n") if path.is_file() else word
+    except (OSError, ValueError) as fault:
+        raise UsageError(f"--setup {word}: cannot be read: {fault}") from None
+
+
 def _dry_run(options: argparse.Namespace, folder: Path, submission: Submission) -> int:
-    from torchstone.storage.submissions import submission_folder
+    from torchstone.storage.submissions import submission_folder, write_submission
 
     place = submission_folder(folder.absolute(), submission.head.run_id)
-    scripts = registry.load("clusters", submission.cluster).scripts(submission, place)
+    scripts = dict(registry.load("clusters", submission.cluster).scripts(submission, place))
+    write_submission(place, submission, scripts)
+    print(
+        f"torchstone: nothing is submitted: edit the scripts in {place}, then torchstone resume {place.name}",
+        file=sys.stderr,
+    )
     if options.json:
         from torchstone.cli._json import print_json
 
-        print_json({"scripts": dict(scripts)})
+        print_json({"run_id": place.name, "folder": str(place), "scripts": scripts})
         return ExitCode.DONE
     # As they are, so that they can be piped into a file: a renderer would wrap their lines.
     for name, text in scripts.items():

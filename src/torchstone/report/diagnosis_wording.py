@@ -39,7 +39,7 @@ def busy_words(diagnosis: Diagnosis) -> str:
     if diagnosis.disturbance is None:
         return ""
     seen = words_of([diagnosis.disturbance])
-    text = f"{seen[:1].upper()}{seen[1:]} each time the step was measured: nothing can be diagnosed."
+    text = f"Each time the step was measured, {seen}: nothing can be diagnosed."
     first = next((cause for cause in diagnosis.causes if cause.id != "neighbours"), None)
     return text if first is None else f"{text} A first look beside them showed: {first.title}."
 

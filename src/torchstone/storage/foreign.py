@@ -13,6 +13,7 @@ from torchstone.core.schema.run import Run
 from torchstone.plugins import registry
 from torchstone.plugins.checking import look
 from torchstone.plugins.protocols import Importer
+from torchstone.storage.consistency import check_run
 
 _BEGINNING = 64 * 1024
 _SAID = 200  # characters of a fault
@@ -44,7 +45,10 @@ def read_foreign(tool: str, path: Path) -> Sequence[Run]:
     """Return the runs in a file of another tool. Raises UsageError naming the place that is wrong."""
     importer: Importer = registry.load("importers", tool)
     try:
-        return importer.read(path)
+        runs = importer.read(path)
+        for run in runs:  # what no record may have, none of them brings in
+            check_run(run)
+        return runs
     except (UsageError, MissingError):
         raise
     except Exception as fault:  # a form that nobody has thought of, or a third party's importer

@@ -5,6 +5,7 @@ A last line that was cut off while it was written costs only itself.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import stat
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.run import Added, Answered, Compared, End, Head, Line, Noted, Run
 from torchstone.core.schema.trial import Purpose, Status, Trial
 from torchstone.storage.bounds import bounded
+from torchstone.storage.consistency import check_run
 from torchstone.storage.wanted import Wanted, wanted_line
 
 MOST_BYTES = 2**30
@@ -71,11 +73,26 @@ def read_whole(path: Path, wanted: Wanted | None = None) -> tuple[Run, int]:
             except UsageError as fault:
                 raise UsageError(f"{path}:{number}: {fault}") from None
             good += len(data)
-    return parts.run(head), good
+    try:
+        return check_run(parts.run(head)), good
+    except UsageError as fault:
+        raise UsageError(f"{path}: {fault}") from None
 
 
-def read_bounded(path: Path) -> BinaryIO:
-    """Open a file for reading. Raises UsageError if it is not there, not a plain file, or larger than MOST_BYTES."""
+@contextlib.contextmanager
+def read_bounded(path: Path) -> Iterator[BinaryIO]:
+    """Open a file to read it within the block.
+
+    Raises UsageError if it is not there, not a plain file, larger than MOST_BYTES, or a read fails within the block.
+    """
+    with _opened(path) as file:
+        try:
+            yield file
+        except OSError as fault:  # a disk, or a network file system, that fails
+            raise UsageError(f"cannot read {path}: {fault.strerror}") from fault
+
+
+def _opened(path: Path) -> BinaryIO:
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):

@@ -20,6 +20,7 @@ from torchstone.core.schema.run import Run
 from torchstone.core.schema.run_document import Document, document_bytes
 from torchstone.core.schema.trial import Trial
 from torchstone.storage.bounds import bounded
+from torchstone.storage.consistency import check_run
 from torchstone.storage.record_reader import Said, as_said, checked_id, is_new, read_bounded
 from torchstone.storage.record_writer import unwritten
 
@@ -66,9 +67,9 @@ def read_document(path: Path) -> Run:
     known: dict[str, Trial] = {}
     try:
         trials = tuple(trial for trial in map(bounded, found.trials) if is_new(trial, known))
+        return check_run(Run(head, trials, found.findings, found.end, found.answer, found.comparison))
     except UsageError as fault:
         raise UsageError(f"{path}: {fault}") from None
-    return Run(head, trials, found.findings, found.end, found.answer, found.comparison)
 
 
 def vendor_of(run: Run) -> str:

@@ -12,10 +12,11 @@ import msgspec
 
 from torchstone.analysis.advice.grouping import equal_but_for, groups
 from torchstone.analysis.advice.in_rounds import InRounds
+from torchstone.analysis.roofline.bound import UNKNOWN, Bound
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.schema.axis import Scalar, followers
-from torchstone.core.schema.estimate import Verdict
+from torchstone.core.schema.estimate import Verdict, too_wide
 from torchstone.core.stats.ratio import log_mean, ratio
 
 # Axis → title, and which values come first where they are words.
@@ -63,11 +64,41 @@ class Analysis(msgspec.Struct, frozen=True):
 
 def analyses(run: RunSummary) -> list[Analysis]:
     """Return every analysis that a run has two Cases for, and which resource bounds each Case, where it is known."""
+    believed = _believed(run)
+    return [*_ratios(_known(believed)), *_bottlenecks(believed)]
+
+
+def left_out(run: RunSummary) -> dict[str, str]:
+    """Return by the title of an analysis why Cases are not in it: their trials differ too much for a ratio."""
+    believed = _believed(run)
+    trials = {case.case_id: case.estimates["throughput"].trials for case in believed}
+    every, shown = (_cases_by_title(_ratios(cases)) for cases in (believed, _known(believed)))
+    found = {}
+    for title, ids in every.items():
+        if gone := ids - shown.get(title, set()):
+            found[title] = f"{len(gone)} of {len(ids)} cases: {too_wide(min(trials[case_id] for case_id in gone))}"
+    return found
+
+
+def _believed(run: RunSummary) -> list[CaseSummary]:
     measured = [case for case in run.cases if case.verdict != Verdict.INVALID and "throughput" in case.estimates]
-    believed = [case for case in measured if case.estimates["throughput"].value > 0.0]  # of others' claims some are 0
-    known = [case for case in believed if not case.estimates["throughput"].is_wide]  # a ratio to others says nothing
-    found = [one for group in groups(known) for axis in _AXES for one in _along(axis, group)]
-    return [*found, *_model_sizes(known), *_bottlenecks(believed)]
+    return [case for case in measured if case.estimates["throughput"].value > 0.0]  # of others' claims some are 0
+
+
+def _known(cases: Sequence[CaseSummary]) -> list[CaseSummary]:
+    return [case for case in cases if not case.estimates["throughput"].is_wide]  # a ratio to others says nothing
+
+
+def _ratios(cases: Sequence[CaseSummary]) -> list[Analysis]:
+    found = [one for group in groups(cases) for axis in _AXES for one in _along(axis, group)]
+    return [*found, *_model_sizes(cases)]
+
+
+def _cases_by_title(found: Sequence[Analysis]) -> dict[str, set[str]]:
+    by_title: dict[str, set[str]] = {}
+    for one in found:
+        by_title.setdefault(one.title, set()).update(line.case_id for line in one.lines)
+    return by_title
 
 
 def _along(axis: str, cases: Sequence[CaseSummary]) -> Iterator[Analysis]:
@@ -215,13 +246,32 @@ def _bottlenecks(cases: Sequence[CaseSummary]) -> Iterator[Analysis]:
     for group in groups([case for case in cases if case.bound is not None]):
         names = [n for n in group[0].configuration if len({str(c.configuration.get(n)) for c in group}) > 1]
         lines = [
-            msgspec.structs.replace(line, bottleneck=case.bound.what, share=case.bound.share)
+            msgspec.structs.replace(line, bottleneck=_bottleneck(case.bound), share=_share(case.bound))
             for line, case in zip(_lines(group, [_told(case, names) for case in group]), group, strict=True)
             if case.bound is not None
         ]
-        counted = Counter(line.bottleneck for line in lines)
-        says = ", ".join(f"{what}{' (I/O)' * (what in _IO)} bounds {count}" for what, count in counted.items())
+        says = ", ".join(_counted([case.bound for case in group if case.bound is not None]))
         yield _analysis("bottleneck", "bottleneck", group, {}, lines, f"{says} of {len(lines)} cases")
+
+
+def _bottleneck(bound: Bound) -> str:
+    return bound.what if bound.is_near or bound.what == UNKNOWN else f"none near (nearest: {bound.what})"
+
+
+def _share(bound: Bound) -> float | None:
+    """Return the share of the step that the bottleneck is; of a limit that is not near what it would need."""
+    return bound.share if bound.is_near else bound.near if bound.what != UNKNOWN else None
+
+
+def _counted(bounds: Sequence[Bound]) -> Iterator[str]:
+    """Yield how many Cases each resource bounds, of how many none is near, and why it is not known of others."""
+    for what, count in Counter(one.what for one in bounds if one.is_near).items():
+        yield f"{what}{' (I/O)' * (what in _IO)} bounds {count}"
+    if far := sum(not one.is_near and one.what != UNKNOWN for one in bounds):
+        yield f"no limit is near in {far}"
+    if unknown := [one for one in bounds if one.what == UNKNOWN]:
+        why = f" ({unknown[0].evidence[0]})" if unknown[0].evidence else ""
+        yield f"not known in {len(unknown)}{why}"
 
 
 def _told(case: CaseSummary, names: Sequence[str]) -> str:

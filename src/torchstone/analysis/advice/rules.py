@@ -37,7 +37,7 @@ class Rule(msgspec.Struct, frozen=True):
     remedies: Callable[[Setting], Iterator[Remedy]]
 
 
-LOADER_COMPUTES = 0.5  # of a loader's time on a core: above, it computes rather than waits
+LOADER_COMPUTES = 0.5  # of a loader's time on a core, without what it waits for one: above, it computes
 OTHER_WORK = "other work on the machine"
 
 LARGER_BATCH = Remedy("a larger batch", "batch_size", "a larger batch_size; the learning rate follows it")
@@ -72,14 +72,15 @@ def texts(rule: Rule, s: Setting, batch: int | None = None) -> tuple[str, ...]:
 # ── what waits, or is copied ────────────────────────────────────────────────────────────────────────────────
 
 
-def _loader_usual(_: Setting) -> Iterator[str]:
-    yield from ("slow disk", "too few workers", "costly preprocessing")
+def _loader_usual(s: Setting) -> Iterator[str]:
+    yield from (*(() if s.loader_computes else ("slow disk",)), "too few workers", "costly preprocessing")
 
 
 def _loader(s: Setting) -> Iterator[Remedy]:
     yield from more_workers(s)
     yield from _pinned(s)
-    yield Remedy("a faster disk (SSD), or fewer, larger files")
+    if not s.loader_computes:
+        yield Remedy("a faster disk (SSD), or fewer, larger files")
     yield Remedy("less preprocessing for each item, or once, beforehand")
     yield _faster_cpu(s)
 

@@ -109,7 +109,12 @@ def _timed(training: Training, case: CaseSummary, curve: Curve, target: float) -
 
 
 def alike_but_for(axes: Sequence[str], trainings: Sequence[Training]) -> list[list[Training]]:
-    """Return the trainings that differ in these axes alone, together: two or more."""
+    """Return the trainings that differ in these axes alone, together: two or more.
+
+    Nothing where the first of the axes is the same in all: they differ in something that is no axis.
+    """
+    if not trainings or axes[0] not in trainings[0].point:
+        return []
     found: dict[tuple[tuple[str, Scalar], ...], list[Training]] = {}
     for one in trainings:
         rest = tuple((axis, value) for axis, value in one.point.items() if axis not in axes)

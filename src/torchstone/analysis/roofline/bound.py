@@ -36,6 +36,11 @@ class Bound(msgspec.Struct, frozen=True):
     evidence: tuple[str, ...]
     shares: Mapping[str, float]
 
+    @property
+    def is_near(self) -> bool:
+        """Whether it is what holds the step up: a limit of which less than half is used holds up nothing."""
+        return self.near >= _NEAR
+
 
 def bound_of(case: Case, run: Run, peaks: Peaks | None = None) -> Bound | None:
     """Return what bounds a Case by its trials in a Run; by the Peaks given, else by those that the record carries.

@@ -41,8 +41,9 @@ class Operators(msgspec.Struct, frozen=True):
 class HostProfile(msgspec.Struct, frozen=True, tag="host_profile", tag_field="event"):
     """A pass of its own over some steps. `step_s`: its mean step, by the host's clock.
 
-    `main_busy`: the share of the time in which the thread that does the steps had a core; the rest it waited. CPU times
-    are of the whole process, a step. `tensors`: how many the optimizer updates; `elements`: their median size.
+    `main_busy`: the share of the time in which the thread that does the steps had a core; the rest it waited, of it
+    `main_queued` for a core (None where the system does not tell). CPU times are of the whole process, a step.
+    `tensors`: how many the optimizer updates; `elements`: their median size.
     """
 
     steps: int
@@ -60,3 +61,9 @@ class HostProfile(msgspec.Struct, frozen=True, tag="host_profile", tag_field="ev
     operators: Operators | None = None
     tensors: int | None = None
     elements: float | None = None
+    main_queued: float | None = None
+
+    @property
+    def at_work(self) -> float:
+        """The share of the time with a core, of that without waiting for one: what it would be with a free core."""
+        return self.main_busy / max(self.main_busy, 1.0 - (self.main_queued or 0.0), 1e-9)

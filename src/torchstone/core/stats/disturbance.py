@@ -257,9 +257,10 @@ def words_of(found: Sequence[Disturbance], by: Disturber | None = None) -> str:
     if cause != Disturber.PROCESSES:
         return _WORDS[cause]
     names = list(dict.fromkeys(name for one in found for name, _ in one.processes))[:2]
-    who = f"other programs ({', '.join(names)})" if names else "other programs"
-    most = max((one.cores for one in found if one.cores is not None), default=None)
-    return f"{who} used the CPU" if most is None else f"{who} used up to {most:.2g} CPU cores"
+    most = max((one.cores for one in found if one.cores is not None), default=0.0)
+    if not names:
+        return f"other programs used up to {most:.2g} CPU cores"
+    return f"other programs ({', '.join(names)}) used up to {most:.2g} CPU cores"
 
 
 _WORDS = {

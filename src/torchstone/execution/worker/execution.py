@@ -162,10 +162,7 @@ def measure_prepared(
     request: TrialRequest, send: Send, engine: Engine, prepared: Prepared, batches: Batches, device: Device,
     tally: Collector, ranks: Alone = ALONE,
 ) -> Outcome:  # fmt: skip
-    """Warm up and measure every window of a model that is ready; send what was measured, and return how that went.
-
-    Rank 0 speaks for all: what another one lost, it says.
-    """
+    """Warm up and measure every window of a ready model; send what was measured, return how it went (of all ranks)."""
     case, procedure = request.case, request.procedure
     stage = "warm-up"
     planned = procedure.iterations

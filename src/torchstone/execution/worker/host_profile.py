@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from pathlib import Path
 from statistics import median
 from types import FrameType
 from typing import Any
@@ -41,10 +42,12 @@ def look(step: Step, source: Source, device: Device, prepared: Any, longest_s: f
     device.synchronize()
     sampler = _Sampler()
     before, main_s, began_s = resource.getrusage(resource.RUSAGE_SELF), time.thread_time(), system_clock()
+    queued_from_s = _queued_s()
     steps = sampler.over(step, source, longest_s)
     device.synchronize()
     spent_s, main_s = system_clock() - began_s, time.thread_time() - main_s
-    after = resource.getrusage(resource.RUSAGE_SELF)
+    after, queued_to_s = resource.getrusage(resource.RUSAGE_SELF), _queued_s()
+    queued_s = None if queued_from_s is None or queued_to_s is None else queued_to_s - queued_from_s
     plain = not is_compiled(prepared)
     traced = trace_step(step, source) if plain else None
     device.synchronize()
@@ -61,7 +64,16 @@ def look(step: Step, source: Source, device: Device, prepared: Any, longest_s: f
         minor_faults=each("ru_minflt"), major_faults=each("ru_majflt"), involuntary_switches=each("ru_nivcsw"),
         threads=_threads(), operators=count_operators(step, source, device) if plain else None,
         tensors=len(sizes) if module is not None else None, elements=median(sizes) if sizes else None,
+        main_queued=min(1.0, queued_s / spent_s) if queued_s is not None else None,
     )  # fmt: skip
+
+
+def _queued_s() -> float | None:
+    """Return how long this thread was ready and had no core, since it began; None where the system does not tell."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):  # no Linux, or a kernel that does not count it
+        return None
 
 
 def _threads() -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from torchstone.analysis.advice.analyses import Analysis, Line, analyses
+from torchstone.analysis.advice.analyses import Analysis, Line, analyses, left_out
 from torchstone.analysis.advice.performance_summary import performance_summary
 from torchstone.analysis.summary import RunSummary
 from torchstone.core import units
@@ -20,10 +20,18 @@ _NAMES = {
 
 
 def analysis_parts(run: RunSummary) -> Iterator[Section]:
-    """Yield a section for every analysis that the run has two Cases for."""
+    """Yield a section for every analysis that the run has two Cases for; what is left out says why."""
+    gone = left_out(run)
     for one in analyses(run):
         about = Text(", ".join(filter(None, (f"{one.task} {one.model} on {one.device}", point_words(one.where)))))
-        yield Section(one.title.upper(), (about, Table(tuple(_columns(one))), Text(one.says, Role.DETAIL)))
+        says = Text(one.says, Role.DETAIL)
+        yield Section(one.title.upper(), (about, Table(tuple(_columns(one))), says, *_gone(gone.pop(one.title, None))))
+    yield from (Section(title.upper(), tuple(_gone(why))) for title, why in gone.items())
+
+
+def _gone(why: str | None) -> Iterator[Part]:
+    if why is not None:
+        yield Text(f"left out: {why}")
 
 
 def _columns(one: Analysis) -> list[Column]:

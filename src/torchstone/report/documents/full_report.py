@@ -189,7 +189,10 @@ def _limits(case: CaseSummary) -> Iterator[_Row]:
     """Yield what bounds a Case, with the evidence."""
     if case.bound is not None and case.bound.what != UNKNOWN:
         first, *others = case.bound.evidence or ("",)
-        yield f"bounded by {case.bound.what}", f"{units.quantity(case.bound.share, 'ratio')} of a step", first
+        near = case.bound.is_near
+        title = f"bounded by {case.bound.what}" if near else f"nearest limit: {case.bound.what}"
+        share = case.bound.share if near else case.bound.near
+        yield title, f"{units.quantity(share, 'ratio')} of a step", first
         yield from (("", "", line) for line in others)
 
 

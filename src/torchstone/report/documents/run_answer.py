@@ -166,8 +166,9 @@ def _not_known(valid: Sequence[CaseSummary], cases: Sequence[CaseSummary], axes:
         return f"Which is fastest is not known.{_doubt(cases)}{_advice(cases)}"
     (one,) = valid[:1]
     point = {axis: one.configuration.get(axis) for axis in axes}
-    only = "has a valid result" if len(cases) > 1 else "was measured"
-    return f"Only {point_words(point)} {only}: {rate_words(one)}.{_left_out(cases, axes)}"
+    if len(cases) > 1:
+        return f"Only {point_words(point)} is valid: {rate_words(one)}.{_left_out(cases, axes)}"
+    return f"Only {point_words(point)} was measured: {rate_words(one)}."
 
 
 def _left_out(cases: Sequence[CaseSummary], axes: Sequence[str]) -> str:
@@ -176,7 +177,7 @@ def _left_out(cases: Sequence[CaseSummary], axes: Sequence[str]) -> str:
     if not doubtful:
         return ""
     named = _listed([{axis: case.configuration.get(axis) for axis in axes} for case in doubtful])
-    return f" Not compared: {named}:{_doubt(doubtful)}"
+    return f" Not compared, since in doubt: {named}.{_doubt(doubtful)}"
 
 
 def _advice(cases: Sequence[CaseSummary]) -> str:

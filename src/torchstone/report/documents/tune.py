@@ -104,7 +104,7 @@ def _gain(gain: Estimate) -> str:
 
 def _cost(answer: TuneResult) -> str:
     spent = f"{answer.probes} probes, {units.quantity(answer.searched_s, 's')}"
-    if answer.everything_s is None:
+    if not answer.everything_s:
         return f"{spent}; {answer.points} settings"
     share = units.quantity(answer.searched_s / answer.everything_s, "ratio")
     return f"{spent}: {share} of about {units.quantity(answer.everything_s, 's', 2)} for all {answer.points} settings"

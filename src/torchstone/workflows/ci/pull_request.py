@@ -16,7 +16,7 @@ import msgspec
 
 from torchstone.analysis.ci.assessment import Acceptance
 from torchstone.core.errors import UsageError
-from torchstone.workflows.ci.github import GitHub
+from torchstone.workflows.ci.github import GitHub, GitHubError
 
 _MOST_EVENT_BYTES = 25 * 2**20
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -79,7 +79,9 @@ def find(github: GitHub, event: Event, label: str) -> PullRequest | None:
         candidates = list(github.pages("pulls", state="open", head=f"{event.owner}:{event.branch}"))
     for one in candidates:
         if isinstance(one, Mapping) and one.get("state") == "open" and _head(one) == event.head:
-            return PullRequest(int(one["number"]), event.head, _accepted(one, label))
+            if not isinstance(number := one.get("number"), int):
+                raise GitHubError("GitHub named a pull request without a number")
+            return PullRequest(number, event.head, _accepted(one, label))
     return None
 
 

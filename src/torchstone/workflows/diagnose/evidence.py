@@ -71,7 +71,7 @@ class Evidence(msgspec.Struct, frozen=True):
         return Setting(
             self.case.configuration, self.cores, self.accelerator, self.figures.get("device_utilization"),
             (self.device.precisions or None) if self.device is not None else None, self.facts, self.trains,
-            look.main_busy >= rules.LOADER_COMPUTES if look is not None else None,
+            look.at_work >= rules.LOADER_COMPUTES if look is not None else None,
         )  # fmt: skip
 
     def fixes(self, axis: str) -> bool:

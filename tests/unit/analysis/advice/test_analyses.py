@@ -92,6 +92,22 @@ def test_s3_55_which_resource_bounds_each_case():
     assert [line.bottleneck for line in found.lines] == ["loader", "compute", "compute"]
 
 
+def test_a_limit_that_is_not_near_bounds_nothing_and_what_is_not_known_says_why():
+    told = summary(a_stored_run(1, sweep((100, 150, 200)), machine()))
+    bounds = (
+        Bound("compute", 1.0, 0.237, (), {}), Bound("memory", 1.0, 0.6, (), {}),
+        Bound("unknown", 1.0, 0.0, ("no peaks of this device are known: measure them",), {}),
+    )  # fmt: skip
+    cases = tuple(msgspec.structs.replace(c, bound=b) for c, b in zip(told.cases, bounds, strict=True))
+    *_, found = analyses(msgspec.structs.replace(told, cases=cases))
+    assert found.says == (
+        "memory bounds 1, no limit is near in 1, not known in 1 (no peaks of this device are known: measure them) "
+        "of 3 cases"
+    )
+    assert [line.bottleneck for line in found.lines] == ["none near (nearest: compute)", "memory", "unknown"]
+    assert [line.share for line in found.lines] == [0.237, 1.0, None]
+
+
 def test_one_case_is_no_analysis():
     assert analyses(summary(a_sweep([({"batch_size": 8}, 0.01)]))) == []
 

@@ -12,6 +12,7 @@ from learning import ITEMS, falling, of_losses, rising
 from torchstone.analysis.advice.convergence import convergence
 from torchstone.analysis.advice.loss_curves import compared, curves_of, read_curves
 from torchstone.analysis.advice.performance_summary import performance_summary
+from torchstone.analysis.advice.trainings import alike_but_for
 from torchstone.analysis.summary import summarize
 from torchstone.core.schema.codec import encode
 from torchstone.core.stats.equivalence import Sameness
@@ -234,3 +235,11 @@ def test_a_summary_without_losses_has_none():
     (found,) = performance_summary(summary(a_sweep([({"batch_size": 8}, 0.01)])))
     assert found.loss_convergence is None
     assert performance_summary(msgspec.structs.replace(summary(a_sweep([({"batch_size": 8}, 0.01)])), cases=())) == ()
+
+
+def test_trainings_that_differ_in_no_learning_rate_are_not_compared_by_it():
+    """As in a record with a case that lacks the axis beside others that have all the same."""
+    (found,) = read(RATES)
+    alike = [msgspec.structs.replace(one, point={"threads": 2}) for one in found.trainings]
+    assert alike_but_for(("learning_rate",), alike) == []
+    assert alike_but_for(("learning_rate",), []) == []

@@ -1,7 +1,10 @@
 """A look at the host in a real step: the lines it is at, how often they run, what it asks of torch."""
 
+import os
+import subprocess
 import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -157,3 +160,29 @@ def test_a_range_that_torch_names_so_needs_no_twin_on_the_host():
     drawn = event("forward", "CUDA", 500.0)
     drawn.is_user_annotation = True
     assert on_device([event("gemm", "CUDA", 490.0), drawn], Operators(5, 1)).kernels == 1
+
+
+@pytest.mark.skipif(
+    not Path("/proc/thread-self/schedstat").exists(), reason="the kernel does not count waits for a core"
+)
+def test_waiting_for_a_core_is_told_from_waiting():
+    """Beside a process that wants the same core, a thread that computes has half of it; it waits for nothing else."""
+
+    def compute(pull, mark):
+        until_s = time.thread_time() + 0.01
+        while time.thread_time() < until_s:
+            pass
+        mark("forward")
+
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    try:
+        with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as neighbour:  # on the same core
+            seen = look(compute, pull, CPU, SimpleNamespace(module=torch.nn.Linear(4, 4)), 0.5)
+            neighbour.kill()
+    finally:
+        os.sched_setaffinity(0, before)
+    assert seen.main_queued is not None
+    assert seen.main_queued > 0.1
+    assert seen.main_busy < 0.85
+    assert seen.at_work > 0.8

@@ -44,6 +44,16 @@ def test_an_analysis_says_of_what_it_is_shows_its_table_and_what_that_says():
     assert says.text.startswith("from batch size 8 to 32 (4 times the items a step) throughput is ")
 
 
+def test_a_block_of_noisy_trials_says_that_it_is_left_out_and_why():
+    cases = [(case(precision=word), rate) for word, rate in (("fp32", 100), ("bf16", 200))]
+    (told,) = analysis_parts(summary(a_stored_run(1, cases, machine(), trials=2, noise=0.5)))
+    assert told.title == "MIXED PRECISION"
+    (why,) = told.parts
+    assert isinstance(why, Text)
+    assert why.text.startswith("left out: ")
+    assert "of 2 cases: 2 trials differ too much for an interval (wider than ±50 %): --trials 10" in why.text
+
+
 def test_a_sweep_of_trainings_has_least_most_and_mean_and_means_by_axis():
     points = ({"batch_size": 8, "precision": "fp32"}, {"batch_size": 16, "precision": "bf16"})
     run = of_losses([(point, falling()) for point in points])

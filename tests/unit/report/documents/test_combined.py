@@ -4,6 +4,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from loads import a_search
 from stored import a_stored_run, case, machine
 
 from torchstone.analysis.summary import summarize
@@ -68,3 +69,9 @@ def test_runs_of_which_nothing_is_known():
     found = combined_document([run, run], [run_document(run), run_document(run)])
     assert found.title == "2 runs"
     assert found.headline == "Run (served): Nothing was measured: no case was planned."
+
+
+def test_a_load_is_one_of_the_runs():
+    runs = [summarize(entry_of(a_search(), Path("r.jsonl")), ()), a_summary(1, "train", {8: 100.0}, "learnt")]
+    found = combined_document(runs, [run_document(run, every=True) for run in runs])
+    assert found.title.startswith("Serving and training of ")

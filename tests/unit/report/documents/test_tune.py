@@ -120,3 +120,8 @@ def test_a_front_of_an_earlier_version_is_shown_without_its_probes():
 def test_a_run_that_is_no_tune_has_no_answer():
     with pytest.raises(ValueError, match="has no answer"):
         tune_document(summarize(entry_of(a_run(), Path())))
+
+
+def test_a_cost_of_nothing_is_no_share():
+    run = a_tuned(everything_s=0.0, searched_s=0.0)
+    assert "7 probes, 0 ns; 24 settings" in terminal(tune_document(run), 100)

@@ -6,7 +6,7 @@ import pytest
 from fake_github import REPOSITORY, TOKEN, pull_request_event, serving, workflow_run_event
 
 from torchstone.core.errors import UsageError
-from torchstone.workflows.ci.github import GitHub
+from torchstone.workflows.ci.github import GitHub, GitHubError
 from torchstone.workflows.ci.pull_request import find, read_event
 
 HEAD, OLDER = "f" * 40, "e" * 40
@@ -104,3 +104,11 @@ def test_a_run_of_a_push_has_no_pull_request(read, tmp_path):
         read(event, "workflow_run")
     with pytest.raises(UsageError, match="cannot read the event"):
         read_event(tmp_path / "gone.json", "pull_request")
+
+
+@pytest.mark.parametrize("number", ["seven", None, 7.5, [7]])
+def test_a_pull_request_whose_number_is_none_is_githubs_fault(server, read, number):
+    server.pull(7, HEAD, of="stranger:feature")
+    server.pulls[0]["number"] = number
+    with pytest.raises(GitHubError, match="without a number"):
+        asked(server, read(workflow_run_event(HEAD), "workflow_run"))

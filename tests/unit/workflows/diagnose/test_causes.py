@@ -34,6 +34,9 @@ PLANTED = {
     "CPU-bound transform": (
         "loader_computes", an_evidence(LOADER, FED, **RATES, loader_look=a_look(main_busy=0.97)),
     ),
+    "computing loader without a core of its own": (
+        "loader_computes", an_evidence(LOADER, FED, **RATES, loader_look=a_look(main_busy=0.24, main_queued=0.66)),
+    ),
     "fp32 on a bf16 device": ("precision", an_evidence(device=CARD)),
     "thrashing": ("thrashing", an_evidence(look=a_look(minor_faults=90_000.0, user_s=0.02, system_s=0.03))),
     "oversubscribed threads": ("threads", an_evidence(facts={"threads_in_effect": 16, "fused_optimizer": True})),

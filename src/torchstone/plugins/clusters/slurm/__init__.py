@@ -22,6 +22,7 @@ class Slurm:
     describes = "SLURM: generated sbatch scripts, an array of jobs, a dependent job that merges"
     takes: tuple[str, ...] = (
         "partition", "account", "qos", "gres", "constraint", "cpus", "memory", "time", "sbatch", "at_most", "requeue",
+        "setup",
     )  # fmt: skip
 
     spreads = True

@@ -40,7 +40,7 @@ folder=$PWD
 # Settings of an outer allocation (SLURM_CPU_BIND and others) would bind or slow down what is measured.
 unset ${{!SLURM*}} ${{!SBATCH_*}} ${{!SRUN_*}}
 {export}
-# At the time limit SLURM sends SIGTERM: this shell then waits, so that the exit status below is written.
+{setup}# At the time limit SLURM sends SIGTERM: this shell then waits, so that the exit status below is written.
 trap : TERM
 
 cd {folder} || exit 3
@@ -58,7 +58,7 @@ export SLURM_JOB_ID=$job SLURM_JOB_NODELIST=$nodes SLURMD_NODENAME=$here
 """
 
 _MERGE = """\
-cd {folder} || exit 3
+{setup}cd {folder} || exit 3
 {python} -m torchstone submit --merge {run_id} --output-dir {output}
 {python} -m torchstone report {run_id} --format {formats} --output-dir {output}
 """
@@ -72,16 +72,20 @@ def scripts(submission: Submission, folder: Path, shell: Mapping[str, str] | Non
     found = {name: value for name, names in _OF_SHELL.items() for one in names if (value := (shell or {}).get(one))}
     submission = msgspec.structs.replace(submission, wanted={**found, **submission.wanted})
     for name, text in submission.wanted.items():
-        if not all(map(str.isprintable, text.split("\n") if name == "sbatch" else [text])):
+        rows = (
+            text.replace("\t", " ").split("\n") if name == "setup" else text.split("\n") if name == "sbatch" else [text]
+        )
+        if not all(map(str.isprintable, rows)):
             raise UsageError(f"--{name.replace('_', '-')}: line breaks and control characters are not allowed")
     for line in filter(None, submission.wanted.get("sbatch", "").split("\n")):
         _check_line(line)
+    setup = submission.wanted.get("setup", "").strip("\n")
     run_id, name = submission.head.run_id, submission.head.name
     nodes = most_nodes(case.configuration for case in submission.head.plan.cases)
     words = {
         "folder": shlex.quote(submission.folder), "python": shlex.quote(submission.python), "run_id": run_id,
         "output": shlex.quote(submission.output), "formats": shlex.quote(submission.formats),
-        "busy": shlex.quote(submission.when_busy),
+        "busy": shlex.quote(submission.when_busy), "setup": f"{setup}\n" if setup else "",
     }  # fmt: skip
     several = {"keep": _KEEP, "export": _EXPORT} if nodes > 1 else {"keep": "", "export": ""}
     # What a site demands of a job (--time, a card in a partition of cards) it demands of the one that merges, too.

@@ -15,6 +15,7 @@ from torchstone.workflows.diagnose.diagnosis import Cause, Kind, WhatIf
 from torchstone.workflows.diagnose.evidence import Evidence
 
 _MOST_WORKERS = 16
+_QUEUED = 0.05  # of the time, waiting for a core: from here on it is said
 # By whether the loader computes, as far as that is known: the cause's id and title.
 _TITLES = {
     None: ("loader", "the loader is too slow: the step waits for its batches"),
@@ -56,6 +57,10 @@ def _evidence(e: Evidence) -> Iterator[str]:
         yield feeding(e.loader_rate, e.device_rate, e.figures.get("throughput"), share, workers).sentence
     if (look := e.loader_look) is not None:
         busy = f"has a core {100 * look.main_busy:.0f} % of it; the rest it waits"
+        if look.main_queued is not None and look.main_queued >= _QUEUED:
+            source = max(0.0, 1.0 - look.main_busy - look.main_queued)
+            waits = f"waits {100 * look.main_queued:.0f} % for a core, {100 * source:.0f} % for its source"
+            busy = f"has a core {100 * look.main_busy:.0f} % of it, {waits}"
         yield f"one process takes {units.quantity(look.step_s, 's')} a batch, and {busy}"
     if (idle := e.known.idle) is not None:
         yield idle

@@ -43,6 +43,7 @@ def losing(*losses):
 
 def test_a_loss_that_is_no_number_survives_the_way_to_rank_0_and_is_told_with_its_rank():
     found = Gathering([losing(1.0, math.nan, math.nan)]).joined(losing(1.0, 0.5, math.inf))
+    assert found is not None
     assert [m.values[1] for m in found.measurements] == [0.5, pytest.approx(math.nan, nan_ok=True)]
     assert judged(found.measurements).message == "the loss is nan from step 2 of 3, of 2 ranks first in 1"
     both = merged([losing(1.0, math.nan), losing(1.0, math.nan)])

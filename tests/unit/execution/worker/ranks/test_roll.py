@@ -39,7 +39,7 @@ def test_the_first_that_failed_says_why(ends, deaths, status, says):
 
 
 def test_nothing_failed():
-    assert first_failure({0: OK, 1: OK}, [(0, None), (1, None)]) is None
+    assert first_failure({0: OK, 1: OK}, [(0, "exited with code 0"), (1, "exited with code 0")]) is None
 
 
 def test_what_no_device_can_do_is_told_without_a_rank():
