@@ -42,7 +42,7 @@ SOURCES = (
     "core/schema/page_locking.py", "core/stats/disturbance.py", "report/claims.py", "report/verification.py",
     "report/page_checks.py",
     "report/page_text.py", "report/release_checks.py", "report/bundle.py", "report/carried.py", "analysis/ci/*.py",
-    "storage/manifest.py", "report/training_checks.py", "core/stats/disturbance.py",
+    "storage/manifest.py", "report/training_checks.py",
 )  # fmt: skip
 # Where renderers say texts of their own, and what they say through a name; and texts of lower layers.
 RENDERERS = ("report/renderers/**/*", "report/pages/**/*")

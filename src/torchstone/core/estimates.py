@@ -93,13 +93,13 @@ def _estimate(name: str, trials: Sequence[Figures], level: float, prior: Prior |
     parts = name.startswith(PHASE) or name == ANATOMY_STEP  # arithmetic means, so that they still sum to the step
     values = [t.values[name] for t in trials]
     value, low, high, method = over_trials(values, level, logs=not parts, prior=prior)
-    middle = median(values)
-    if is_wide(value, low, high) and is_wide(middle, low, high):  # or it would pass for one that can be shown
+    one_training = name.startswith("loss_")
+    middle, alone = median(values), not parts and not one_training
+    if alone and is_wide(value, low, high) and is_wide(middle, low, high):  # one that is not would pass for sure
         value, method = middle, MIDDLE
     unit = FIGURES[name].unit if name in FIGURES else Unit.SECOND
     if unit == Unit.RATIO and high is not None:  # a share cannot pass 1, whatever its logarithm says
         low, high = min(low or 0.0, 1.0), max(value, min(high, 1.0))
-    one_training = name.startswith("loss_")
     if one_training:
         low, high, method = None, None, ONE_TRAINING
     if parts and low is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from statistics import stdev
 
 import pytest
@@ -12,6 +13,8 @@ from torchstone.core.estimates import estimates
 from torchstone.core.figures import Figures, figures
 from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.trial import Measurement, Series, Stage, Trial
+from torchstone.core.stats.interval import over_trials
+from torchstone.core.units import is_wide
 
 
 def a_latency_trial(answers_s: list[float], **changes: object) -> Trial:
@@ -309,3 +312,36 @@ def test_the_peak_of_resident_memory_is_no_less_than_any_reading():
     more = [Measurement("peak_rss_bytes", Stage.STEADY, (4e9,))]
     got = figures(a_trial(more=more, series=[gauge("rss_bytes", 4.001e9)])).values
     assert (got["peak_rss_bytes"], got["mean_rss_bytes"]) == (4.001e9, 4.001e9)
+
+
+def of_rates(*rates: float) -> list[Figures]:
+    return [figures(a_trial([1 / rate] * 10, items=1, trial_id=f"t{n}", number=n)) for n, rate in enumerate(rates)]
+
+
+def test_of_trials_that_differ_too_much_the_middle_one_is_told_with_the_range() -> None:
+    found = estimates(of_rates(13.4, 14.2, 13.7, 14.4, 4.2))["throughput"]
+    assert found.is_wide
+    assert (found.value, found.lowest, found.highest) == pytest.approx((13.7, 4.2, 14.4))
+    near = estimates(of_rates(13.4, 14.2, 13.7))["throughput"]
+    assert not near.is_wide
+    assert near.value == pytest.approx((13.4 * 14.2 * 13.7) ** (1 / 3))
+
+
+def test_no_figure_whose_trials_differ_too_much_passes_for_one_that_can_be_shown() -> None:
+    dice = random.Random(4)
+    for _ in range(300):
+        trials = of_rates(*(10.0 * math.exp(dice.gauss(0.0, 0.25)) for _ in range(3)))
+        plain = over_trials([trial.values["throughput"] for trial in trials])
+        found = estimates(trials)["throughput"]
+        assert found.is_wide is is_wide(plain.value, plain.low, plain.high)
+    zero = [Figures({"step_time_std": each}, {"step_time_std": 10}) for each in (0.0, 0.0, 1e-9)]
+    assert estimates(zero)["step_time_std"].is_wide, "a middle of 0 has no interval relative to it"
+
+
+def test_phases_sum_to_the_step_however_far_trials_lie_apart() -> None:
+    parts = [(0.1, 0.9), (0.9, 0.2), (0.2, 3.0)]
+    each = [{"phase_data_s": a, "phase_forward_s": b, "anatomy_step_s": a + b} for a, b in parts]
+    found = estimates([Figures(values, dict.fromkeys(values, 10)) for values in each])
+    assert found["phase_data_s"].is_wide
+    total = found["phase_data_s"].value + found["phase_forward_s"].value
+    assert total == pytest.approx(found["anatomy_step_s"].value)

@@ -61,8 +61,8 @@ def _of_group(run: RunSummary, cases: Sequence[CaseSummary], *, every: bool) -> 
     sure = [c for c in valid if c.verdict == Verdict.VALID]
     chosen = choose([choice_of(c, run.machine, varying) for c in sure], InRounds(sure))
     if chosen is not None:
-        best = next(c for c in valid if c.case_id == chosen.recommended.case_id)
-        yield from _of_best(run, best, valid, varying, every=every)
+        best = next(c for c in sure if c.case_id == chosen.recommended.case_id)
+        yield from _of_best(run, best, sure, varying, every=every)
         return
     for case in valid:
         name = f"{point_words(_values(case, varying))}: " if len(valid) > 1 else ""

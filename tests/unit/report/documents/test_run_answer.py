@@ -75,14 +75,14 @@ def test_nothing_is_chosen_on_top_of_trials_that_differ_too_much():
     )
     shown = terminal(Document("", tuple(run_parts(wide))), 160)
     assert "Highest throughput: –\nRecommended for training: –\n" in shown
-    assert "± –: 3 trials differ too much" in shown
-    assert re.search(r"331\.5 +– ", shown), "the column of intervals stays, with its dashes"
+    assert "\n…: from the lowest trial to the highest, since 3 trials differ too much" in shown
+    assert re.search(r"285\.7 +179 … 714 ", shown), "the middle trial, and in place of its interval the range"
     assert not re.search(r"1,117[*=]|218[*=]", shown)
     assert "speed-up" not in shown
     assert "±6" not in shown
     (alone,) = answered(POINTS[:1], spread=0.6)
-    assert alone.startswith("About 332 images/s, 24.1 ms a step of 8 images, ")
-    assert "; 3 trials differ too much for an interval" in alone
+    assert alone.startswith("About 286 images/s, 28.0 ms a step of 8 images, ")
+    assert "; from 179 to 714, as 3 trials differ too much for an interval" in alone
 
 
 def test_one_trial_says_that_it_has_no_interval():
@@ -99,6 +99,25 @@ def test_what_failed_and_what_is_doubtful_is_said_at_once():
     assert some.endswith(" 1 of 3 cases have no result.")
     (none,) = answered(POINTS[:1], status={0: Status.OUT_OF_MEMORY})
     assert none == "Nothing was measured: out_of_memory: it took 8 GiB of 80"
+
+
+def doubted(*places, message="it drifts"):
+    """Findings on those of POINTS."""
+    cases = summarize(entry_of(a_sweep(POINTS), Path("x"))).cases
+    return tuple(Finding("drift", Severity.WARNING, message, "wait", cases[place].case_id) for place in places)
+
+
+def test_nothing_is_chosen_from_what_is_in_doubt():
+    (some,) = answered(findings=doubted(2))
+    assert some.startswith("Fastest: batch_size 64, 762 images/s (")
+    assert "Not compared, since in doubt: batch_size 512. SUSPECT: it drifts." in some
+    (one,) = answered(findings=doubted(1, 2))
+    assert one.startswith("Only batch_size 8 is valid: 286 images/s (")
+    assert one.endswith(
+        "Not compared, since in doubt: batch_size 64 and batch_size 512. SUSPECT (2 of 2 cases): it drifts."
+    )
+    (none,) = answered(findings=doubted(0, 1, 2))
+    assert none == "Which is fastest is not known. SUSPECT (3 of 3 cases): it drifts. Wait."
 
 
 def test_it_is_the_headline_and_fits():
