@@ -177,14 +177,16 @@ def test_s1_14_one_command_prints_the_answer_first(desk, cases):
     said = desk.claimed("S1-14").out
     answer = " ".join(said.split("\n\n")[0].split())
     ends = ("", "_low", "_high")
-    believed = [row for row in cases if row["verdict"] != "INVALID"]
+    believed = [row for row in cases if row["verdict"] == "VALID"]
     rates = {row["batch_size"]: [float(row[f"throughput{end}"]) for end in ends] for row in believed}
     known = {
         size: value for size, (value, low, high) in rates.items()
         if max(high - value, value - low) <= 0.5 * value
     }  # fmt: skip
     if len(known) < 2:
-        assert answer.startswith("Which is fastest is not known: "), "no interval is narrow enough to say it"
+        assert answer.startswith(("Which is fastest is not known", "Only batch_size ")), (
+            "too few steps, or a busy machine"
+        )
     else:
         found = ANSWER.match(answer)
         assert found, answer

@@ -4,7 +4,7 @@ import csv
 import json
 import re
 from collections import Counter
-from statistics import fmean, geometric_mean
+from statistics import fmean, geometric_mean, median
 
 import pytest
 from acceptance.table_columns import number, under
@@ -86,7 +86,7 @@ def test_s2_05_and_09_to_11_steps_of_the_flag_and_formats_of_the_file(record):
     }
     assert pairs == {(p, pinned) for p in ("fp32", "bf16") for pinned in (False, True)}, "S2-10, S2-11"
     for trial in record["ok"]:
-        assert len(_raw(trial, "step_time_s")) == 3, "--steps 3 wins over steps_per_test: 10"
+        assert len(_raw(trial, "step_time_s")) == 20, "--steps 20 wins over steps_per_test: 10"
 
 
 @pytest.mark.long
@@ -127,7 +127,7 @@ def test_s2_08_a_file_without_a_model_says_what_to_add(bench):
 
 def test_s2_12_every_configuration_is_tested_in_one_command(record):
     taken = Counter(trial["case_id"] for trial in record["trial"])
-    assert set(taken.values()) == {2}
+    assert set(taken.values()) == {3}
     pinned = {case["configuration"]["pin_memory"] for case in record["head"][0]["plan"]["cases"]}
     assert pinned == {False, True}
     assert len(taken) == 2 * len({trial["case_id"] for trial in record["ok"]}) == 8
@@ -152,7 +152,7 @@ def test_s2_15_to_19_and_22_phases_and_throughput_by_hand(record, shown):
             assert got[f"phase_{part}_s"] == pytest.approx(seconds, rel=0.35), "means, of steps weighed alike"
         assert got["anatomy_step_s"] == pytest.approx(sum(got[f"phase_{part}_s"] for part in PARTS))
         items = sum(_raw(trial, "items"))
-        assert items == 3 * case["configuration"]["batch_size"]
+        assert items == 20 * case["configuration"]["batch_size"]
         assert got["throughput"] == pytest.approx(items / sum(_raw(trial, "window_time_s")))
         assert got["epoch_time_s"] == pytest.approx(DATA_ITEMS / got["throughput"])
 
@@ -168,19 +168,25 @@ def test_s2_22_the_column_holds_batch_over_step_of_every_case(said, record, show
     for case in shown["cases"]:
         row = tuple(str(case["configuration"][axis]) for axis in ("batch_size", "precision", "pin_memory"))
         if case["case_id"] in rates:
-            assert number(told[row]) == pytest.approx(geometric_mean(rates[case["case_id"]]), rel=1e-3), row
+            found = rates[case["case_id"]]
+            middle = median(found) if _is_wide(case["estimates"]["throughput"]) else geometric_mean(found)
+            assert number(told[row]) == pytest.approx(middle, rel=1e-3), row
         else:
             assert told[row] == "–", "what was not measured has no rate"
 
 
 def test_s2_14_every_throughput_has_its_interval_in_the_table(said, shown):
     table = said.out[said.out.index("───") :].splitlines()[1:9]
-    told = Counter(re.findall(r"±[\d.]+ %| – ", " ".join(f"{line} " for line in table)))
+    told = Counter(re.findall(r"±[\d.]+ %| … ", " ".join(f"{line} " for line in table)))
     for case in _measured(shown):
         rate = case["estimates"]["throughput"]
         assert min(_rates(case)) <= rate["value"] <= max(_rates(case))
         half = max(rate["high"] - rate["value"], rate["value"] - rate["low"]) / rate["value"]
-        assert told[f"±{100 * half:.1f} %" if half <= 0.5 else " – "] > 0, rate
+        assert told[" … " if _is_wide(rate) else f"±{100 * half:.1f} %"] > 0, rate
+
+
+def _is_wide(rate):
+    return max(rate["high"] - rate["value"], rate["value"] - rate["low"]) > 0.5 * rate["value"]
 
 
 def _rates(case):
@@ -207,12 +213,11 @@ def test_s2_22_to_26_table_and_blocks_on_this_machine(bench, said, shown):
         "status",
     ):
         assert title in head
-    blocks = dict(re.findall(r"(?m)^(Highest throughput|Best efficiency|Recommended for training): (.*)$", said.out))
-    if blocks["Highest throughput"] == "–":
-        assert "trials differ too much" in " ".join(said.out.split()), "a busy machine: no choice, and why"
+    if not said.out.startswith("Fastest: "):
+        assert said.out.startswith(("Which is fastest is not known", "Only batch_size ")), "a busy machine: no choice"
         return
-    known = [case["estimates"]["throughput"] for case in _measured(shown)]
-    sharp = [e["value"] for e in known if e["high"] - e["low"] < e["value"]]
+    known = [case["estimates"]["throughput"] for case in _measured(shown) if case["verdict"] == "VALID"]
+    sharp = [e["value"] for e in known if not _is_wide(e)]
     assert f"\n  {_four(max(sharp))} sequences/s" in said.out
     assert re.search(r"(?m)^Recommended for training: .*\n  .*, memory [\d.]+ \wiB \([\d.]+ %\): safe\n", said.out)
     written = bench.type(f"torchstone export {shown['run_id']} --format csv").out.strip()

@@ -15,7 +15,8 @@ pytestmark = pytest.mark.xdist_group("generate")  # one measurement serves all i
 
 WORDS = (
     "--task", "generate", "--model", "gpt2-tiny", "--axis", "new_tokens=16", "--axis", "sequence_length=8,24",
-    "--axis", "batch_size=2", "--axis", "threads=1", "--trials", "2", "--warmup", "1", "--iterations", "6",
+    "--axis", "batch_size=2", "--axis", "threads=1", "--trials", "3", "--warmup", "1", "--iterations", "6",
+    "--disturbed", "keep",
 )  # fmt: skip
 
 
@@ -73,7 +74,9 @@ def test_the_parts_sum_to_the_answer(generated):
 def test_the_table_leads_with_the_tokens(generated, columns):
     folder, _ = generated
     shown = torchstone(folder, "show", columns=columns)
-    table = shown[shown.index("data synthetic:full") : shown.index("Highest throughput")]
+    assert " ".join(shown.split()).startswith("Which is fastest is not known. SUSPECT (2 of 2 cases): ")
+    assert "Recommended for generation" not in shown, "six steps a window are too few to choose by"
+    table = shown[shown.index("data synthetic:full") :].partition("\n\n")[0]
     assert max(map(len, table.splitlines())) <= columns
     header = shown[shown.index("data synthetic:full") : shown.index("───")]
     assert "new_tokens 16" in header
@@ -81,7 +84,6 @@ def test_the_table_leads_with_the_tokens(generated, columns):
     assert {"TTFT", "TPOT", "tokens/s"} <= set(words)
     assert "sequences/s" not in words
     assert ("KV" in words) is (columns == 160)
-    assert "Recommended for generation" in shown
 
 
 def test_the_report_has_a_block(generated):

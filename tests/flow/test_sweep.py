@@ -12,7 +12,7 @@ pytestmark = pytest.mark.xdist_group("sweep")  # one measurement serves all its 
 WORDS = (
     "--task", "train", "--model", "builtin:mlp", "--data", "digits", "--axis", "image_size=8", "--batch-sizes", "4",
     "8", "16", "--num-workers", "0", "--axis", "precision=fp32,bf16", "--exclude", "batch_size>=8,precision=bf16",
-    "--first", "batch_size=16", "--steps", "5", "--warmup", "1", "--trials", "2",
+    "--first", "batch_size=16", "--steps", "20", "--warmup", "1", "--trials", "3", "--disturbed", "keep",
 )  # fmt: skip
 
 
@@ -39,25 +39,27 @@ def test_what_was_excluded_is_not_there_and_what_is_first_was_taken_first(swept)
     assert list(run["cases"][0]["configuration"])[:4] == ["image_size", "batch_size", "num_workers", "precision"]
     order = {t["order"]: c["configuration"]["batch_size"] for c in run["cases"] for t in c["trials"]}
     assert [order[n] for n in (0, 4)] == [16, 16]
-    assert {c["estimates"]["steps"]["value"] for c in run["cases"]} == {5.0}
+    assert {c["estimates"]["steps"]["value"] for c in run["cases"]} == {20.0}
 
 
 def test_s2_23_to_26_the_table_leads_to_the_answer(swept):
     _, printed = swept
     header = printed[: printed.index("───")].replace("\n", " ")
     assert {"batch", "precision", "data", "step", "throughput", "±", "status"} <= set(header.split())
-    for block in ("Highest throughput: ", "Recommended for training: "):
-        assert re.search(rf"^{block}(batch_size \d+, precision (fp32|bf16), num_workers 0|–)$", printed, re.MULTILINE)
     assert re.search(r"^note: ", printed, re.MULTILINE)
-    decided = re.search(r"^Fastest: batch_size \d+", printed, re.MULTILINE)
-    assert decided or printed.startswith("Which is fastest is not known: 2 trials differ too much"), "a busy machine"
-    assert not decided or re.search(r"\d\*", printed), "the best of a column"
+    if not printed.startswith("Fastest: batch_size "):
+        assert printed.startswith(("Which is fastest is not known", "Only batch_size ")), "a busy machine"
+        return
+    for block in ("Highest throughput: ", "Recommended for training: "):
+        assert re.search(rf"^{block}batch_size \d+, precision (fp32|bf16), num_workers 0$", printed, re.MULTILINE)
+    assert re.search(r"\d\*", printed), "the best of a column"
 
 
 def test_full_shows_the_same_and_more(swept):
-    folder, _ = swept
+    folder, printed = swept
     full = torchstone(folder, "show", "--full").stdout
-    assert "Recommended for training: " in full
+    assert full.split("\n\n")[0] == printed.split("\n\n")[0]
+    assert ("Recommended for training: " in full) is ("Recommended for training: " in printed)
     assert "[PHASES]" in full
 
 
