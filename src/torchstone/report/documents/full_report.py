@@ -169,7 +169,7 @@ def _estimate(estimate: Estimate) -> str:
     text = units.quantity(estimate.value, estimate.unit, 4)
     if estimate.is_wide:
         ends = units.ends(estimate.lowest or 0.0, estimate.highest or 0.0, estimate.value, estimate.unit)
-        text += f" (of trials {ends}: no interval within ±{100 * units.WIDEST:.0f} %)"
+        text += f" (of trials {ends}: no interval)"
     elif estimate.low is not None and estimate.high is not None and estimate.high > estimate.low:
         text += f" {units.ends(estimate.low, estimate.high, estimate.value, estimate.unit)}"
     return text if estimate.supported else f"({text})"

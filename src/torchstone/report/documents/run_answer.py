@@ -177,13 +177,14 @@ def _left_out(cases: Sequence[CaseSummary], axes: Sequence[str]) -> str:
     if not doubtful:
         return ""
     named = _listed([{axis: case.configuration.get(axis) for axis in axes} for case in doubtful])
-    return f" Not compared, since in doubt: {named}.{_doubt(doubtful)}"
+    return f" Not compared, since in doubt: {named}." + _doubt(doubtful)
 
 
 def _advice(cases: Sequence[CaseSummary]) -> str:
-    """Return what to do about the first doubt."""
-    advice = next((f.advice for case in cases for f in case.findings if f.severity != Severity.INFO), None)
-    return f" {advice[:1].upper()}{advice[1:]}." if advice else ""
+    """Return what to do about the doubt that is told."""
+    found = [f for severity in (Severity.ERROR, Severity.WARNING) for case in cases for f in case.findings
+             if f.severity == severity]  # fmt: skip
+    return f" {found[0].advice[:1].upper()}{found[0].advice[1:]}." if found and found[0].advice else ""
 
 
 def _nothing(cases: Sequence[CaseSummary]) -> str:

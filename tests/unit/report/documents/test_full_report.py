@@ -99,6 +99,6 @@ def test_an_interval_that_is_too_wide_and_a_figure_without_support_say_so():
     case = msgspec.structs.replace(run.cases[0], estimates=told)
     text = terminal(Document("", (report_section(msgspec.structs.replace(run, cases=(case,))),)), 160)
     assert re.search(
-        r"^  throughput +1\.000 items/s \(of trials \[0\.4, 2\.2\]: no interval within ±50 %\) ", text, re.MULTILINE
+        r"^  throughput +1\.000 items/s \(of trials \[0\.4\d*, 2\.2\d*\]: no interval\) ", text, re.MULTILINE
     )
     assert re.search(r"^  latency_per_batch_p99_s +\(500\.0 ms\) +needs 662 steady samples; ", text, re.MULTILINE)
