@@ -118,7 +118,7 @@ _STATEMENTS = (
     ),
     (
         "INSERT INTO trials SELECT :new, place, trial_id, case_id, number, ord, purpose, status, message, duration_s,"
-        " facts, figures FROM trials WHERE run_id = :old"
+        " facts, figures, disturbed FROM trials WHERE run_id = :old"
     ),
     (
         "INSERT INTO lines SELECT :utc, :new, name, status, host, cases, trials, ok, verdict, work, devices,"

@@ -70,7 +70,7 @@ def test_noise_that_hides_a_large_difference_is_no_reason_to_give_it_up(told):
     assert found.recommended.value == max(offer.value for offer in found.offers)
 
 
-def test_what_is_suspect_is_left_out_where_there_are_others_and_marked_where_not(told):
+def test_nothing_is_recommended_of_what_is_suspect(told):
     cases = sweep((100, 150, 300))
     doubt = [Finding("neighbours", Severity.WARNING, "busy", "wait", one.case_id) for one, _ in cases]
     (found,) = told(a_stored_run(1, cases, machine(), findings=doubt[2:])).settings
@@ -78,8 +78,8 @@ def test_what_is_suspect_is_left_out_where_there_are_others_and_marked_where_not
     assert found.recommended.point["batch_size"] == 16
     assert found.left_out == ("1 of 3 settings are SUSPECT (neighbours)",)
     (all_in_doubt,) = told(a_stored_run(1, cases, machine(), findings=doubt)).settings
-    assert all_in_doubt.recommended is not None
-    assert all_in_doubt.recommended.doubts == ("neighbours",)
+    assert all_in_doubt.recommended is None, "nothing is chosen from what is in doubt"
+    assert (all_in_doubt.lead, all_in_doubt.clear) == (None, False)
     assert any("SUSPECT (neighbours)" in line for line in all_in_doubt.cautions)
 
 

@@ -210,8 +210,9 @@ class Noting:
         self.reads = []
         Noting.last = self
 
-    def read(self, *, in_window=False):
-        self.reads.append(in_window)
+    def read(self, *, in_window=False, evidence_only=False):
+        if not evidence_only:
+            self.reads.append(in_window)
 
     def series(self):
         return ()

@@ -38,7 +38,7 @@ def gauged(metric: str, *values: float) -> Trial:
 def test_neighbours_says_how_much() -> None:
     beside, alone = disturbed(host_busy_s=2.5, process_cpu_s=1.75), disturbed(host_busy_s=1, process_cpu_s=1)
     found = look("neighbours", a_run([beside, alone]))
-    assert "0.75 CPU cores busy in 1 of 2 trials" in found[0].message
+    assert "0.75 CPU cores in 1 of 2 trials" in found[0].message
     assert not look("neighbours", a_run([disturbed(host_busy_s=2.1, process_cpu_s=2.0)]))
     assert not look("neighbours", a_run())
 

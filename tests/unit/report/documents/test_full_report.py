@@ -92,11 +92,15 @@ def test_every_estimate_of_a_case_that_has_a_block_is_in_it_with_its_meaning():
 
 
 def test_an_interval_that_is_too_wide_and_a_figure_without_support_say_so():
-    wide = Estimate(1.0, 0.1, 3.0, 0.95, "items/s", "mean", 3, 3)
+    wide = Estimate(1.0, 0.1, 3.0, 0.95, "items/s", "mean", 3, 3, lowest=0.4, highest=1.6)
     poor = Estimate(0.5, None, None, 0.95, "s", "quantile", 3, 3, supported=False, note="needs 662 steady samples")
     run = summarize(entry_of(a_sweep([({"batch_size": 8}, 0.1)]), Path()))
     told = {**run.cases[0].estimates, "throughput": wide, "latency_per_batch_p99_s": poor}
     case = msgspec.structs.replace(run.cases[0], estimates=told)
     text = terminal(Document("", (report_section(msgspec.structs.replace(run, cases=(case,))),)), 160)
-    assert re.search(r"^  throughput +1\.000 items/s \[–: wider than ±50 %\] ", text, re.MULTILINE)
+    assert re.search(
+        r"^  throughput +1\.000 items/s \(the middle trial of \[0\.4, 1\.6\]: no interval within ±50 %\) ",
+        text,
+        re.MULTILINE,
+    )
     assert re.search(r"^  latency_per_batch_p99_s +\(500\.0 ms\) +needs 662 steady samples; ", text, re.MULTILINE)
