@@ -144,11 +144,15 @@ class Window:
                     self._begin_stretch()
                     continue
                 self._end_step()
-                self._items.append(self._told if self._told is not None else items_of(batch))
+                told = self._told_items()
+                self._items.append(items_of(batch) if told is None else told)
         finally:
             if self._counts(loop):
                 self._loop = None
                 self._end_stretch()
+
+    def _told_items(self) -> int | None:
+        return self._told  # by `step`, within the loop's body
 
     def _counts(self, loop: object) -> bool:
         return self._loop is loop and not self._paused
