@@ -122,17 +122,18 @@ def test_what_load_returns_is_measured_with_its_own_loader_and_with_others(tmp_p
 
 def test_a_trainer_s_own_loop_is_measured_through_its_callbacks(tmp_path):
     pytest.importorskip("accelerate")
-    transformers = pytest.importorskip("transformers")
+    transformers: Any = pytest.importorskip("transformers")
     (tmp_path / "mine.py").write_text(textwrap.dedent(TRAINER))
     trainer = runpy.run_path(str(tmp_path / "mine.py"))["load"]()
     with torchstone.window("trainer", warmup=2) as window:
 
-        class Steps(transformers.TrainerCallback):
+        class Steps(transformers.TrainerCallback):  # type: ignore[misc]
             def on_step_end(self, args, state, control, **_):
                 window.step(items=args.train_batch_size * args.gradient_accumulation_steps)
 
         trainer.add_callback(Steps())
         trainer.train()
+    assert window.summary is not None
     (case,) = window.summary.cases
     assert case.estimates["steps"].value == 10
     assert case.estimates["total_items"].value == 80
@@ -140,17 +141,18 @@ def test_a_trainer_s_own_loop_is_measured_through_its_callbacks(tmp_path):
 
 @pytest.mark.filterwarnings("ignore")  # of its advice: srun, workers
 def test_lightning_s_own_loop_is_measured_over_its_epochs(tmp_path):
-    lightning = pytest.importorskip("lightning")
+    lightning: Any = pytest.importorskip("lightning")
     (tmp_path / "mine.py").write_text(textwrap.dedent(LIGHTNING))
     net, data = runpy.run_path(str(tmp_path / "mine.py"))["load"]()
     with torchstone.window("lightning", warmup=2) as window:
 
-        class Steps(lightning.Callback):
+        class Steps(lightning.Callback):  # type: ignore[misc]
             def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
                 window.step(items=len(batch[0]))
 
         quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
         where = {"accelerator": "cpu", "default_root_dir": tmp_path, "enable_model_summary": False}
         lightning.Trainer(max_epochs=3, callbacks=[Steps()], **quiet, **where).fit(net, data)
+    assert window.summary is not None
     (case,) = window.summary.cases
     assert case.estimates["steps"].value == 3 * 8 - 2

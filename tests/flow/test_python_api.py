@@ -455,11 +455,16 @@ def loop(name="train", steps=12, nap_s=0.0, **settings):
     return window
 
 
-def recorded(window):
-    """The steady steps of a window's record, and those of each phase."""
+def trial_in(window):
+    """The trial of a window's record."""
     lines = [json.loads(line) for line in Path(window.summary.record).read_text().splitlines()]
     (trial,) = [line for line in lines if line["record"] == "trial"]
-    steady = [m for m in trial["measurements"] if m["stage"] == "steady"]
+    return trial
+
+
+def recorded(window):
+    """The steady steps of a window's record, and those of each phase."""
+    steady = [m for m in trial_in(window)["measurements"] if m["stage"] == "steady"]
     steps = next(m["values"] for m in steady if m["metric"] == "step_time_s")
     return steps, {m["phase"]: m["values"] for m in steady if m["metric"] == "phase_time_s"}
 
@@ -571,7 +576,7 @@ def test_a_pause_is_in_no_step_and_what_it_measures_is_not_counted():
     assert case.estimates["steps"].value == 5
     assert case.estimates["total_items"].value == 5 * 2
     assert case.estimates["step_time_max"].value < 0.05
-    trial = json.loads(Path(window.summary.record).read_text().splitlines()[1])
+    trial = trial_in(window)
     spans = [m["values"] for m in trial["measurements"] if m["metric"] == "window_span_s"]
     assert len(spans) == 2, "so that the energy of the pauses is not counted either"
     assert sum(end - begin for begin, end in spans) < 0.05
@@ -634,7 +639,7 @@ def test_names_of_documents_that_people_come_from_say_what_they_are_called_here(
         from torchstone import PerformanceDiagnostics  # noqa: F401
     with pytest.raises(ImportError, match="cannot import name 'Anything'"):
         from torchstone import Anything  # noqa: F401
-    found = torchstone.Diagnostics(nn.Linear(2, 2))
+    found: Any = torchstone.Diagnostics(nn.Linear(2, 2))
     with pytest.raises(AttributeError, match=r"it is run\(loader, batch_sizes, iterations, devices\) now"):
         found.run_diagnostics()
     with pytest.raises(AttributeError, match=r"it is frame\(\) now"):

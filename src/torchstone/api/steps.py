@@ -40,15 +40,20 @@ def measured_steps(
     return found
 
 
-def steady_spans_s(stretches: Iterable[Stretch], steps_s: Sequence[float], first: int) -> Iterator[tuple[float, float]]:
-    """Yield begin and end of each stretch by the clock, the `first` steps left out: other gauges are read over them."""
+def steady_spans_s(
+    stretches: Iterable[Stretch], began_s: float, steps_s: Sequence[float], first: int
+) -> Iterator[tuple[float, float]]:
+    """Yield begin and end of each stretch in seconds since `began_s`, the `first` steps left out.
+
+    Gauges are read over them.
+    """
     before = 0
     for stretch in stretches:
         if stretch.done > first:
             begin_s = stretch.begin_s
             if before < first:
                 begin_s = max(begin_s, stretch.end_s - sum(steps_s[first : stretch.done]))
-            yield begin_s, stretch.end_s
+            yield begin_s - began_s, stretch.end_s - began_s
         before = stretch.done
 
 

@@ -139,16 +139,23 @@ class Window:
                 self._cut(DATA)
                 self._told = None
                 yield batch
-                if self._paused or self._loop is not loop:  # another loop was measured within this turn: it is no step
+                if not self._counts(loop):  # another loop was measured within this turn: it is no step
                     self._loop = loop
                     self._begin_stretch()
                     continue
                 self._end_step()
-                self._items.append(self._told if self._told is not None else items_of(batch))
+                told = self._told_items()
+                self._items.append(items_of(batch) if told is None else told)
         finally:
-            if self._loop is loop:
+            if self._counts(loop):
                 self._loop = None
                 self._end_stretch()
+
+    def _told_items(self) -> int | None:
+        return self._told  # by `step`, within the loop's body
+
+    def _counts(self, loop: object) -> bool:
+        return self._loop is loop and not self._paused
 
     def step(self, items: int | None = None) -> None:
         """A step with so many items ends here (a callback's `on_step_end`); within `batches`, say how many it has.
@@ -218,9 +225,8 @@ class Window:
         if self._paused:
             return
         if self._in_phase is not None:
-            raise UsageError(
-                f"window: phase {name!r} inside phase {self._in_phase!r}; phases do not nest, close one first"
-            )
+            inside = f"window: phase {name!r} inside phase {self._in_phase!r}"
+            raise UsageError(f"{inside}; phases do not nest, close one first")
         self._in_phase = name
         self._cut(REST)
 
@@ -263,11 +269,9 @@ class Window:
         ended_s = system_clock()
         first = min(len(steps.steps_s) - 1, self._first_steady(list(steps.steps_s)))
         self._mean_phases_s = {name: fmean(spent_s[first:]) for name, spent_s in in_order(steps.phases_s)}
-        spans_s = steady_spans_s(self._stretches, steps.steps_s, first)
-        spans_s = [(begin_s - self._began_s, end_s - self._began_s) for begin_s, end_s in spans_s]
+        spans_s = steady_spans_s(self._stretches, self._began_s, steps.steps_s, first)
         measurements = measured_steps(self._name, steps, first, self._items, spans_s)
-        for metric, value in self._device.memory().items():
-            measurements.append(steady(self._name, metric, [value]))
+        measurements += [steady(self._name, metric, [held]) for metric, held in self._device.memory().items()]
         facts = {
             "task": str(case.workload.task),
             "device": case.placement.device,

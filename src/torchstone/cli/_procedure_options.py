@@ -77,7 +77,7 @@ def _add_of_trials(how: argparse._ArgumentGroup) -> None:
     )
     how.add_argument(
         "--disturbed", choices=DISTURBED,
-        help="trials beside which other programs were busy: left out and measured again, or kept (default replace)",
+        help="trials beside which other programs were busy: replace = left out and, without --trials, measured again",
     )  # fmt: skip
     how.add_argument("--telemetry", metavar="T", help="sampling period of telemetry (default 500ms; 0: off)")
     how.add_argument("--no-phases", action="store_true", help="skip the pass that splits a step into phases")

@@ -41,7 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how = parser.add_argument_group("how to measure")
     how.add_argument("--within", metavar="T", help="maximum time of the whole command (default: no limit)")
     how.add_argument(
-        "--budget", dest="try_budget", metavar="T", help="time to measure remedies (default 60s; 0: measure none)"
+        "--budget",
+        dest="try_budget",
+        metavar="T",
+        help="time to measure remedies, after the present settings (default 60s; 0: measure none); --within: of all",
     )
     how.add_argument(
         "--apply", type=Path, metavar="FILE", help="write the best remedy into this YAML, JSON or TOML file"

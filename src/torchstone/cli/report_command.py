@@ -83,9 +83,10 @@ def run(options: argparse.Namespace) -> int:
     with drawing_elsewhere() if how.drawing else nullcontext():
         documents = _documents(options, place_of(options), how)
         files = _files(documents, renderers, there, options.plots)
-    named = [one for one in (options.output, options.plots, folder) if one is not None]  # by the user, links too
+    by_user: tuple[Path | None, ...] = (options.output, options.plots, folder)
+    trusted = [one for one in by_user if one is not None]  # links too
     for path, data in files.items():
-        print(write_file(path, data, next(one for one in named if path.is_relative_to(one))))
+        print(write_file(path, data, next(one for one in trusted if path.is_relative_to(one))))
     return 0
 
 

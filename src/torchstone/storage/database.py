@@ -140,7 +140,7 @@ def _check_ours(connection: sqlite3.Connection, path: Path | None) -> None:
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     before = stamp == 0 and _version_of(connection) >= 1000 and {"runs", "trials", "problems"} <= tables
     if stamp != _OURS and tables and not before:
-        raise UsageError(f"{path} is a database of another program: move it away; the index is made again")
+        raise UsageError(f"{path} is a database of another program: move it away, and the index is made again")
 
 
 def _set_journal(connection: sqlite3.Connection, mode: str) -> None:

@@ -1,6 +1,7 @@
 """What the types do not say of a record: cases that are named must be there, numbers must be numbers of use."""
 
 import math
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,7 +17,9 @@ from torchstone.storage.record_reader import read_record
 from torchstone.storage.record_writer import record_lines
 from torchstone.storage.run_document import read_document
 
-replace = msgspec.structs.replace
+
+def replace(struct: Any, **changes: Any) -> Any:
+    return msgspec.structs.replace(struct, **changes)
 
 
 def with_answer(**changes):
@@ -25,7 +28,7 @@ def with_answer(**changes):
 
 
 def of_nowhere():
-    answer = a_tuned_run().answer
+    answer: Any = a_tuned_run().answer
     return replace(answer.recommended, case_id="abc")
 
 
@@ -44,12 +47,13 @@ def with_comparison(**changes):
     return replace(run, comparison=replace(run.comparison, **changes))
 
 
+COMPARISON: Any = an_ab_run().comparison
 STRANGE = {
     "a recommended case that is none": with_answer(recommended=of_nowhere()),
     "a best one that is none": with_answer(best_efficiency=of_nowhere()),
     "one of the front that is none": with_answer(pareto=(of_nowhere(),)),
-    "a side that is none": with_comparison(baseline=replace(an_ab_run().comparison.baseline, case_id="abc")),
-    "a ratio that is infinite": with_comparison(ratio=replace(an_ab_run().comparison.ratio, high=math.inf)),
+    "a side that is none": with_comparison(baseline=replace(COMPARISON.baseline, case_id="abc")),
+    "a ratio that is infinite": with_comparison(ratio=replace(COMPARISON.ratio, high=math.inf)),
     "a memory of 400 digits": with_host(memory_bytes=10**400),
     "a usual deviation of 0": with_head(usual=Usual(0.0, 3, 3)),
     "a usual deviation that is none": with_head(usual=Usual(math.nan, 3, 3)),

@@ -136,7 +136,9 @@ def test_a_trial_that_is_there_twice_is_one(record):
     trial = a_trial(trial_id="nan", number=3, steady={"loss": [math.nan]})
     with RecordWriter.reopen(record)[0] as writer:
         writer.append(trial)
-        writer.append(a_run().end)
+        end = a_run().end
+        assert end is not None
+        writer.append(end)
     whole = read_record(record)
     head, *rest = record.read_bytes().splitlines(keepends=True)
     record.write_bytes(b"".join([head, *rest, *rest]))

@@ -52,8 +52,8 @@ def _reading(alike: Sequence[Training], losses: Mapping[str, Sequence[float]]) -
     where = {axis: value for axis, value in alike[0].point.items() if axis != AXIS}
     best = lowest(alike)
     if best is None or not any(one.behaviour == Behaviour.FALLING for one in alike):
-        short = [one.steps for one in alike if one.behaviour == Behaviour.SHORT]
-        return LearningRates(where, tried, None, more_steps=_MORE * max(short) if short else None, unsteady=unsteady)
+        few = [one.steps for one in alike if one.behaviour == Behaviour.SHORT]
+        return LearningRates(where, tried, None, more_steps=_MORE * max(few) if few else None, unsteady=unsteady)
     others = [one for one in alike if one is not best and one.steady]
     level = 1.0 - _LEVEL / max(1, len(others))  # the lowest of several is compared with each of the others
     told = {_of(one): _told(best, one, losses, level) for one in others}

@@ -26,7 +26,7 @@ class Procedure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     min_steps: int = 5
     timeout_s: float = 600.0
     # replace: trials that other work on the machine disturbed (core/stats/disturbance.py) are left out of estimates and
-    # taken again within the time; keep: nothing is judged
+    # taken again where their number is open, within the time; keep: nothing is judged
     disturbed: str = "replace"
     seed: int = 0
     isolation: str = "auto"  # fork, spawn; auto takes fork where it is safe

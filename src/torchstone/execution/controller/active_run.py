@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from torchstone.core.schema.machine import DeviceInfo, Machine
 from torchstone.core.schema.message import TrialRequest
 from torchstone.core.schema.page_locking import WITHOUT_EFFECT
 from torchstone.core.schema.procedure import Procedure
-from torchstone.core.schema.run import Added, Answered, End, Head, Noted, Plan, Run, Slot
+from torchstone.core.schema.run import Added, Answered, End, Head, Noted, Run, Slot
 from torchstone.core.schema.trial import Outcome, Purpose, Status, Trial
 from torchstone.execution.controller.busy_machine import LONGEST_WAIT_S, wait_for_quiet
 from torchstone.execution.controller.rounds import OVER, Rounds, time_of
@@ -117,7 +116,8 @@ class ActiveRun:
             if self._round is not None and self.session.is_worth_renewing(self._until_s - self._clock()):
                 self.session.renew()
             self._round = number
-        self._wait_for_quiet()
+        if self.session.procedure.in_rounds or purpose == Purpose.PROBE:  # a number that was asked for begins at once
+            self._wait_for_quiet()
         device = self.head.machine.device(case.placement.device, case.placement.index)
         others = _further_devices(case, self.head.machine)
         trace_path = self._trace_path(case) if number == 0 else None
@@ -265,21 +265,13 @@ def finish(open_run: ActiveRun, so_far: Run, first: Sequence[Condition] = ()) ->
         open_run.session.watcher.starts(slot, order)
         how = rounds.procedure_for(slot.case, slot.number) if rounds is not None else None
         trial = open_run.take(cases[slot.case], slot.number, how=how)
-        taken.append(trial)
         if rounds is not None:
             rounds.note(trial)
-
-    taken = [trial for trial in so_far.trials if trial.purpose == Purpose.REPLICATE]
 
     def work() -> str | None:
         for order, slot in list(missing(so_far)):
             take(slot, order)
-        if rounds is not None:
-            return further(open_run, rounds, take)
-        if procedure.fit is None:  # a training takes too long to be taken again
-            for order, slot in replacements(so_far.head.plan, taken):
-                take(slot, order)
-        return None
+        return further(open_run, rounds, take) if rounds is not None else None
 
     return conclude(open_run, work)
 
@@ -294,22 +286,6 @@ def further(open_run: ActiveRun, rounds: Rounds, take: Callable[[Slot, int], Non
             order += 1
         if found.why is not None:
             return found.why
-
-
-def replacements(plan: Plan, taken: Sequence[Trial]) -> Iterator[tuple[int, Slot]]:
-    """Yield one more trial for each disturbed one of a plan with a fixed number, at most as many as were planned.
-
-    `taken`: all trials so far; it grows while these are taken.
-    """
-    ids, order = [case.case_id for case in plan.cases], len(plan.slots)
-    planned = Counter(ids[slot.case] for slot in plan.slots)
-    for _ in range(max(planned.values(), default=0)):
-        for place, case_id in enumerate(ids):
-            own = [trial for trial in taken if trial.case_id == case_id]
-            good = sum(not trial.disturbed for trial in own)
-            if good < planned[case_id] and len(own) < 2 * planned[case_id] and any(trial.disturbed for trial in own):
-                yield order, Slot(place, 1 + max(trial.number for trial in own))
-                order += 1
 
 
 def conclude(open_run: ActiveRun, work: Callable[[], str | None]) -> Run:

@@ -9,6 +9,7 @@ the rule; tests/statistics/test_rounds.py for the figure).
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,15 @@ from torchstone.core.figures import Figures, figures
 from torchstone.core.schema.condition import Condition
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
-from torchstone.core.schema.trial import Purpose, Status, Trial, ended_well, estimation_trials, is_of_busy_machine
+from torchstone.core.schema.trial import (
+    Purpose,
+    Status,
+    Trial,
+    ended_well,
+    estimation_trials,
+    is_of_busy_machine,
+    undisturbed,
+)
 from torchstone.core.stats.interval import over_trials
 from torchstone.execution.controller.allocation import least_window_s, usual_step_s, window_s
 from torchstone.execution.plan import rank
@@ -68,7 +77,7 @@ class Rounds:
         self._time_s = time_of(procedure, len(self._measurable))
         self._places = {case.case_id: place for place, case in enumerate(self._cases)}
         self._taken: list[list[Trial]] = [[] for _ in self._cases]
-        self._figures: dict[str, Figures] = {}  # by the id of a trial that ended well
+        self._figures: list[list[Figures]] = [[] for _ in self._cases]  # of the trials that ended well, in their order
         self.number = 0  # of the round at hand
         for trial in so_far.trials:
             if trial.case_id in self._places:
@@ -82,7 +91,7 @@ class Rounds:
         self._taken[place].append(trial)
         self.number = max(self.number, trial.number)
         if trial.outcome.status == Status.OK:
-            self._figures[trial.trial_id] = figures(trial)
+            self._figures[place].append(figures(trial))
 
     def procedure_for(self, place: int, number: int) -> Procedure:
         """Return how the next trial of a case is taken: short windows, and what is counted only in the first few."""
@@ -136,7 +145,8 @@ class Rounds:
 
     def _half_widths(self) -> list[float | None]:
         """Return the relative half-width of each case's interval of the throughput; None where there is none yet."""
-        used = [[self._figures[t.trial_id] for t in estimation_trials(ended_well(own))] for own in self._taken]
+        kept = [undisturbed([trial.disturbed for trial in ended_well(of_case)]) for of_case in self._taken]
+        used = [itertools.compress(*both) for both in zip(self._figures, kept, strict=True)]
         own = [[Figures(_only(f.values), f.samples) for f in of_case] for of_case in used]
         priors = priors_of(own, self._usual)
         found: list[float | None] = []

@@ -36,12 +36,12 @@ class Neighbours:
             if not disturbed:
                 continue
             seen = [trial.disturbance for trial in disturbed if trial.disturbance is not None]
-            counted = f"{len(disturbed)} of {len(good)} trials"
             if not is_of_busy_machine(good):
-                message = f"{counted} are left out: {words_of(seen, causes[0])}"
+                message = f"{len(disturbed)} of {len(good)} trials are left out: {words_of(seen, causes[0])}"
                 yield Finding("neighbours", Severity.INFO, message, "nothing to do: others were measured", case_id)
             elif (cause := next((cause for cause in causes if cause in _ADVICE), None)) is not None:
-                message = f"{words_of(seen, cause)} in {counted}: this is the figure of a busy machine"
+                held = f"{words_of(seen, cause)} in {len(disturbed)} of {len(good)} trials"
+                message = f"{held}: this is the figure of a busy machine"
                 yield Finding("neighbours", Severity.WARNING, message, _ADVICE[cause], case_id)
 
 

@@ -177,7 +177,7 @@ def _left_out(cases: Sequence[CaseSummary], axes: Sequence[str]) -> str:
     if not doubtful:
         return ""
     named = _listed([{axis: case.configuration.get(axis) for axis in axes} for case in doubtful])
-    return f" Not compared, since in doubt: {named}." + _doubt(doubtful)
+    return f" Not compared: {named}.{_doubt(doubtful)}"
 
 
 def _advice(cases: Sequence[CaseSummary]) -> str:

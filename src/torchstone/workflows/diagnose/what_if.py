@@ -56,6 +56,7 @@ class RemedyTrials:
         self._case, self._probe, self._compare_live, self._say, self._clock = case, probe, compare_live, say, clock
         self._budget_s = budget_s
         self._ends_s = clock() + budget_s
+        self._look_s = 0.0  # what the last first look took: where a process is slow to start, two trials take long
 
     def all(self, causes: Sequence[Cause]) -> list[Tried]:
         """Try what could help by the causes, in order of promise; what is not tried says why."""
@@ -108,14 +109,16 @@ class RemedyTrials:
         """Return (times the present rate in one short trial, why it is not tried)."""
         if what_if.heap is not None:
             return None, None
-        if self._left_s() < _LEAST_S:
+        if self._left_s() < max(_LEAST_S, self._look_s):
             return None, f"not measured: the budget of {self._budget_s:g} s is spent"
         if any(axis in what_if.settings for axis in _SLOW_TO_START):
             if self._budget_s < 2 * _COMPILING_S:
                 return None, f"not measured: compiling takes long; --budget {2 * _COMPILING_S:g}s or more tries it"
             return None, None
         self._say(f"{what_if.name}: a first look")
+        began_s = self._clock()
         present, candidate = self._probe(self._case), self._probe(with_settings(self._case, what_if.settings))
+        self._look_s = self._clock() - began_s
         if candidate.outcome.status != Status.OK:
             return None, f"{candidate.outcome.status}: {candidate.outcome.message}"
         rates = [figures(trial).values.get("throughput") for trial in (present, candidate)]

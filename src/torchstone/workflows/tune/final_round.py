@@ -15,7 +15,7 @@ from torchstone.core.figures import figures
 from torchstone.core.schema.answer import TuneSpec
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.estimate import Estimate
-from torchstone.core.schema.trial import Status, Trial, ended_well, estimation_trials, replicates, undisturbed
+from torchstone.core.schema.trial import Status, Trial, estimation_trials, replicates, undisturbed
 from torchstone.core.stats.interval import over_trials
 from torchstone.execution.controller.active_run import ActiveRun, OutOfTime
 from torchstone.workflows.tune.scoring import shortfall, value_of
@@ -37,9 +37,7 @@ def run_rounds(
     found: dict[str, list[Trial]] = {case.case_id: [] for case in cases}
     dice = random.Random(seed)
     try:
-        for number in range(2 * spec.final_trials):
-            if number >= spec.final_trials and not _is_wanting(found, spec.final_trials):
-                break
+        for number in range(spec.final_trials):
             order = list(cases)
             if number:
                 dice.shuffle(order)
@@ -53,12 +51,6 @@ def run_rounds(
         if open_run.session.procedure.within_s is None or not any(found.values()):
             raise  # `resume` goes on; who said how long it may take in all has the rounds that there are
     return found
-
-
-def _is_wanting(found: Mapping[str, Sequence[Trial]], wanted: int) -> bool:
-    """Return whether other programs disturbed trials of the rounds so far, so that a Case has too few others."""
-    well = [trials for trials in found.values() if len(ended_well(trials)) == len(trials)]
-    return any(sum(not trial.disturbed for trial in trials) < wanted for trials in well)
 
 
 def ranked(found: Mapping[str, Sequence[Trial]], spec: TuneSpec) -> list[str]:

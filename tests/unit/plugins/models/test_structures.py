@@ -32,7 +32,8 @@ class Nested(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.layer, self.given = nn.Linear(4, 3), None
+        self.layer = nn.Linear(4, 3)
+        self.given: Any = None
 
     def forward(self, vision, text=None, labels=None):
         self.given = (vision, text)
@@ -93,7 +94,7 @@ def test_a_loss_whose_first_argument_is_the_model_gets_model_and_batch(batch, sa
 def test_items_with_structure_become_batches_with_it():
     items = [{"vision": {"pixels": [x.numpy(), x]}, "labels": int(y)} for x, y in zip(X, Y, strict=True)]
 
-    class Data(torch.utils.data.Dataset):
+    class Data(torch.utils.data.Dataset[Any]):
         def __len__(self):
             return len(items)
 
@@ -121,7 +122,7 @@ class Graphs:
         return self
 
 
-class Loader(DataLoader):
+class Loader(DataLoader[Any]):
     """A subclass that only chooses the collate_fn, as PyTorch Geometric's does."""
 
     def __init__(self, data, batch_size=2):

@@ -11,6 +11,7 @@ from torchstone.core.errors import UsageError
 from torchstone.plugins import registry
 
 DATA = TensorDataset(torch.randn(12, 4), torch.randint(0, 3, (12,)))
+NAMED: Any = [{"input": x, "labels": y} for x, y in (DATA[n] for n in range(12))]
 
 
 def adopted(returned: Any) -> Any:
@@ -27,7 +28,7 @@ class Trainer:
         self.model, self.optimizer = nn.Linear(4, 3), optimizer
 
     def get_train_dataloader(self):
-        return DataLoader([{"input": x, "labels": y} for x, y in DATA], batch_size=4)
+        return DataLoader(NAMED, batch_size=4)
 
     def compute_loss(self, model, inputs, return_outputs=False):
         return 2.0 * nn.functional.cross_entropy(model(inputs["input"]), inputs["labels"])
@@ -132,7 +133,7 @@ def test_an_optimizer_may_be_configured_in_every_form(optimizers):
 def test_what_only_the_library_s_loop_can_do_is_refused():
     with pytest.raises(UsageError, match="2 optimizers"):
         adopted(LightningModule(lambda o: [o, o])).optimizer(None)
-    by_hand = LightningModule()
+    by_hand: Any = LightningModule()
     by_hand.automatic_optimization = False
     with pytest.raises(UsageError, match=r"measure its fit\(\) with torchstone.window"):
         adopted(by_hand)
@@ -148,7 +149,7 @@ def test_a_loss_of_its_own_goes_before_the_step():
     assert model.module.seen == []
 
 
-class Shard(DataLoader):
+class Shard(DataLoader[Any]):
     def __init__(self, inner):
         self.__dict__["base_dataloader"] = inner
 

@@ -132,6 +132,7 @@ def test_a_file_that_is_held_when_the_interpreter_ends_is_closed(tmp_path, monke
     (tmp_path / "one").write_text("1")
     file = KeptOpen(tmp_path / "one")
     descriptor = file._descriptor
+    assert descriptor is not None
     monkeypatch.setattr(_gauges, "os", None)  # as the interpreter leaves a module's names in its last moments
     del file
     with pytest.raises(OSError, match="Bad file descriptor"):

@@ -211,3 +211,18 @@ def test_what_is_computed_is_compared_by_its_fingerprint(settings, prints, said)
 def test_on_a_card_the_hosts_memory_is_no_peak():
     trials = [a_trial(facts={"side": side}, steady={"peak_rss_bytes": [1e9 * n]}) for n, side in enumerate("AB", 1)]
     assert effects_of(trials, {"num_workers": 4}, "cuda")[:2] == (None, None)
+
+
+def test_no_first_look_is_begun_that_would_outlast_the_budget():
+
+    class Slow(World):
+        """A process of other people's libraries takes ten seconds to start."""
+
+        def probe(self, case):
+            self.now_s += 9.0
+            return super().probe(case)
+
+    world = Slow({"num_workers=2": 2.0, "num_workers=4": 2.0})
+    tried = world.trying(budget_s=30.0).all([a_cause("loader", what_if(num_workers=2), what_if(num_workers=4))])
+    assert len(world.probed) == 2
+    assert "the budget of 30 s is spent" in tried[1].message

@@ -78,7 +78,7 @@ def test_ranks_count_in_the_effective_batch_and_one_process_has_no_strategy():
 
 
 def test_the_present_settings_are_those_of_the_user_whatever_batch_is_wanted():
-    present = {"batch_size": 8, "num_workers": 0, "precision": "fp32", "optimizer": "sgd"}
+    present: dict[str, Scalar] = {"batch_size": 8, "num_workers": 0, "precision": "fp32", "optimizer": "sgd"}
     space = Space(a_tune_spec(present=present, constraints=Constraints(effective_batch=32), learning_rate_rule="sqrt"))
     now = space.present()
     assert now is not None

@@ -74,9 +74,9 @@ def _imported(target: Target) -> ModuleType:
         if str(file.parent) not in sys.path:
             sys.path.append(str(file.parent))  # last: a module of a package may be called `types`
         return importlib.import_module(name)
-    for place in (file.parent / "src", file.parent):
-        if place.is_dir():
-            _on_path(str(place))
+    if (beside := file.parent / "src").is_dir():
+        _on_path(str(beside))
+    _on_path(str(file.parent))
     return _alone(file)
 
 
