@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 import pytest
@@ -30,7 +31,7 @@ def counter(metric: str, rate: Callable[[float], float], tick_s: float = TICK_S)
 
 def watched(
     others: Callable[[float], float] = lambda _: 0.0, waits: Callable[[float], float] = lambda _: 0.01,
-    more: Sequence[Series] = (), steps_s: Sequence[float] = STEPS_S, **about: object,
+    more: Sequence[Series] = (), steps_s: Sequence[float] = STEPS_S, **about: Any,
 ) -> Trial:  # fmt: skip
     """A trial of two threads on two cores. `others`: cores that other programs hold at a moment."""
     own = counter("process_cpu_s", lambda at: 2.0 - others(at))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from torchstone.execution.controller.busy_machine import (
     LOOK_S,
@@ -42,7 +43,8 @@ def test_the_busiest_are_named_by_what_they_used_since_and_ours_are_left_out():
 
 def waited(*busy, longest_s=10.0):
     """Wait beside a program that is busy in each look for which `busy` says so."""
-    now, told, spent = [0.0], [], [0.0]
+    now, spent = [0.0], [0.0]
+    told: list[Any] = []
     looks = iter([False, *busy])
 
     def look():
