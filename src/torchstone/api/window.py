@@ -137,22 +137,17 @@ class Window:
         try:
             for batch in loader:
                 self._cut(DATA)
-                self._told = None
                 yield batch
                 if not self._counts(loop):  # another loop was measured within this turn: it is no step
                     self._loop = loop
                     self._begin_stretch()
                     continue
-                self._end_step()
-                told = self._told_items()
-                self._items.append(items_of(batch) if told is None else told)
+                told = self._end_step()
+                self._items.append(told if told is not None else items_of(batch))
         finally:
             if self._counts(loop):
                 self._loop = None
                 self._end_stretch()
-
-    def _told_items(self) -> int | None:
-        return self._told  # by `step`, within the loop's body
 
     def _counts(self, loop: object) -> bool:
         return self._loop is loop and not self._paused
@@ -197,9 +192,11 @@ class Window:
         if not self._paused:
             self._segments.cut(label)
 
-    def _end_step(self) -> None:
+    def _end_step(self) -> int | None:
         self._segments.cut(REST)
         self._segments.end_step()
+        told, self._told = self._told, None
+        return told
 
     def _begin_stretch(self) -> None:
         """Begin a step anew: what went since the last one is in none."""
@@ -207,6 +204,7 @@ class Window:
         self._device.synchronize()
         self._recorder.read()
         self._segments.skip()
+        self._told = None
         self._since_s = system_clock()
 
     def _end_stretch(self) -> None:
@@ -260,8 +258,8 @@ class Window:
         procedure = Procedure(
             trials=1, warmup=self._warmup, isolation="inline", heap="default", settings="torch", telemetry_period_s=0.0
         )
-        plan = Plan((case,), (Slot(0, 0),))
         notes = [Finding("items_unknown", Severity.INFO, _UNKNOWN, _ASK, case.case_id)] if unknown else []
+        plan = Plan((case,), (Slot(0, 0),))
         self.summary = keep(plan, procedure, self._name, self._folder, lambda _slot, _order: self._trial(case), notes)
 
     def _trial(self, case: Case) -> Trial:
@@ -273,13 +271,11 @@ class Window:
         measurements = measured_steps(self._name, steps, first, self._items, spans_s)
         measurements += [steady(self._name, metric, [held]) for metric, held in self._device.memory().items()]
         facts = {
-            "task": str(case.workload.task),
-            "device": case.placement.device,
+            "task": str(case.workload.task), "device": case.placement.device,
             "logical_cores": os.cpu_count(),
-            "warmup_steps": first,
-            "warmup_settled": True,
+            "warmup_steps": first, "warmup_settled": True,
             "clock_resolution_s": resolution_s(system_clock),
-        }
+        }  # fmt: skip
         parts = {"facts": facts, "measurements": tuple(measurements), "series": self._recorder.series()}
         return trial_of(case, 0, 0, self._began_s, ended_s, parts)
 

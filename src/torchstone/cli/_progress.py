@@ -61,7 +61,9 @@ class ProgressBar:
         if head.procedure.in_rounds:
             self._time_s = time_of(head.procedure, cases)
             aim = f"until each throughput is known to ±{100 * head.procedure.aim:g} %"
-            self._print(f"{counted}, {aim}, about {units.quantity(self._time_s, 's', 2)} at most")
+            self._print(
+                f"{counted}, {aim}, about {units.quantity(self._time_s, 's', 2)} at most where nothing else is busy"
+            )
         else:
             self._print(f"{counted}, {len(head.plan.slots)} trials")
         if sys.stderr.isatty():

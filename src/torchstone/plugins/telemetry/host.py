@@ -146,7 +146,7 @@ def _by_psutil() -> Sequence[Reading]:
 
     return present(
         (
-            Shared(times).gauge("host_busy_s", cumulative=True, evidence=True),
+            Shared(times).gauge("host_busy_s", cumulative=True),
             Reading("host_memory_used_bytes", used),
             Reading("host_swapped_bytes", swapped, cumulative=True),
         )

@@ -27,7 +27,9 @@ class Process:
             return ()
         by_proc = _ByProc(pid, self._proc) if (self._proc / str(pid) / "stat").exists() else None
         shared = Shared((by_proc or _ByPsutil(pid)).read)
-        found = [shared.gauge("rss_bytes"), shared.gauge("process_cpu_s", cumulative=True, evidence=True)]
+        # psutil looks at every process of the machine: ten times a second, that would disturb by itself.
+        cpu_s = shared.gauge("process_cpu_s", cumulative=True, evidence=by_proc is not None)
+        found = [shared.gauge("rss_bytes"), cpu_s]
         if by_proc is not None:
             found.append(shared.gauge("process_stopped", evidence=True))
             found.append(Reading("core_wait_s", by_proc.waited_s, cumulative=True, evidence=True))

@@ -137,3 +137,23 @@ def test_a_file_that_is_held_when_the_interpreter_ends_is_closed(tmp_path, monke
     del file
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(descriptor)
+
+
+@pytest.mark.parametrize(
+    ("group", "folder", "text", "held_s"),
+    [
+        ("0::/user/x\n", "user/x", "usage_usec 9\nthrottled_usec 2500000\n", 2.5),
+        ("4:cpu,cpuacct:/job\n0::/\n", "cpu/job", "nr_throttled 3\nthrottled_time 1500000000\n", 1.5),
+        ("4:cpu:/elsewhere\n", "cpu", "throttled_time 500000000\n", 0.5),
+        ("0::/\n", ".", "usage_usec 9\n", None),
+    ],
+)
+def test_what_a_cpu_quota_held_up_is_read_from_the_own_control_group(tmp_path, group, folder, text, held_s):
+    proc, sys = tmp_path / "proc", tmp_path / "sys"
+    (proc / "self").mkdir(parents=True)
+    (proc / "self/cgroup").write_text(group)
+    (proc / "stat").write_text("cpu  1 0 0 0 0 0 0 0 0 0\n")
+    (sys / "fs/cgroup" / folder).mkdir(parents=True)
+    (sys / "fs/cgroup" / folder / "cpu.stat").write_text(text)
+    gauges = {gauge.metric: gauge for gauge in HostSource(proc, sys).open(None, None)}
+    assert (gauges["quota_wait_s"].read() if "quota_wait_s" in gauges else None) == held_s

@@ -1,4 +1,6 @@
 import os
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -7,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from torchstone.plugins.telemetry._processes import Descendants
+from torchstone.plugins.telemetry._processes import CoreWaits, Descendants
 from torchstone.plugins.telemetry.process import Process, _ByPsutil
 
 GROWN = "x = bytearray(60_000_000); print('grown', flush=True); input()"
@@ -113,3 +115,27 @@ def test_the_count_of_cpu_time_never_falls(tmp_path):
     assert cpu.read() == pytest.approx(150 * tick_s)
     stat(tmp_path, 100, 1, ticks=(110, 0, 50, 0))
     assert cpu.read() == pytest.approx(160 * tick_s)
+
+
+def test_waits_of_threads_add_up_and_those_of_ended_ones_stay(tmp_path):
+    for thread, wait_ns in ((7, 2_000_000_000), (8, 500_000_000)):
+        (tmp_path / "7/task" / str(thread)).mkdir(parents=True)
+        (tmp_path / "7/task" / str(thread) / "schedstat").write_text(f"9000000000 {wait_ns} 12\n")
+    waits = CoreWaits(7, tmp_path)
+    assert waits.total_s() == 2.5
+    (tmp_path / "7/task/8/schedstat").write_text("9100000000 750000000 13\n")
+    assert waits.total_s() == 2.75
+    shutil.rmtree(tmp_path / "7/task/8")
+    assert waits.total_s() == 2.75
+    assert CoreWaits(9, tmp_path).total_s() is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_stopped_process_is_told_from_one_that_runs():
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        gauge = by_metric(Process().open(process.pid, None))["process_stopped"]
+        assert gauge.read() == 0.0
+        process.send_signal(signal.SIGSTOP)
+        os.waitpid(process.pid, os.WUNTRACED)
+        assert gauge.read() == 1.0
+        process.kill()

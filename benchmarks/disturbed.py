@@ -1,0 +1,336 @@
+"""What a person gets on a busy machine: one line, typed beside planted disturbances, against the quiet truth.
+
+Quiet runs of the same line are interleaved with the disturbed ones: the truth of a workload is their geometric mean,
+its uncertainty their spread. A run *claims* a figure where its case is VALID; else it says that the machine was busy.
+
+    good         the figure lies within 5 % of the truth, or none is claimed
+    ±10 %        within 60 (90) seconds there is a VALID interval of at most ±10 %, reckoned from the record
+    covered      of the claimed intervals those that hold the truth
+
+    python benchmarks/disturbed.py [--runs 20] [--minutes M] [--only WORD …]    adds to benchmarks/data/disturbed.json
+    python benchmarks/disturbed.py --show                                       its table
+
+It goes on where it was ended: the cell with the fewest runs is measured next. Nothing else may run beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import math
+import os
+import random
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torchstone.core.estimates import estimates, priors_of
+from torchstone.core.figures import figures
+from torchstone.core.schema.trial import Trial, ended_well, estimation_trials, is_of_busy_machine
+from torchstone.storage.record_reader import read_record
+
+DATA = Path(__file__).resolve().parent / "data" / "disturbed.json"
+QUIET = "none"
+Row = dict[str, Any]
+
+WORKLOADS: Mapping[str, tuple[str, ...]] = {
+    "cnn training, b16": ("--task", "train", "--model", "builtin:cnn", "--axis", "batch_size=16"),
+    "DistilBERT inference, b1": (
+        "--task", "infer", "--model", "hf:distilbert-base-uncased", "--axis", "batch_size=1",
+        "--axis", "sequence_length=128",
+    ),
+    "DistilBERT training, b1": (
+        "--task", "train", "--model", "hf:distilbert-base-uncased", "--axis", "batch_size=1",
+        "--axis", "sequence_length=128",
+    ),
+}  # fmt: skip
+
+SPIN = """
+import sys, time
+on, off = map(float, sys.argv[1:])
+while True:
+    until = time.monotonic() + on
+    while time.monotonic() < until: pass
+    time.sleep(off)
+"""
+MEMORY = """
+import numpy
+a, b = numpy.zeros(32 << 20), numpy.zeros(32 << 20)
+while True: numpy.copyto(a, b)
+"""
+WRITES = """
+import os, sys
+block = os.urandom(1 << 20)
+while True:
+    with open(sys.argv[1], "wb") as file:
+        for _ in range(64): file.write(block)
+        os.fsync(file.fileno())
+"""
+SOURCE = "int f{0}(int x) {{ int s = 0; for (int i = 0; i < x; i++) s += i * x % {0}3; return s; }}\n"
+
+
+class Disturbance(NamedTuple):
+    """A context manager that disturbs, given the process of the command; the share of the time that it takes."""
+
+    during: Callable[[subprocess.Popen[bytes]], contextlib.AbstractContextManager[None]]
+    share: float
+
+
+def beside(code: str, *words: str) -> Callable[[subprocess.Popen[bytes]], contextlib.AbstractContextManager[None]]:
+    """Return what runs a Python program beside the command, from a random moment on."""
+
+    @contextlib.contextmanager
+    def during(_: subprocess.Popen[bytes]) -> Iterator[None]:
+        time.sleep(random.uniform(0.0, 5.0))
+        process = subprocess.Popen([sys.executable, "-c", code, *words])
+        try:
+            yield
+        finally:
+            process.kill()
+            process.wait()
+
+    return during
+
+
+@contextlib.contextmanager
+def compiling(_: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Have `make -j2` build 40 small files again and again."""
+    with tempfile.TemporaryDirectory() as folder:
+        names = [f"f{number}" for number in range(40)]
+        for number, name in enumerate(names, 1):
+            (Path(folder) / f"{name}.c").write_text("".join(SOURCE.format(100 * number + n) for n in range(60)))
+        rule = "%.o: %.c\n\tcc -O2 -c $< -o $@\n"
+        (Path(folder) / "Makefile").write_text(f"all: {' '.join(f'{name}.o' for name in names)}\n{rule}")
+        loop = "while :; do make -s -j2 all; rm -f *.o; done"
+        process = subprocess.Popen(["sh", "-c", loop], cwd=folder, start_new_session=True)
+        try:
+            yield
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+@contextlib.contextmanager
+def writing(_: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Write 64 MiB to a file and wait until it is on the disk, again and again."""
+    with tempfile.TemporaryDirectory() as folder, beside(WRITES, str(Path(folder) / "data"))(_):
+        yield
+
+
+@contextlib.contextmanager
+def quota(command: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Give the command and all that it starts 80 % of the CPU."""
+    group = Path("/sys/fs/cgroup/cpu") / f"disturbed_{os.getpid()}"
+    cores = os.cpu_count() or 1
+    group.mkdir()
+    try:
+        (group / "cpu.cfs_quota_us").write_text(str(int(0.8 * cores * 100_000)))
+        (group / "cgroup.procs").write_text(str(command.pid))
+        yield
+    finally:
+        command.wait()
+        deadline = time.monotonic() + 10.0
+        while (group / "cgroup.procs").read_text() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        group.rmdir()
+
+
+@contextlib.contextmanager
+def stopping(command: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Stop what computes for 0.3 s, about every 5 s: the process below the command that uses the most CPU."""
+    done = threading.Event()
+
+    def work() -> None:
+        import psutil
+
+        while not done.wait(random.uniform(2.5, 7.5)):
+            with contextlib.suppress(psutil.Error, ValueError):
+                below = psutil.Process(command.pid).children(recursive=True)
+                busiest = max(below, key=lambda process: process.create_time())
+                busiest.suspend()
+                time.sleep(0.3)
+                busiest.resume()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def spinning(share: float, on_s: float) -> Disturbance:
+    """Return one process that spins for so long, and for that share of the time in all."""
+    off_s = on_s * (1.0 / share - 1.0)
+    return Disturbance(beside(SPIN, str(on_s), str(off_s)), share)
+
+
+DISTURBANCES: Mapping[str, Disturbance] = {
+    QUIET: Disturbance(lambda _: contextlib.nullcontext(), 0.0),
+    "spins 0.1 of the time, 5 s": spinning(0.1, 5.0),
+    "spins 0.1 of the time, 0.2 s": spinning(0.1, 0.2),
+    "spins 0.33 of the time, 5 s": spinning(1 / 3, 5.0),
+    "spins 0.33 of the time, 0.2 s": spinning(1 / 3, 0.2),
+    "spins all the time": spinning(1.0, 5.0),
+    "make -j2": Disturbance(compiling, 1.0),
+    "memory bandwidth": Disturbance(beside(MEMORY), 1.0),
+    "disk writes": Disturbance(writing, 1.0),
+    "CPU quota of 80 %": Disturbance(quota, 1.0),
+    "stopped for 0.3 s": Disturbance(stopping, 0.06),
+}
+
+
+def absent() -> Mapping[str, str]:
+    """Return which disturbances cannot be planted here, and why."""
+    found = {}
+    if not os.access("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", os.W_OK):
+        found["CPU quota of 80 %"] = "no control group may be made"
+    if shutil.which("cc") is None or shutil.which("make") is None:
+        found["make -j2"] = "there is no compiler"
+    return found
+
+
+def measured(workload: str, disturbance: str) -> Row:
+    """Type the line once beside a disturbance; return what it said, and when it was sure."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = [str(Path(sys.executable).parent / "torchstone"), "run", *WORKLOADS[workload], "--quiet", "--json"]
+        began_s = time.monotonic()
+        started = time.time()
+        command = subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE)
+        with DISTURBANCES[disturbance].during(command):
+            out, _ = command.communicate()
+        took_s = time.monotonic() - began_s
+        (case,) = json.loads(out)["cases"]
+        run = read_record(next(Path(folder).glob("outputs/records/*.jsonl")))
+    rate = case["estimates"]["throughput"]
+    return {
+        "workload": workload, "disturbance": disturbance, "started": round(started), "took_s": round(took_s, 2),
+        "value": rate["value"], "low": rate["low"], "high": rate["high"], "verdict": case["verdict"],
+        "findings": [one["check"] for one in case["findings"] if one["severity"] != "info"],
+        "trials": len(run.trials), "disturbed": sum(trial.disturbed for trial in run.trials),
+        "sure_s": sure_s(run.trials, started, run.head.usual.deviation if run.head.usual is not None else None),
+    }  # fmt: skip
+
+
+def sure_s(trials: Sequence[Trial], began_s: float, usual: float | None, half: float = 0.1) -> float | None:
+    """Return after how many seconds the trials gave an interval of at most ±10 % that is not of a busy machine."""
+    from datetime import datetime
+
+    for count in range(3, len(trials) + 1):
+        good = ended_well(trials[:count])
+        if is_of_busy_machine(good):
+            continue
+        used = [figures(trial) for trial in estimation_trials(good)]
+        (prior,) = priors_of([used], usual)
+        found = estimates(used, priors=prior).get("throughput")
+        if found is None or found.low is None or found.high is None:
+            continue
+        if max(found.high / found.value - 1.0, 1.0 - found.low / found.value) <= half:
+            last = trials[count - 1]
+            return round(datetime.fromisoformat(last.started_utc).timestamp() + last.duration_s - began_s, 2)
+    return None
+
+
+# ── the table ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def truth(rows: Sequence[Row], near: float | None = None) -> tuple[float, float] | None:
+    """Return the quiet figure of a workload, and the standard error of its logarithm; of the hour around `near`."""
+    quiet = [row for row in rows if row["disturbance"] == QUIET]
+    if near is not None:
+        quiet = [row for row in quiet if abs(row["started"] - near) <= 3600.0] or quiet
+    if not quiet:
+        return None
+    logs = [math.log(row["value"]) for row in quiet]
+    spread = statistics.stdev(logs) if len(logs) > 1 else 0.05
+    return math.exp(statistics.fmean(logs)), spread / math.sqrt(len(logs))
+
+
+def judged(row: Row, known: tuple[float, float]) -> Row:
+    """Return what a run is worth against the truth."""
+    value, error = known
+    claims = row["verdict"] == "VALID"
+    inside = abs(row["value"] / value - 1.0) <= 0.05
+    slack = math.exp(1.96 * error)  # the truth itself is known so well
+    covered = row["low"] is not None and row["low"] / slack <= value <= row["high"] * slack
+    half = max(row["high"] / row["value"] - 1.0, 1.0 - row["low"] / row["value"]) if row["low"] else None
+    return {"claims": claims, "good": inside or not claims, "covered": covered, "half": half}
+
+
+def table(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the table, as Markdown."""
+    yield "| workload | disturbance | runs | claims | good | ±10 % in 60 s | in 90 s | covered | ± | s | left out |"
+    yield "|---|---|---|---|---|---|---|---|---|---|---|"
+    for workload in WORKLOADS:
+        own = [row for row in rows if row["workload"] == workload]
+        for disturbance in DISTURBANCES:
+            cell = [row for row in own if row["disturbance"] == disturbance]
+            if not cell or truth(own) is None:
+                continue
+            seen = [judged(row, known) for row in cell if (known := truth(own, row["started"])) is not None]
+            claimed = [one for one in seen if one["claims"]]
+            halves = [one["half"] for one in claimed if one["half"] is not None]
+            sure = [row["sure_s"] if row["verdict"] == "VALID" else None for row in cell]
+            shares = [
+                f"{sum(one['claims'] for one in seen)}", f"{sum(one['good'] for one in seen)}",
+                *(f"{sum(s is not None and s <= limit_s for s in sure)}" for limit_s in (60.0, 90.0)),
+                f"{sum(one['covered'] for one in claimed)} of {len(claimed)}",
+                f"{100 * statistics.median(halves):.1f} %" if halves else "–",
+                f"{statistics.median(row['took_s'] for row in cell):.0f}",
+                f"{sum(row['disturbed'] for row in cell)} of {sum(row['trials'] for row in cell)}",
+            ]  # fmt: skip
+            yield f"| {workload} | {disturbance} | {len(cell)} | {' | '.join(shares)} |"
+
+
+def next_cell(rows: Sequence[Row], runs: int, only: Sequence[str]) -> tuple[str, str] | None:
+    """Return the cell to measure next: quiet ones come round as often as all others of a workload, divided by three."""
+    missing = absent()
+    cells = [(w, d) for w in WORKLOADS for d in DISTURBANCES if d not in missing]
+    wanted = [cell for cell in cells if not only or any(word in f"{cell[0]} {cell[1]}" for word in only)]
+    counts = {cell: sum((row["workload"], row["disturbance"]) == cell for row in rows) for cell in wanted}
+    for workload in WORKLOADS:
+        others = [n for (w, d), n in counts.items() if w == workload and d != QUIET]
+        if (workload, QUIET) in counts and counts[workload, QUIET] < 1 + sum(others) / 3:
+            return workload, QUIET
+    short = {cell: count for cell, count in counts.items() if cell[1] != QUIET and count < runs}
+    return min(short, key=lambda cell: short[cell], default=None)
+
+
+def main() -> None:
+    """Measure, or show."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--minutes", type=float, default=math.inf)
+    parser.add_argument("--only", nargs="*", default=())
+    parser.add_argument("--show", action="store_true")
+    parser.add_argument("--json", type=Path, default=DATA)
+    options = parser.parse_args()
+    rows: list[Row] = json.loads(options.json.read_text()) if options.json.exists() else []
+    ends_s = time.monotonic() + 60.0 * options.minutes
+    while not options.show and time.monotonic() < ends_s:
+        cell = next_cell(rows, options.runs, options.only)
+        if cell is None:
+            break
+        row = measured(*cell)
+        rows.append(row)
+        print(json.dumps(row), file=sys.stderr, flush=True)
+        written = options.json.with_suffix(".writing")
+        written.write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n")
+        written.replace(options.json)
+    for name, why in absent().items():
+        print(f"not planted: {name} ({why})")
+    print("\n".join(table(rows)))
+
+
+if __name__ == "__main__":
+    main()
