@@ -102,7 +102,11 @@ def test_device_memory_in_the_words_of_the_seed():
 
 def test_the_checks_of_exclusivity_and_heat_are_there(desk):
     said = desk.claimed("S0-56").out
-    words = {"neighbours": "other processes busy", "other_processes": "on the device", "throttled": "heat or power"}
+    words = {
+        "neighbours": "disturbed by other programs",
+        "other_processes": "on the device",
+        "throttled": "heat or power",
+    }
     assert all(re.search(rf"^  {name} .*{told}", said, re.MULTILINE) for name, told in words.items())
     assert re.search(r"^  drift ", said, re.MULTILINE)
 

@@ -168,7 +168,13 @@ def test_s2_22_the_column_holds_batch_over_step_of_every_case(said, record, show
     for case in shown["cases"]:
         row = tuple(str(case["configuration"][axis]) for axis in ("batch_size", "precision", "pin_memory"))
         if case["case_id"] in rates:
-            assert number(told[row]) == pytest.approx(geometric_mean(rates[case["case_id"]]), rel=1e-3), row
+            found = case["estimates"]["throughput"]
+            assert number(told[row]) == pytest.approx(found["value"], rel=1e-3), row
+            busy = any(
+                (t["disturbance"] or {"share": 0.0})["share"] for t in record["ok"] if t["case_id"] == case["case_id"]
+            )
+            if not busy and found["high"] - found["value"] < 0.5 * found["value"]:
+                assert found["value"] == pytest.approx(geometric_mean(rates[case["case_id"]]), rel=1e-3), row
         else:
             assert told[row] == "–", "what was not measured has no rate"
 
@@ -208,9 +214,11 @@ def test_s2_22_to_26_table_and_blocks_on_this_machine(bench, said, shown):
     ):
         assert title in head
     blocks = dict(re.findall(r"(?m)^(Highest throughput|Best efficiency|Recommended for training): (.*)$", said.out))
-    if blocks["Highest throughput"] == "–":
-        assert "trials differ too much" in " ".join(said.out.split()), "a busy machine: no choice, and why"
+    if blocks.get("Highest throughput", "–") == "–":
+        assert re.search("trials differ too much|SUSPECT", " ".join(said.out.split())), "a busy machine: no choice, why"
         return
+    if any(case["verdict"] != "VALID" for case in _measured(shown)):
+        return  # what is in doubt is not chosen from
     known = [case["estimates"]["throughput"] for case in _measured(shown)]
     sharp = [e["value"] for e in known if e["high"] - e["low"] < e["value"]]
     assert f"\n  {_four(max(sharp))} sequences/s" in said.out

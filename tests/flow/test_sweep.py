@@ -12,7 +12,8 @@ pytestmark = pytest.mark.xdist_group("sweep")  # one measurement serves all its 
 WORDS = (
     "--task", "train", "--model", "builtin:mlp", "--data", "digits", "--axis", "image_size=8", "--batch-sizes", "4",
     "8", "16", "--num-workers", "0", "--axis", "precision=fp32,bf16", "--exclude", "batch_size>=8,precision=bf16",
-    "--first", "batch_size=16", "--steps", "5", "--warmup", "1", "--trials", "2",
+    "--first", "batch_size=16", "--steps", "5", "--warmup", "1", "--trials", "3",
+    "--disturbed", "keep",
 )  # fmt: skip
 
 
@@ -38,7 +39,7 @@ def test_what_was_excluded_is_not_there_and_what_is_first_was_taken_first(swept)
     assert {c["configuration"]["feed"] for c in run["cases"]} == {"loader"}, "who asks for workers asks for a loader"
     assert list(run["cases"][0]["configuration"])[:4] == ["image_size", "batch_size", "num_workers", "precision"]
     order = {t["order"]: c["configuration"]["batch_size"] for c in run["cases"] for t in c["trials"]}
-    assert [order[n] for n in (0, 4)] == [16, 16]
+    assert [order[n] for n in (0, 4, 8)] == [16, 16, 16]
     assert {c["estimates"]["steps"]["value"] for c in run["cases"]} == {5.0}
 
 
@@ -46,18 +47,19 @@ def test_s2_23_to_26_the_table_leads_to_the_answer(swept):
     _, printed = swept
     header = printed[: printed.index("───")].replace("\n", " ")
     assert {"batch", "precision", "data", "step", "throughput", "±", "status"} <= set(header.split())
+    assert re.search(r"^note: ", printed, re.MULTILINE)
+    if not (decided := re.search(r"^Fastest: batch_size \d+", printed, re.MULTILINE)):
+        assert printed.startswith(("Which is fastest is not known", "Only batch_size ")), "a busy machine"
+        return
     for block in ("Highest throughput: ", "Recommended for training: "):
         assert re.search(rf"^{block}(batch_size \d+, precision (fp32|bf16), num_workers 0|–)$", printed, re.MULTILINE)
-    assert re.search(r"^note: ", printed, re.MULTILINE)
-    decided = re.search(r"^Fastest: batch_size \d+", printed, re.MULTILINE)
-    assert decided or printed.startswith("Which is fastest is not known: 2 trials differ too much"), "a busy machine"
-    assert not decided or re.search(r"\d\*", printed), "the best of a column"
+    assert re.search(r"\d\*", printed), "the best of a column"
 
 
 def test_full_shows_the_same_and_more(swept):
     folder, _ = swept
     full = torchstone(folder, "show", "--full").stdout
-    assert "Recommended for training: " in full
+    assert "Recommended for training: " in full or "Fastest" not in full, "nothing is chosen on a busy machine"
     assert "[PHASES]" in full
 
 

@@ -81,6 +81,11 @@ def _spreads(trials: Sequence[Figures]) -> dict[str, Spread]:
     return found
 
 
+def middle_of(values: Sequence[float]) -> float:
+    """Return the middle value; of an even number the geometric mean of two, so that rates and times stay inverse."""
+    return math.exp(median(map(math.log, values))) if min(values) > 0.0 else median(values)
+
+
 def _having(name: str, trials: Sequence[Figures]) -> list[Figures]:
     having = [t for t in trials if name in t.values]
     if name in PERCENTILES:
@@ -93,8 +98,8 @@ def _estimate(name: str, trials: Sequence[Figures], level: float, prior: Prior |
     parts = name.startswith(PHASE) or name == ANATOMY_STEP  # arithmetic means, so that they still sum to the step
     values = [t.values[name] for t in trials]
     value, low, high, method = over_trials(values, level, logs=not parts, prior=prior)
-    if is_wide(value, low, high):
-        value, method = median(values), MIDDLE
+    if not parts and is_wide(value, low, high):
+        value, method = middle_of(values), MIDDLE
     unit = FIGURES[name].unit if name in FIGURES else Unit.SECOND
     if unit == Unit.RATIO and high is not None:  # a share cannot pass 1, whatever its logarithm says
         low, high = min(low or 0.0, 1.0), max(value, min(high, 1.0))

@@ -98,9 +98,5 @@ def test_an_interval_that_is_too_wide_and_a_figure_without_support_say_so():
     told = {**run.cases[0].estimates, "throughput": wide, "latency_per_batch_p99_s": poor}
     case = msgspec.structs.replace(run.cases[0], estimates=told)
     text = terminal(Document("", (report_section(msgspec.structs.replace(run, cases=(case,))),)), 160)
-    assert re.search(
-        r"^  throughput +1\.000 items/s \(the middle trial of \[0\.4, 1\.6\]: no interval within ±50 %\) ",
-        text,
-        re.MULTILINE,
-    )
+    assert re.search(r"^  throughput +1\.000 items/s \(the middle trial of \[0\.400, 1\.60\]: no ", text, re.MULTILINE)
     assert re.search(r"^  latency_per_batch_p99_s +\(500\.0 ms\) +needs 662 steady samples; ", text, re.MULTILINE)

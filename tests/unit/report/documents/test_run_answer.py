@@ -81,7 +81,7 @@ def test_nothing_is_chosen_on_top_of_trials_that_differ_too_much():
     assert "speed-up" not in shown
     assert "±6" not in shown
     (alone,) = answered(POINTS[:1], spread=0.6)
-    assert alone.startswith("About 332 images/s, 24.1 ms a step of 8 images, ")
+    assert alone.startswith("About 286 images/s, 28.0 ms a step of 8 images, ")
     assert re.search(r"; from [\d.,]+ to [\d.,]+, as 3 trials differ too much for an interval", alone)
 
 
