@@ -158,9 +158,8 @@ def test_s3_60_large_variance_is_told_with_what_the_document_advises(desk):
     one = a_case({"batch_size": 8})
     write_record(a_gpu_run([0.002, 0.01, 0.05], one, name="apart"), desk.folder / "outputs")
     text = " ".join(desk.type("torchstone show apart").out.split())
-    why = "3 trials differ too much for an interval (wider than ±50 %): --trials 10"
-    assert f"…: from the lowest trial to the highest, since {why}" in text
-    assert " 800.0 160 … 4,000 " in text, "in place of an interval that says nothing"
+    assert "3 trials differ too much for an interval (wider than ±50 %): --trials 10" in text
+    assert " 800.0 160 … 4,000 " in text, "the middle trial, and the range in place of an interval"
     steps_s = [0.02 - 0.0001 * place for place in range(100)]
     ends_s = 2.0 + sum(steps_s)
     cpu_s = {"host_busy_s": 18.0, "process_cpu_s": 9.0}  # in 9 s: one core beside the trial's
@@ -171,7 +170,7 @@ def test_s3_60_large_variance_is_told_with_what_the_document_advises(desk):
     )
     text = " ".join(desk.type("torchstone check unsettled").out.split())
     assert re.search(r"drift: .* became \d+ % faster\W.*--warmup \d+", text)
-    assert re.search(r"neighbours: .* up to 1 CPU cores in 3 of 3 trials\W+stop them, and measure again", text)
+    assert re.search(r"neighbours: .* used up to 1 CPU cores in .*\W+stop them, and measure again", text)
 
 
 def test_s3_48_the_seeds_own_results_are_taken_in_and_found_again(desk):

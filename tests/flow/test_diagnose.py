@@ -42,7 +42,6 @@ model: py:slow.py:load
 procedure:
   budget: 400ms
   warmup_budget: 100ms
-  disturbed: keep  # what else runs here is no part of the test
 axes:
   batch_size: 8
   num_workers: 0
@@ -57,7 +56,7 @@ def diagnosed(tmp_path_factory) -> tuple[Any, str, Path]:
     (folder / "train.yaml").write_text(RECIPE)
     answer = subprocess.run(
         [sys.executable, "-m", "torchstone", "diagnose", "train.yaml", "--device", "cpu", "--axis", "threads=1",
-         "--budget", "15s", "--apply", "train.yaml", "--json", "--output-dir", "outputs"],
+         "--budget", "15s", "--apply", "train.yaml", "--disturbed", "keep", "--json", "--output-dir", "outputs"],
         capture_output=True, text=True, timeout=240, check=False, cwd=folder,
     )  # fmt: skip
     assert answer.returncode == 0, answer.stderr

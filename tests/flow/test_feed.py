@@ -142,9 +142,8 @@ def test_a_tune_of_a_data_set_of_ones_own_tunes_its_workers(project):
 
 
 def test_diagnose_names_the_loader_of_a_slow_data_set_first_with_its_share_and_tries_workers(project):
-    recipe = "task: train\nmodel: py:mine.py:dataset\nprocedure: {disturbed: keep}\n"  # whatever else runs here
-    (project / "slow.yaml").write_text(recipe)
-    run, _ = command(project, "diagnose", "slow.yaml", "--budget", "8s")
+    run, _ = command(project, "diagnose", "--task", "train", "--model", "py:mine.py:dataset", "--budget", "8s",
+                     "--disturbed", "keep")  # fmt: skip
     found = run["diagnosis"]
     first = found["causes"][0]
     assert first["id"] == "loader_waits"

@@ -38,7 +38,7 @@ def test_what_was_excluded_is_not_there_and_what_is_first_was_taken_first(swept)
     assert {c["configuration"]["feed"] for c in run["cases"]} == {"loader"}, "who asks for workers asks for a loader"
     assert list(run["cases"][0]["configuration"])[:4] == ["image_size", "batch_size", "num_workers", "precision"]
     order = {t["order"]: c["configuration"]["batch_size"] for c in run["cases"] for t in c["trials"]}
-    assert [order[n] for n in (0, 4)] == [16, 16]
+    assert [order[n] for n in (0, 4, 8)] == [16, 16, 16]
     assert {c["estimates"]["steps"]["value"] for c in run["cases"]} == {20.0}
 
 

@@ -12,8 +12,8 @@ from postgresql import READER, WRITER
 from torchstone.cli import main
 
 QUICK = (
-    "--model", "builtin:mlp", "--axis", "threads=1", "--warmup-budget", "20ms", "--trials", "1", "--disturbed", "keep",
-    "--quiet", "--push",
+    "--model", "builtin:mlp", "--axis", "threads=1", "--warmup-budget", "20ms", "--trials", "1", "--quiet", "--push",
+    "--disturbed", "keep",
 )  # fmt: skip
 RUN = ("run", "--iterations", "5", "--warmup", "0", *QUICK)
 TUNE = ("tune", "--task", "train", "--axis", "batch_size=4,16", "--axis", "precision=fp32", "--probes", "2",

@@ -20,6 +20,7 @@ from torchstone.cli._plots import add_plots, require_drawing, write_told_plots
 from torchstone.cli._procedure_options import add_heap, positive_s
 from torchstone.cli._run_options import add_run_options, add_workload
 from torchstone.core.errors import ExitCode
+from torchstone.core.schema.procedure import DISTURBED
 
 if TYPE_CHECKING:
     from torchstone.analysis.summary import RunSummary
@@ -54,6 +55,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--isolation", choices=("auto", "fork", "spawn"), help="how trial processes are started (default auto)"
     )
+    how.add_argument(
+        "--disturbed", choices=DISTURBED,
+        help="beside busy programs: replace = name no cause, keep = diagnose what was measured (default replace)",
+    )  # fmt: skip
     add_heap(how)
     how.add_argument("--timeout", metavar="T", help="maximum time of a trial (default 10m)")
     add_measuring(parser)

@@ -81,6 +81,11 @@ def _spreads(trials: Sequence[Figures]) -> dict[str, Spread]:
     return found
 
 
+def middle_of(values: Sequence[float]) -> float:
+    """Return the middle value; of an even number the geometric mean of two, so that rates and times stay inverse."""
+    return math.exp(median(map(math.log, values))) if min(values) > 0.0 else median(values)
+
+
 def _having(name: str, trials: Sequence[Figures]) -> list[Figures]:
     having = [t for t in trials if name in t.values]
     if name in PERCENTILES:
@@ -94,7 +99,7 @@ def _estimate(name: str, trials: Sequence[Figures], level: float, prior: Prior |
     values = [t.values[name] for t in trials]
     value, low, high, method = over_trials(values, level, logs=not parts, prior=prior)
     one_training = name.startswith("loss_")
-    middle, alone = median(values), not parts and not one_training
+    middle, alone = middle_of(values), not parts and not one_training
     if alone and is_wide(value, low, high) and is_wide(middle, low, high):  # one that is not would pass for sure
         value, method = middle, MIDDLE
     unit = FIGURES[name].unit if name in FIGURES else Unit.SECOND

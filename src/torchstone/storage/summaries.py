@@ -6,12 +6,11 @@ They are filled as a run is stored and leave with it. No list has to count trial
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from statistics import median
 from typing import NamedTuple
 
 import msgspec
 
-from torchstone.core.estimates import priors_of
+from torchstone.core.estimates import middle_of, priors_of
 from torchstone.core.figures import Figures
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Case, model_name
@@ -142,7 +141,7 @@ def _rate(values: Sequence[float], prior: Prior | None) -> Rate:
     if not values:
         return Rate(None, None, None)
     found = over_trials(values, prior=prior)
-    middle = median(values)
+    middle = middle_of(values)
     wide = is_wide(found.value, found.low, found.high) and is_wide(middle, found.low, found.high)
     return Rate(middle if wide else found.value, found.low, found.high)
 
