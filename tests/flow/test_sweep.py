@@ -48,7 +48,7 @@ def test_s2_23_to_26_the_table_leads_to_the_answer(swept):
     header = printed[: printed.index("───")].replace("\n", " ")
     assert {"batch", "precision", "data", "step", "throughput", "±", "status"} <= set(header.split())
     assert re.search(r"^note: ", printed, re.MULTILINE)
-    if not (decided := re.search(r"^Fastest: batch_size \d+", printed, re.MULTILINE)):
+    if not re.search(r"^Fastest: batch_size \d+", printed, re.MULTILINE):
         assert printed.startswith(("Which is fastest is not known", "Only batch_size ")), "a busy machine"
         return
     for block in ("Highest throughput: ", "Recommended for training: "):
