@@ -175,7 +175,7 @@ def test_a_precision_whose_loss_is_worse_is_left_out_however_fast(told):
 
 def test_the_commands_train_with_the_learning_rate_that_is_recommended(told):
     base = falling()
-    trainings = [
+    trainings: list[tuple[dict[str, object], list[float]]] = [
         ({"learning_rate": 1e-4}, base),
         ({"learning_rate": 1e-2}, falling(slope=-0.001, seed=7)),
         ({"learning_rate": 1e-4, "optimizer": "sgd"}, falling(slope=-0.001, seed=8)),
