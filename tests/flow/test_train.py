@@ -138,7 +138,7 @@ def test_a_training_gone_on_with_equals_one_that_was_not_cut(photos, tmp_path, c
         assert main([*words, "--epochs", "4", "--output", str(cut)]) == 130
     assert len(losses_of(cut)) == 2
     capfd.readouterr()
-    assert "lies there" in refused(*words, "--output", str(cut))
+    assert "has a training already" in refused(*words, "--output", str(cut))
     assert main(["train", "--resume", str(cut), "--quiet"]) == 0
     assert losses_of(cut) == losses_of(whole), "bit for bit"
     ours, theirs = (load_file(folder / "checkpoint_epoch_4.safetensors") for folder in (whole, cut))
