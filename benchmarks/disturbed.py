@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import math
 import os
@@ -40,6 +41,8 @@ from torchstone.storage.record_reader import read_record
 
 DATA = Path(__file__).resolve().parent / "data" / "disturbed.json"
 QUIET = "none"
+_FEWEST_QUIET = 3  # runs that a truth is made of
+_LONGEST_S = 600.0  # of one run
 Row = dict[str, Any]
 
 WORKLOADS: Mapping[str, tuple[str, ...]] = {
@@ -55,22 +58,25 @@ WORKLOADS: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 SPIN = """
-import sys, time
-on, off = map(float, sys.argv[1:])
-while True:
-    until = time.monotonic() + on
+import os, random, sys, time
+on, off, parent = float(sys.argv[1]), float(sys.argv[2]), os.getppid()
+skipped = random.uniform(0.0, on + off)  # the command may begin anywhere in the period
+time.sleep(max(0.0, skipped - on))
+until = time.monotonic() + (on if skipped >= on else on - skipped)
+while os.getppid() == parent:
     while time.monotonic() < until: pass
-    time.sleep(off)
+    time.sleep(off * random.uniform(0.5, 1.5))
+    until = time.monotonic() + on
 """
 MEMORY = """
-import numpy
-a, b = numpy.zeros(32 << 20), numpy.zeros(32 << 20)
-while True: numpy.copyto(a, b)
+import os, numpy
+a, b, parent = numpy.zeros(32 << 20), numpy.zeros(32 << 20), os.getppid()
+while os.getppid() == parent: numpy.copyto(a, b)
 """
 WRITES = """
 import os, sys
-block = os.urandom(1 << 20)
-while True:
+block, parent = os.urandom(1 << 20), os.getppid()
+while os.getppid() == parent:
     with open(sys.argv[1], "wb") as file:
         for _ in range(64): file.write(block)
         os.fsync(file.fileno())
@@ -86,11 +92,10 @@ class Disturbance(NamedTuple):
 
 
 def beside(code: str, *words: str) -> Callable[[subprocess.Popen[bytes]], contextlib.AbstractContextManager[None]]:
-    """Return what runs a Python program beside the command, from a random moment on."""
+    """Return what runs a Python program beside the command. It ends with this process, however that ends."""
 
     @contextlib.contextmanager
     def during(_: subprocess.Popen[bytes]) -> Iterator[None]:
-        time.sleep(random.uniform(0.0, 5.0))
         process = subprocess.Popen([sys.executable, "-c", code, *words])
         try:
             yield
@@ -200,16 +205,23 @@ def absent() -> Mapping[str, str]:
     return found
 
 
-def measured(workload: str, disturbance: str) -> Row:
-    """Type the line once beside a disturbance; return what it said, and when it was sure."""
+def measured(workload: str, disturbance: str) -> Row | None:
+    """Type the line once beside a disturbance; return what it said, and when it was sure; None where it failed."""
     with tempfile.TemporaryDirectory() as folder:
         words = [str(Path(sys.executable).parent / "torchstone"), "run", *WORKLOADS[workload], "--quiet", "--json"]
         began_s = time.monotonic()
         started = time.time()
         command = subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE)
         with DISTURBANCES[disturbance].during(command):
-            out, _ = command.communicate()
+            try:
+                out, _ = command.communicate(timeout=_LONGEST_S)
+            except subprocess.TimeoutExpired:
+                command.kill()
+                out, _ = command.communicate()
         took_s = time.monotonic() - began_s
+        if not out:
+            print(f"{workload}, {disturbance}: ended with {command.returncode} and no answer", file=sys.stderr)
+            return None
         (case,) = json.loads(out)["cases"]
         run = read_record(next(Path(folder).glob("outputs/records/*.jsonl")))
     rate = case["estimates"]["throughput"]
@@ -245,15 +257,19 @@ def sure_s(trials: Sequence[Trial], began_s: float, usual: float | None, half: f
 
 
 def truth(rows: Sequence[Row], near: float | None = None) -> tuple[float, float] | None:
-    """Return the quiet figure of a workload, and the standard error of its logarithm; of the hour around `near`."""
-    quiet = [row for row in rows if row["disturbance"] == QUIET]
+    """Return the quiet figure of a workload in the hour around `near`, and the standard error of its logarithm.
+
+    Without the run that began at `near` itself. None of fewer than 3 valid ones. The error follows from successive
+    runs (von Neumann, Annals of Mathematical Statistics 12(4), 1941), so that the host's slow drift is not in it.
+    """
+    quiet = [row for row in rows if row["disturbance"] == QUIET and row["verdict"] == "VALID"]
     if near is not None:
-        quiet = [row for row in quiet if abs(row["started"] - near) <= 3600.0] or quiet
-    if not quiet:
+        quiet = [row for row in quiet if 0.0 < abs(row["started"] - near) <= 3600.0]
+    if len(quiet) < _FEWEST_QUIET:
         return None
-    logs = [math.log(row["value"]) for row in quiet]
-    spread = statistics.stdev(logs) if len(logs) > 1 else 0.05
-    return math.exp(statistics.fmean(logs)), spread / math.sqrt(len(logs))
+    logs = [math.log(row["value"]) for row in sorted(quiet, key=lambda row: row["started"])]
+    variance = statistics.fmean((b - a) ** 2 for a, b in itertools.pairwise(logs)) / 2.0
+    return math.exp(statistics.fmean(logs)), math.sqrt(variance / len(logs))
 
 
 def judged(row: Row, known: tuple[float, float]) -> Row:
@@ -261,8 +277,11 @@ def judged(row: Row, known: tuple[float, float]) -> Row:
     value, error = known
     claims = row["verdict"] == "VALID"
     inside = abs(row["value"] / value - 1.0) <= 0.05
-    slack = math.exp(1.96 * error)  # the truth itself is known so well
-    covered = row["low"] is not None and row["low"] / slack <= value <= row["high"] * slack
+    covered = False
+    if row["low"] is not None:
+        half_log = 0.5 * math.log(row["high"] / row["low"])
+        allowed = math.hypot(half_log, 1.96 * error)  # the truth itself is known no better than by its error
+        covered = abs(math.log(row["value"] / value)) <= allowed
     half = max(row["high"] / row["value"] - 1.0, 1.0 - row["low"] / row["value"]) if row["low"] else None
     return {"claims": claims, "good": inside or not claims, "covered": covered, "half": half}
 
@@ -275,9 +294,11 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
         own = [row for row in rows if row["workload"] == workload]
         for disturbance in DISTURBANCES:
             cell = [row for row in own if row["disturbance"] == disturbance]
-            if not cell or truth(own) is None:
+            if not cell:
                 continue
             seen = [judged(row, known) for row in cell if (known := truth(own, row["started"])) is not None]
+            if not seen:
+                continue
             claimed = [one for one in seen if one["claims"]]
             halves = [one["half"] for one in claimed if one["half"] is not None]
             sure = [row["sure_s"] if row["verdict"] == "VALID" else None for row in cell]
@@ -322,6 +343,8 @@ def main() -> None:
         if cell is None:
             break
         row = measured(*cell)
+        if row is None:
+            break
         rows.append(row)
         print(json.dumps(row), file=sys.stderr, flush=True)
         written = options.json.with_suffix(".writing")

@@ -2,7 +2,7 @@
 
 The rule is fixed before anything is measured and looks at evidence alone: who else used the CPU, how long the trial's
 threads waited for a core, steal, an exhausted CPU quota, a stop signal, swapping, other processes on the device and
-throttling. It never looks at how long a step took, so that leaving out what it finds biases no estimate: of the
+throttling. It never looks at how long a step took, so that leaving out whole trials biases no estimate: of the
 trials it keeps, the values are those of an undisturbed machine (missing at random given the evidence; Little & Rubin,
 Statistical Analysis with Missing Data, 1987, §1.3). NVBench leaves out samples of a throttled GPU in the same way.
 

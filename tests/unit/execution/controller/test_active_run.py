@@ -13,7 +13,7 @@ from torchstone.core.errors import MissingError
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import End, Plan, Run, Slot
-from torchstone.core.schema.trial import Outcome, Status
+from torchstone.core.schema.trial import Disturbance, Outcome, Purpose, Status
 from torchstone.execution.controller import active_run
 from torchstone.execution.controller.active_run import ActiveRun, conclude, finish, missing
 from torchstone.execution.controller.observer import Silent
@@ -166,3 +166,56 @@ def test_a_folder_of_traces_that_cannot_be_made_stops_in_one_line(tmp_path, cloc
     opened, so_far = begun(tmp_path / "r.jsonl", clock, profile=True)
     with pytest.raises(MissingError, match=r"cannot write .*traces: .*continues"):
         finish(opened, so_far)
+
+
+DISTURBED = Disturbance(disturbed=True, share=1.0)
+
+
+def of_fate(monkeypatch, *disturbed):
+    """Have the trials be disturbed or not, in their order; return what is filled with the most each wait may take."""
+    fate, waits = iter(disturbed), []
+
+    class Fated(FakeDrive):
+        def run(self, launcher, order):
+            trial = super().run(launcher, order)
+            return msgspec.structs.replace(trial, disturbance=DISTURBED if next(fate) else None)
+
+    monkeypatch.setattr(active_run, "TrialDrive", Fated)
+
+    def wait(most_s, _tell, _clock):
+        waits.append(most_s)
+        return 1.0
+
+    monkeypatch.setattr(active_run, "wait_for_quiet", wait)
+    return waits
+
+
+def test_a_run_waits_for_the_machine_before_the_first_trial_and_after_a_disturbed_one(tmp_path, clock, monkeypatch):
+    waits = of_fate(monkeypatch, True, False, False, False)
+    opened, _ = begun(tmp_path / "r.jsonl", clock, trials=None)
+    for number in range(4):
+        opened.take(CASES[0], number)
+    assert len(waits) == 2
+    assert all(0.0 < most_s <= 10.0 for most_s in waits)
+
+
+def test_a_number_of_trials_that_was_asked_for_is_taken_as_it_is(tmp_path, clock, monkeypatch):
+    waits = of_fate(monkeypatch, *[True] * 6)
+    run = finish(*begun(tmp_path / "r.jsonl", clock))
+    assert [trial.disturbed for trial in run.trials] == [True] * 6
+    assert waits == []
+
+
+def test_a_run_that_keeps_what_was_disturbed_neither_waits_nor_looks(tmp_path, clock, monkeypatch):
+    monkeypatch.setattr(active_run, "wait_for_quiet", lambda *_: pytest.fail("it waited"))
+    opened, _ = begun(tmp_path / "r.jsonl", clock, trials=None, disturbed="keep")
+    assert opened.take(CASES[0], 0).outcome.status == Status.OK
+
+
+def test_a_disturbed_probe_is_taken_again_twice_at_most(tmp_path, clock, monkeypatch):
+    of_fate(monkeypatch, *[True] * 4)
+    opened, _ = begun(tmp_path / "r.jsonl", clock)
+    assert opened.take(CASES[0], 0, Purpose.PROBE).disturbed
+    assert FakeDrive.taken == 3
+    opened.take(CASES[0], 0)
+    assert FakeDrive.taken == 4

@@ -9,7 +9,7 @@ from build import a_case, a_run, a_trial
 
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Plan, Run, Slot
-from torchstone.core.schema.trial import Outcome, Status
+from torchstone.core.schema.trial import Disturbance, Outcome, Status
 from torchstone.execution.controller.rounds import FAILED, FEWEST, LEAST_ROUNDS, NARROW, OVER, Rounds, time_of
 
 CASES = tuple(a_case({"batch_size": size}) for size in (1, 2, 4))
@@ -134,3 +134,45 @@ def test_slow_steps_get_few_of_them_once_it_is_known_that_they_are_slow():
     assert (slow.warmup, slow.min_steps) == (1, 2)
     assert asked.procedure_for(0, 1).warmup == 20, "who asked for more gets it"
     assert rounds.procedure_for(1, 1).warmup is None, "of another case nothing is known"
+
+
+DISTURBED = Disturbance(disturbed=True, share=1.0)
+
+
+def one_case(paces_s, disturbed, procedure):
+    """Return the rounds of the first case alone, these trials taken."""
+    head = msgspec.structs.replace(a_run().head, plan=Plan(CASES[:1], (Slot(0, 0),)))
+    trials = [
+        msgspec.structs.replace(taken(0, number, pace_s), trial_id=f"t{number}", disturbance=DISTURBED if bad else None)
+        for number, (pace_s, bad) in enumerate(zip(paces_s, disturbed, strict=True))
+    ]
+    return Rounds(procedure, Run(head, tuple(trials), (), None))
+
+
+def test_disturbed_trials_do_not_count_towards_the_fewest():
+    paces_s = [0.01 * (1.0 + 0.001 * number) for number in range(FEWEST + 1)]
+    bad = [True, True] + [False] * (FEWEST - 1)
+    assert one_case(paces_s, bad, Procedure()).next(20.0).cases == (0,)
+    assert one_case(paces_s, [False] * (FEWEST + 1), Procedure()).next(20.0).why == NARROW
+
+
+def test_disturbed_trials_do_not_widen_the_interval():
+    paces_s = [0.01 * (1.0 + 0.001 * number) for number in range(FEWEST)] + [0.05, 0.06]
+    assert one_case(paces_s, [False] * FEWEST + [True, True], Procedure()).next(20.0).why == NARROW
+    assert one_case(paces_s, [False] * (FEWEST + 2), Procedure()).next(20.0).cases == (0,)
+
+
+def test_a_figure_of_a_busy_machine_is_never_known_well_enough():
+    paces_s = [0.01 * (1.0 + 0.001 * number) for number in range(2 * FEWEST)]
+    busy = [True] * (FEWEST + 1) + [False] * (FEWEST - 1)
+    assert one_case(paces_s, busy, Procedure()).next(20.0).cases == (0,)
+
+
+def test_disturbed_trials_get_half_as_much_time_again_unless_the_time_was_given():
+    usual_s = time_of(Procedure(), 1)
+    paces_s, bad = [0.01, 0.02, 0.04, 0.08], [False, False, False, True]
+    assert one_case(paces_s, bad, Procedure()).next(1.3 * usual_s).cases == (0,)
+    assert one_case(paces_s, bad, Procedure()).next(1.5 * usual_s).why == OVER
+    assert one_case(paces_s, [False] * 4, Procedure()).next(1.3 * usual_s).why == OVER
+    given = Procedure(within_s=usual_s)
+    assert one_case(paces_s, bad, given).next(1.3 * usual_s).why == OVER
