@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import pytest
 
 PROJECTS = Path(__file__).parent / "projects"
-# What a person would leave alone, so that a test takes seconds.
-SHORT = ("--trials", "2", "--budget", "400ms", "--warmup-budget", "100ms")
+# What a person would leave alone, so that a test takes seconds, and counts whole windows beside other tests.
+SHORT = ("--trials", "2", "--budget", "400ms", "--warmup-budget", "100ms", "--disturbed", "keep")
 # The tests run beside each other: a step on all cores would wait for its neighbours most of the time.
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 

@@ -37,7 +37,7 @@ class Neighbours:
                 continue
             seen = [trial.disturbance for trial in disturbed if trial.disturbance is not None]
             if not is_of_busy_machine(good):
-                message = f"{len(disturbed)} of {len(good)} trials are left out: {words_of(seen, causes[0])}"
+                message = f"{len(disturbed)} of {len(good)} trials left out: {words_of(seen, causes[0])}"
                 yield Finding("neighbours", Severity.INFO, message, "nothing to do: others were measured", case_id)
             elif (cause := next((cause for cause in causes if cause in _ADVICE), None)) is not None:
                 held = f"{words_of(seen, cause)} in {len(disturbed)} of {len(good)} trials"

@@ -28,7 +28,7 @@ class Steal:
             if many(len(stolen), len(trials)):
                 message = (
                     f"the hypervisor gave up to {percent(max(stolen), 1)} of the CPU time to other virtual machines in "
-                    f"{len(stolen)} of {len(shares)} trials"
+                    f"{len(stolen)} of {len(trials)} trials"
                 )
                 procedure = run.head.procedure
                 more = "--within 10m"

@@ -13,7 +13,7 @@ from torchstone.core import units
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Task, model_name
 from torchstone.core.schema.estimate import Estimate, Severity, Verdict, too_wide
-from torchstone.core.schema.trial import Purpose, Status
+from torchstone.core.schema.trial import Purpose, Status, ended_well, estimation_trials, replicates
 from torchstone.report.document import Part, Role, Section, Text, paragraphs
 from torchstone.report.documents.load_results import load_lines
 from torchstone.report.documents.wording import differing, point_words
@@ -57,7 +57,7 @@ def _of_group(run: RunSummary, cases: Sequence[CaseSummary]) -> str:
     if not having:
         return _nothing(cases)
     if len(cases) == 1:
-        return _alone(cases[0]) + _doubt(cases)
+        return _alone(cases[0]) + _doubt(cases) + _disturbed(cases)
     # What is SUSPECT may be the fastest, or not: nothing is chosen from it.
     valid = [case for case in having if case.verdict == Verdict.VALID]
     axes = varying_axes(cases)
@@ -65,7 +65,7 @@ def _of_group(run: RunSummary, cases: Sequence[CaseSummary]) -> str:
     lost = f" {len(cases) - len(having)} of {len(cases)} cases have no result." if len(having) < len(cases) else ""
     if chosen is None:
         return _not_known(valid, having, axes) + lost
-    return _fastest(chosen, valid) + _left_out(having, axes) + lost
+    return _fastest(chosen, valid) + _left_out(having, axes) + _disturbed(valid) + lost
 
 
 def rate_of(case: CaseSummary) -> Estimate | None:
@@ -178,6 +178,16 @@ def _left_out(cases: Sequence[CaseSummary], axes: Sequence[str]) -> str:
         return ""
     named = _listed([{axis: case.configuration.get(axis) for axis in axes} for case in doubtful])
     return f" Not compared: {named}.{_doubt(doubtful)}"
+
+
+def _disturbed(cases: Sequence[CaseSummary]) -> str:
+    """Return how many trials are left out of the figures, since other programs disturbed them, and by what."""
+    if len(cases) == 1:
+        seen = (f.message for f in cases[0].findings if f.check == "neighbours" and f.severity == Severity.INFO)
+        return "".join(f" {message}." for message in seen)
+    good = [replicates(ended_well(case.trials)) for case in cases]
+    left_out, taken = sum(len(own) - len(estimation_trials(own)) for own in good), sum(map(len, good))
+    return f" {left_out} of {taken} trials left out: other programs disturbed them." if left_out else ""
 
 
 def _advice(cases: Sequence[CaseSummary]) -> str:

@@ -55,7 +55,7 @@ def judged(*found: Disturbance) -> Run:
 def test_neighbours_of_trials_that_are_left_out_are_information() -> None:
     (found,) = look("neighbours", judged(QUIET, BESIDE, QUIET, QUIET))
     assert found.severity == Severity.INFO
-    assert found.message == "1 of 4 trials are left out: other programs (make, cc1) used up to 0.75 CPU cores"
+    assert found.message == "1 of 4 trials left out: other programs (make, cc1) used up to 0.75 CPU cores"
     assert not look("neighbours", judged(QUIET, QUIET, QUIET))
 
 

@@ -9,7 +9,8 @@ from stored import a_stored_run, case, machine
 
 from torchstone.analysis.summary import summarize
 from torchstone.core.schema.estimate import Finding, Severity
-from torchstone.core.schema.trial import Outcome, Status
+from torchstone.core.schema.trial import Disturbance, Disturber, Outcome, Status
+from torchstone.plugins.checking import look
 from torchstone.report.document import Document, Role, Section, Text
 from torchstone.report.documents.notes import note_parts
 from torchstone.report.documents.run import run_parts
@@ -166,3 +167,18 @@ def test_what_is_tied_is_told_by_all_settings_in_which_any_of_it_differs():
     assert len(tied) == 3
     assert tied[-1].startswith("and ")
     assert all(re.fullmatch(r"(and )?batch_size \d, precision \w+", one) for one in tied)
+
+
+def test_how_many_disturbed_trials_are_left_out_stands_in_the_answer():
+    run = a_sweep(POINTS[:1], trials=5)
+    beside = Disturbance(
+        disturbed=True, share=1.0, causes=(Disturber.PROCESSES,), cores=0.8, processes=(("make", 0.8),)
+    )
+    quiet = Disturbance(disturbed=False, share=0.0)
+    trials = [
+        msgspec.structs.replace(trial, disturbance=quiet if place else beside) for place, trial in enumerate(run.trials)
+    ]
+    run = msgspec.structs.replace(run, trials=tuple(trials))
+    run = msgspec.structs.replace(run, findings=tuple(look(run)))
+    (text,) = answer_lines(summarize(entry_of(run, Path("x"))))
+    assert text.endswith(" 1 of 5 trials left out: other programs (make) used up to 0.8 CPU cores.")

@@ -24,6 +24,7 @@ _CHUNK_BYTES = 1 << 16
 _PID = b"pid "
 _LEFT_S = 2.0  # for the others to notice by themselves that one has left in silence
 _STACKS_S, _PAUSE_S = 0.3, 0.02  # for all ranks to write where they are, and for one to finish its lines
+_ENDED = "ended"  # where its status is gone
 SILENT = "no answer"  # what stands for the stack of a rank that does not write one
 
 
@@ -93,7 +94,9 @@ class Roll:
             if ending and not ready:
                 return
             # torchrun's agent takes exit code 0 for success, and the peers of one that left may wait for ever.
-            if end_all_s == math.inf and any(rank not in self._ends for rank, _ in self._deaths):
+            if all(rank in self._ends for rank, _ in self._deaths):
+                end_all_s = math.inf
+            elif end_all_s == math.inf:
                 end_all_s = time.monotonic() + _LEFT_S
             elif time.monotonic() >= end_all_s:
                 for descriptor in self._watched:
@@ -106,8 +109,10 @@ class Roll:
         for line in lines:
             if line.startswith(_PID):
                 self.pids[rank] = int(line[len(_PID) :])
-                with contextlib.suppress(OSError):  # it has ended, and was waited for
+                try:
                     self._watched[os.pidfd_open(self.pids[rank])] = rank
+                except ProcessLookupError:  # it has ended, and the agent has waited for it
+                    self._deaths.append((rank, _ENDED))
                 continue
             try:
                 event: Event = decode(line, Event)
@@ -119,7 +124,7 @@ class Roll:
 
     def _died(self, descriptor: int) -> None:
         rank = self._watched.pop(descriptor)
-        wrong = "ended"
+        wrong = _ENDED
         with contextlib.suppress(ChildProcessError):  # the agent was faster
             found = os.waitid(os.P_PIDFD, descriptor, os.WEXITED | os.WNOWAIT | os.WNOHANG)
             if found is not None:

@@ -86,6 +86,21 @@ def test_a_rank_that_leaves_in_silence_ends_its_peers(monkeypatch):
     assert roll.outcome("killed").outcome.message in ("rank 1: exited with code 0", "rank 1: ended")
 
 
+def test_a_rank_that_has_ended_and_was_waited_for_before_it_is_watched_is_noticed(monkeypatch):
+    """The agent may wait for a process before the thread has read which one it was."""
+    monkeypatch.setattr("torchstone.execution.worker.ranks.roll._LEFT_S", 0.2)
+    gone = os.posix_spawn("/bin/true", ["true"], {})
+    os.waitpid(gone, 0)
+    roll = Roll(2)
+    os.write(roll.descriptor(1), b"pid %d\n" % gone)
+    left = in_child(roll, 0, lambda: time.sleep(60.0))
+    began_s = time.monotonic()
+    os.waitpid(left, 0)
+    assert time.monotonic() - began_s < 10.0
+    roll.close()
+    assert roll.outcome("killed").outcome.message == "rank 1: ended"
+
+
 def test_each_rank_says_itself_where_it_is_and_one_that_cannot_is_told():
     roll = Roll(2)
 
