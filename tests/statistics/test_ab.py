@@ -5,8 +5,10 @@ import random
 
 import pytest
 from build import a_trial
+from watched import Burst, Busy, lap
 
 from torchstone.core.schema.comparison import Judgement
+from torchstone.workflows.ab.interleaving import TurnPlan, order
 from torchstone.workflows.ab.pair import Pair
 from torchstone.workflows.ab.sequential_test import SequentialTest
 
@@ -106,6 +108,58 @@ def test_pairs_of_a_turn_or_two_promise_no_more(couples, pairs, templates, mixed
                 break
         alarms += standing.last is not None and standing.last.verdict in (Judgement.BETTER, Judgement.WORSE)
     assert alarms / runs <= 0.0125
+
+
+def on_a_busy_machine(dice, machine, step_s, within_s=60.0):
+    """One experiment whose turns meet bursts of others, the slower side more of them by chance: its last look.
+
+    A turn has the length that TurnPlan gives it, a pair the couples that a second holds, at least 8, and a second of
+    start and warm-up before them.
+    """
+    steps = max(1, math.ceil(TurnPlan().turn_s / step_s))
+    couples = max(8, min(128, 2 * round(1.0 / (2.0 * steps * step_s) / 2.0)))
+    bursts: list[Burst] = []
+    standing, at_s, number = SequentialTest(0.02, 0.01), 0.0, 0
+    while at_s < within_s:
+        if number % 10 == 0:
+            standing.new_template()
+            template = dice.gauss(0.0, 0.003)
+        at_s += 1.0
+        begin_s = at_s
+        bursts = machine.bursts(3.0 * couples * steps * step_s, dice)
+        bursts = [Burst(burst.begin_s + begin_s, burst.end_s + begin_s, burst.slow) for burst in bursts]
+        centre, logs = dice.gauss(template, 0.005), []
+        for taken, a_first in enumerate(order(dice, number)):
+            if taken == couples:
+                break
+            times = []
+            for is_a in (a_first, not a_first):
+                work_s = steps * step_s * math.exp(dice.gauss(0.0 if is_a else centre, 0.02))
+                times.append(lap(at_s, work_s, bursts))
+                at_s += times[-1]
+            logs.append(math.log(times[1] / times[0]) * (1.0 if a_first else -1.0))
+        pair = Pair(tuple(logs), (TRIAL, TRIAL)).location
+        assert pair is not None
+        standing.add(pair.value, pair.error)
+        number += 1
+        progress = min(1.0, at_s / within_s)
+        look = standing.look(progress) if standing.due(progress) or at_s >= within_s else None
+        if look is not None and look.settled:
+            break
+    return standing.last
+
+
+BUSY = (Busy(0.1, 5.0), Busy(0.1, 0.2), Busy(0.33, 5.0), Busy(0.33, 0.2), Busy(0.2, 0.03), Busy(0.9, 0.2))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("step_s", [0.003, 0.03, 0.3])
+@pytest.mark.parametrize("machine", BUSY, ids=[f"{m.share:.0%} in {m.mean_s:g} s" for m in BUSY])
+def test_bursts_that_meet_one_side_more_often_by_chance_raise_no_alarm(machine, step_s):
+    dice, runs = random.Random(f"{machine} {step_s}"), 1000
+    found = [on_a_busy_machine(dice, machine, step_s) for _ in range(runs)]
+    alarms = sum(look is not None and look.verdict in (Judgement.BETTER, Judgement.WORSE) for look in found)
+    assert alarms / runs <= 0.01, alarms
 
 
 @pytest.mark.parametrize("couples", [1, 2])

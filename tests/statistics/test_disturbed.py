@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 import pytest
 from build import a_trial
-from watched import counter, moments, overlap
+from watched import Burst, Busy, counter, lap, moments, overlap
 
 from torchstone.core.estimates import estimates
 from torchstone.core.figures import figures
@@ -28,56 +28,8 @@ TRIALS, RUNS = 10, 600
 ITEMS = 16
 
 
-class Burst(NamedTuple):
-    """Others hold so many cores from here to there, and a step takes so many times as long."""
-
-    begin_s: float
-    end_s: float
-    slow: float
-
-    @property
-    def held(self) -> float:
-        return 0.5 + 0.5 * math.log10(self.slow)
-
-
-class Busy(NamedTuple):
-    """A machine on which bursts of random length come at random. `share`: of the time; 0: nobody else is there."""
-
-    share: float
-    mean_s: float
-
-    def bursts(self, until_s: float, dice: random.Random) -> list[Burst]:
-        found: list[Burst] = []
-        at_s = 0.0
-        on = dice.random() < self.share  # a trial begins at any moment
-        while self.share and at_s < until_s:
-            if not on:
-                at_s += dice.expovariate(self.share / (1.0 - self.share) / self.mean_s)
-            length_s = dice.expovariate(1.0 / self.mean_s)
-            found.append(Burst(at_s, at_s + length_s, 2.0 * 5.0 ** dice.random()))
-            at_s, on = at_s + length_s, False
-        return found
-
-
 QUIET = Busy(0.0, 1.0)
 MACHINES = (Busy(0.1, 0.2), Busy(0.1, 2.0), Busy(0.33, 0.2), Busy(0.33, 2.0), Busy(0.2, 0.03))
-
-
-def lap(begin_s: float, work_s: float, bursts: Sequence[Burst]) -> float:
-    """Return how long work takes that begins here."""
-    at_s = begin_s
-    for burst in bursts:
-        if burst.end_s <= at_s:
-            continue
-        if at_s + work_s <= burst.begin_s:
-            break
-        quiet_s = max(0.0, burst.begin_s - at_s)
-        work_s, at_s = work_s - quiet_s, at_s + quiet_s
-        inside_s = min(work_s * burst.slow, burst.end_s - at_s)
-        work_s, at_s = work_s - inside_s / burst.slow, at_s + inside_s
-        if work_s <= 1e-12:
-            return at_s - begin_s
-    return at_s + work_s - begin_s
 
 
 def a_taken_trial(number: int, step_s: float, machine: Busy, dice: random.Random) -> Trial:
