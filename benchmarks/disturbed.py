@@ -8,9 +8,15 @@ its uncertainty their spread. A run *claims* a figure where its case is VALID; e
     covered      of the claimed intervals those that hold the truth
 
     python benchmarks/disturbed.py [--runs 20] [--minutes M] [--only WORD …]    adds to benchmarks/data/disturbed.json
-    python benchmarks/disturbed.py --show                                       its table
+    python benchmarks/disturbed.py --peers [--runs 3] …                         what other tools say there
+    python benchmarks/disturbed.py --show                                       its tables
 
 It goes on where it was ended: the cell with the fewest runs is measured next. Nothing else may run beside it.
+
+Peers time DistilBERT's inference for about as long as a run takes, each against its own quiet runs: the mean and the
+median of a bare loop of 30 s, pyperf (6 processes: its mean, claimed unless `pyperf check` warns) and hyperfine (10
+processes of 10 steps each: its mean, claimed unless it warns of outliers). Their ± is a standard deviation.
+pyperf is taken from `make bench-defaults`, hyperfine from PATH.
 """
 
 from __future__ import annotations
@@ -33,6 +39,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from defaults import of_pyperf, with_pyperf
 
 from torchstone.core.estimates import estimates, priors_of
 from torchstone.core.figures import figures
@@ -159,8 +167,9 @@ def stopping(command: subprocess.Popen[bytes]) -> Iterator[None]:
 
         while not done.wait(random.uniform(2.5, 7.5)):
             with contextlib.suppress(psutil.Error, ValueError):
-                below = psutil.Process(command.pid).children(recursive=True)
-                busiest = max(below, key=lambda process: process.create_time())
+                command_itself = psutil.Process(command.pid)
+                own = [command_itself, *command_itself.children(recursive=True)]
+                busiest = max(own, key=lambda process: process.create_time())
                 busiest.suspend()
                 time.sleep(0.3)
                 busiest.resume()
@@ -205,33 +214,87 @@ def absent() -> Mapping[str, str]:
     return found
 
 
-def measured(workload: str, disturbance: str) -> Row | None:
-    """Type the line once beside a disturbance; return what it said, and when it was sure; None where it failed."""
+def typed(words: Sequence[str], folder: str, disturbance: str, more: Mapping[str, str]) -> tuple[bytes, bytes]:
+    """Run a command beside a disturbance; return what it wrote to stdout and stderr."""
+    # Without its cache of compiled modules every start would compile them all again: not what a user has.
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"} | dict(more)
+    command = subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+    with DISTURBANCES[disturbance].during(command):
+        try:
+            out, err = command.communicate(timeout=_LONGEST_S)
+        except subprocess.TimeoutExpired:
+            command.kill()
+            out, err = command.communicate()
+    if not out:
+        raise SystemExit(f"{' '.join(words)}, {disturbance}: ended with {command.returncode}: {err[-600:].decode()}")
+    return out, err
+
+
+def ours(workload: str, disturbance: str) -> Iterator[Row]:
+    """Type the line once beside a disturbance; yield what it said, and when it was sure."""
     with tempfile.TemporaryDirectory() as folder:
         words = [str(Path(sys.executable).parent / "torchstone"), "run", *WORKLOADS[workload], "--quiet", "--json"]
-        began_s = time.monotonic()
         started = time.time()
-        command = subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE)
-        with DISTURBANCES[disturbance].during(command):
-            try:
-                out, _ = command.communicate(timeout=_LONGEST_S)
-            except subprocess.TimeoutExpired:
-                command.kill()
-                out, _ = command.communicate()
-        took_s = time.monotonic() - began_s
-        if not out:
-            print(f"{workload}, {disturbance}: ended with {command.returncode} and no answer", file=sys.stderr)
-            return None
+        out, _ = typed(words, folder, disturbance, {})
+        took_s = time.time() - started
         (case,) = json.loads(out)["cases"]
         run = read_record(next(Path(folder).glob("outputs/records/*.jsonl")))
     rate = case["estimates"]["throughput"]
-    return {
+    yield {
         "workload": workload, "disturbance": disturbance, "started": round(started), "took_s": round(took_s, 2),
-        "value": rate["value"], "low": rate["low"], "high": rate["high"], "verdict": case["verdict"],
+        "value": rate["value"], "low": rate["low"], "high": rate["high"], "claims": case["verdict"] == "VALID",
         "findings": [one["check"] for one in case["findings"] if one["severity"] != "info"],
         "trials": len(run.trials), "disturbed": sum(trial.disturbed for trial in run.trials),
         "sure_s": sure_s(run.trials, started, run.head.usual.deviation if run.head.usual is not None else None),
     }  # fmt: skip
+
+
+STEP = str(Path(__file__).parent / "peers" / "default_step.py")
+BARE_S = 30.0
+
+
+def peer(tool: str, disturbance: str) -> Iterator[Row]:
+    """Let another tool time a step once beside a disturbance; yield what it said, a row for each figure."""
+    started = time.time()
+    with tempfile.TemporaryDirectory() as folder:
+        found = {"bare loop, mean": bare, "pyperf": pyperf, "hyperfine": hyperfine}[tool](folder, disturbance)
+    took_s = time.time() - started
+    for name, (seconds, spread, claims) in found.items():
+        yield {
+            "workload": name, "disturbance": disturbance, "started": round(started), "took_s": round(took_s, 2),
+            "value": 1.0 / seconds, "low": 1.0 / (seconds + spread) if spread else None,
+            "high": 1.0 / (seconds - spread) if 0.0 < spread < seconds else None, "claims": claims,
+        }  # fmt: skip
+
+
+Said = dict[str, tuple[float, float, bool]]  # seconds, standard deviation or 0, whether it has no warning
+
+
+def bare(folder: str, disturbance: str) -> Said:
+    words = [sys.executable, STEP, "bare", "distilbert", repr(time.monotonic() + BARE_S)]
+    out = json.loads(typed(words, folder, disturbance, {})[0])
+    return {"bare loop, mean": (out["mean"], 0.0, True), "bare loop, median": (out["seconds"], 0.0, True)}
+
+
+def pyperf(folder: str, disturbance: str) -> Said:
+    file = Path(folder) / "found.json"
+    words = [sys.executable, STEP, "--copy-env", "--processes", "6", "--output", str(file)]
+    typed(words, folder, disturbance, with_pyperf("distilbert"))
+    found = of_pyperf(file)
+    check = [sys.executable, "-m", "pyperf", "check", str(file)]
+    warned = subprocess.run(check, env={**os.environ, **with_pyperf("distilbert")}, capture_output=True, check=False)
+    return {"pyperf": (found["seconds"], found["seconds"] - found["low"], b"WARNING" not in warned.stdout)}
+
+
+def hyperfine(folder: str, disturbance: str) -> Said:
+    file = Path(folder) / "found.json"
+    words = ["hyperfine", "--style", "basic", "--export-json", str(file), f"{sys.executable} {STEP} ten distilbert 0"]
+    _, err = typed(words, folder, disturbance, {})
+    (found,) = json.loads(file.read_text())["results"]
+    return {"hyperfine": (found["mean"], found["stddev"], b"outliers" not in err)}
+
+
+PEERS = ("bare loop, mean", "pyperf", "hyperfine")
 
 
 def sure_s(trials: Sequence[Trial], began_s: float, usual: float | None, half: float = 0.1) -> float | None:
@@ -262,7 +325,7 @@ def truth(rows: Sequence[Row], near: float | None = None) -> tuple[float, float]
     Without the run that began at `near` itself. None of fewer than 3 valid ones. The error follows from successive
     runs (von Neumann, Annals of Mathematical Statistics 12(4), 1941), so that the host's slow drift is not in it.
     """
-    quiet = [row for row in rows if row["disturbance"] == QUIET and row["verdict"] == "VALID"]
+    quiet = [row for row in rows if row["disturbance"] == QUIET and row["claims"]]
     if near is not None:
         quiet = [row for row in quiet if 0.0 < abs(row["started"] - near) <= 3600.0]
     if len(quiet) < _FEWEST_QUIET:
@@ -275,53 +338,54 @@ def truth(rows: Sequence[Row], near: float | None = None) -> tuple[float, float]
 def judged(row: Row, known: tuple[float, float]) -> Row:
     """Return what a run is worth against the truth."""
     value, error = known
-    claims = row["verdict"] == "VALID"
     inside = abs(row["value"] / value - 1.0) <= 0.05
-    covered = False
-    if row["low"] is not None:
+    covered, half = False, None
+    if row["low"] is not None and row["high"] is not None:
         half_log = 0.5 * math.log(row["high"] / row["low"])
         allowed = math.hypot(half_log, 1.96 * error)  # the truth itself is known no better than by its error
         covered = abs(math.log(row["value"] / value)) <= allowed
-    half = max(row["high"] / row["value"] - 1.0, 1.0 - row["low"] / row["value"]) if row["low"] else None
-    return {"claims": claims, "good": inside or not claims, "covered": covered, "half": half}
+        half = max(row["high"] / row["value"] - 1.0, 1.0 - row["low"] / row["value"])
+    return {"claims": row["claims"], "good": inside or not row["claims"], "covered": covered, "half": half}
 
 
-def table(rows: Sequence[Row]) -> Iterator[str]:
+def table(rows: Sequence[Row], workloads: Sequence[str]) -> Iterator[str]:
     """Yield the table, as Markdown."""
-    yield "| workload | disturbance | runs | claims | good | ±10 % in 60 s | in 90 s | covered | ± | s | left out |"
+    yield "| what | disturbance | runs | claims | good | ±10 % in 60 s | in 90 s | covered | ± | s | left out |"
     yield "|---|---|---|---|---|---|---|---|---|---|---|"
-    for workload in WORKLOADS:
+    for workload, disturbance in itertools.product(workloads, DISTURBANCES):
         own = [row for row in rows if row["workload"] == workload]
-        for disturbance in DISTURBANCES:
-            cell = [row for row in own if row["disturbance"] == disturbance]
-            if not cell:
-                continue
-            seen = [judged(row, known) for row in cell if (known := truth(own, row["started"])) is not None]
-            if not seen:
-                continue
-            claimed = [one for one in seen if one["claims"]]
-            halves = [one["half"] for one in claimed if one["half"] is not None]
-            sure = [row["sure_s"] if row["verdict"] == "VALID" else None for row in cell]
-            shares = [
-                f"{sum(one['claims'] for one in seen)}", f"{sum(one['good'] for one in seen)}",
-                *(f"{sum(s is not None and s <= limit_s for s in sure)}" for limit_s in (60.0, 90.0)),
-                f"{sum(one['covered'] for one in claimed)} of {len(claimed)}",
-                f"{100 * statistics.median(halves):.1f} %" if halves else "–",
-                f"{statistics.median(row['took_s'] for row in cell):.0f}",
-                f"{sum(row['disturbed'] for row in cell)} of {sum(row['trials'] for row in cell)}",
-            ]  # fmt: skip
-            yield f"| {workload} | {disturbance} | {len(cell)} | {' | '.join(shares)} |"
+        pairs = [(row, truth(own, row["started"])) for row in own if row["disturbance"] == disturbance]
+        cell = [row for row, known in pairs if known is not None]
+        if not cell:
+            continue
+        seen = [judged(row, known) for row, known in pairs if known is not None]
+        claimed = [one for one in seen if one["claims"]]
+        halves = [one["half"] for one in claimed if one["half"] is not None]
+        sure = [row.get("sure_s") if row["claims"] else None for row in cell]
+        taken = sum(row.get("trials", 0) for row in cell)
+        shares = [
+            f"{len(cell)}", f"{len(claimed)}", f"{sum(one['good'] for one in seen)}",
+            *(f"{sum(s is not None and s <= limit_s for s in sure)}" if taken else "–" for limit_s in (60.0, 90.0)),
+            f"{sum(one['covered'] for one in claimed)} of {len(claimed)}" if halves else "–",
+            f"{100 * statistics.median(halves):.1f} %" if halves else "–",
+            f"{statistics.median(row['took_s'] for row in cell):.0f}",
+            f"{sum(row['disturbed'] for row in cell)} of {taken}" if taken else "–",
+        ]  # fmt: skip
+        yield f"| {workload} | {disturbance} | {' | '.join(shares)} |"
 
 
-def next_cell(rows: Sequence[Row], runs: int, only: Sequence[str]) -> tuple[str, str] | None:
-    """Return the cell to measure next: quiet ones come round as often as all others of a workload, divided by three."""
+def next_cell(rows: Sequence[Row], workloads: Sequence[str], runs: int, only: Sequence[str]) -> tuple[str, str] | None:
+    """Return the cell to measure next: the one with the fewest runs.
+
+    A quiet run comes before every third other one of a workload, and two before the first.
+    """
     missing = absent()
-    cells = [(w, d) for w in WORKLOADS for d in DISTURBANCES if d not in missing]
-    wanted = [cell for cell in cells if not only or any(word in f"{cell[0]} {cell[1]}" for word in only)]
+    cells = [(d, w) for d, w in itertools.product(DISTURBANCES, workloads) if d not in missing]
+    wanted = [(w, d) for d, w in cells if not only or any(word in f"{w} {d}" for word in only)]
     counts = {cell: sum((row["workload"], row["disturbance"]) == cell for row in rows) for cell in wanted}
-    for workload in WORKLOADS:
-        others = [n for (w, d), n in counts.items() if w == workload and d != QUIET]
-        if (workload, QUIET) in counts and counts[workload, QUIET] < 1 + sum(others) / 3:
+    for workload in workloads:
+        others = sum(n for (w, d), n in counts.items() if w == workload and d != QUIET)
+        if counts.get((workload, QUIET), math.inf) < min(2, others + 1) + others / 3:
             return workload, QUIET
     short = {cell: count for cell, count in counts.items() if cell[1] != QUIET and count < runs}
     return min(short, key=lambda cell: short[cell], default=None)
@@ -330,29 +394,29 @@ def next_cell(rows: Sequence[Row], runs: int, only: Sequence[str]) -> tuple[str,
 def main() -> None:
     """Measure, or show."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--runs", type=int, default=20, help="of each cell")
     parser.add_argument("--minutes", type=float, default=math.inf)
     parser.add_argument("--only", nargs="*", default=())
+    parser.add_argument("--peers", action="store_true")
     parser.add_argument("--show", action="store_true")
     parser.add_argument("--json", type=Path, default=DATA)
     options = parser.parse_args()
     rows: list[Row] = json.loads(options.json.read_text()) if options.json.exists() else []
     ends_s = time.monotonic() + 60.0 * options.minutes
+    workloads, measure = (PEERS, peer) if options.peers else (tuple(WORKLOADS), ours)
     while not options.show and time.monotonic() < ends_s:
-        cell = next_cell(rows, options.runs, options.only)
+        cell = next_cell(rows, workloads, options.runs, options.only)
         if cell is None:
             break
-        row = measured(*cell)
-        if row is None:
-            break
-        rows.append(row)
-        print(json.dumps(row), file=sys.stderr, flush=True)
+        for row in measure(*cell):
+            rows.append(row)
+            print(json.dumps(row), file=sys.stderr, flush=True)
         written = options.json.with_suffix(".writing")
         written.write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n")
         written.replace(options.json)
     for name, why in absent().items():
         print(f"not planted: {name} ({why})")
-    print("\n".join(table(rows)))
+    print("\n".join(table(rows, [*WORKLOADS, *PEERS, "bare loop, median"])))
 
 
 if __name__ == "__main__":

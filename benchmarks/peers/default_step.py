@@ -1,6 +1,7 @@
 """One step of a default case, timed as other tools time it, until a given moment of the machine's monotonic clock.
 
 python default_step.py bare|torch STEP END_S        prints {"seconds": …, "low": …, "high": …} of one step
+python default_step.py ten STEP 0                   does ten steps, for who times the process
 DEFAULT_STEP=STEP python default_step.py --copy-env …    pyperf's own command line, which starts processes like this one
 """
 
@@ -51,7 +52,7 @@ STEPS: dict[str, Callable[[], Callable[[], None]]] = {"distilbert": distilbert, 
 
 
 def bare(step: Callable[[], None], end_s: float) -> dict[str, float | None]:
-    """Time step after step; the median with the interval that takes steps for independent."""
+    """Time step after step; the median with the interval that takes steps for independent, the mean."""
     from torchstone.core.stats.quantile import bounds
 
     laps_s: list[float] = []
@@ -63,7 +64,14 @@ def bare(step: Callable[[], None], end_s: float) -> dict[str, float | None]:
         step()
         laps_s.append(clock() - begin_s)
     low, high = bounds(laps_s, 0.5)
-    return {"seconds": statistics.median(laps_s), "low": low, "high": high}
+    return {"seconds": statistics.median(laps_s), "low": low, "high": high, "mean": statistics.fmean(laps_s)}
+
+
+def ten(step: Callable[[], None], _end_s: float) -> dict[str, float | None]:
+    """Do ten steps, and time nothing."""
+    for _ in range(10):
+        step()
+    return {}
 
 
 def by_torch(step: Callable[[], None], end_s: float) -> dict[str, float | None]:
@@ -86,7 +94,7 @@ def main() -> None:
         pyperf.Runner().bench_func("step", STEPS[os.environ["DEFAULT_STEP"]]())
         return
     tool, name, end_s = sys.argv[1:]
-    print(json.dumps({"bare": bare, "torch": by_torch}[tool](STEPS[name](), float(end_s))))
+    print(json.dumps({"bare": bare, "ten": ten, "torch": by_torch}[tool](STEPS[name](), float(end_s))))
 
 
 if __name__ == "__main__":
