@@ -12,7 +12,7 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 .PHONY: help setup setup-dev setup-pre-commit demo smoke benchmark benchmark-gpu benchmark-all slurm slurm-cpu slurm-gpu report report-pdf report-pptx report-full quick-report manifest verify-manifest release test test-analysis test-reporting test-long acceptance mutations test-all lint format types docs \
         bench-overhead bench-ranks bench-startup bench-spread bench-peers bench-anatomy bench-search bench-tune bench-kill \
         bench-resume bench-sweep bench-records bench-reports bench-decode bench-load bench-intervals bench-loaders bench-ab bench-compare bench-peaks bench-diagnose \
-        bench-defaults bench-memory accept-accelerator accelerator-bundle check-cuda-build clean
+        bench-defaults bench-disturbed bench-memory accept-accelerator accelerator-bundle check-cuda-build clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -168,6 +168,9 @@ bench-peers: setup-dev ## the same work measured by other tools, in a separate e
 bench-defaults: setup-dev ## the precision of one typed line, beside other tools in the same wall time
 	@test -d benchmarks/peers/.pyperf || $(INSTALL) --target benchmarks/peers/.pyperf --no-deps 'pyperf==2.10.0'
 	@$(BIN)/python benchmarks/defaults.py
+
+bench-disturbed: setup-dev ## what one typed line answers beside planted disturbances (ten hours; goes on where it was ended)
+	@$(BIN)/python benchmarks/disturbed.py
 
 bench-anatomy: setup-dev ## whether a step's phases and a loader's rate are measured correctly
 	@$(BIN)/python benchmarks/anatomy.py
