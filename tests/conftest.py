@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -13,6 +14,8 @@ from torchstone.core.charts import drawing
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ["TORCHSTONE_WHEN_BUSY"] = "share"  # several tests run several torchstones at once
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell: tests of Ctrl-C need it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # On a busy machine an example may take any time: that is no finding of a test about values.
 hypothesis.settings.register_profile("busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("busy")

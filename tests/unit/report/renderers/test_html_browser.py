@@ -154,7 +154,7 @@ def test_where_there_is_no_room_columns_of_low_priority_leave_first(opened, fold
     document = Document("t", (Section("s", (table, Text("t")), folded=folded),))
     phone = opened(document, viewport=PHONE)
     unfold(phone)
-    phone.wait_for_function("document.querySelector('table.h7') !== null")
+    phone.wait_for_selector("table.h7", state="attached")
     shown = heads(phone)
     assert shown[:2] == ["name", "column of rank 0"], "what has no rank stays"
     assert "column of rank 5" not in shown
@@ -163,7 +163,7 @@ def test_where_there_is_no_room_columns_of_low_priority_leave_first(opened, fold
     assert "column of rank 5" in heads(phone)
     middle = opened(document, viewport={"width": 820, "height": 600})
     unfold(middle)
-    middle.wait_for_function("document.querySelector('table.h7') !== null")
+    middle.wait_for_selector("table.h7", state="attached")
     left = [title for title in heads(middle) if title.startswith("column")]
     assert left == [f"column of rank {rank}" for rank in range(len(left))]
     assert 1 < len(left) < 6
