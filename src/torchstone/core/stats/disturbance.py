@@ -10,7 +10,7 @@ Evidence is read every 0.1 s in a window. The interval between two readings is d
 threads waited for, a stated part of a core. A trial of one process on the CPU, with no more threads than cores, leaves
 out the steps that overlap such intervals; it is disturbed as a whole where less than half of a window, or fewer than
 3 of its steps, are left. Every other trial (loader processes, several ranks, a device that runs behind the host) has
-steps that wait for work done earlier: it is disturbed as a whole where more than a tenth of its windows is.
+steps that wait for work done earlier: it is disturbed as a whole where more than 3 % of its windows is.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _WAITED_SHARE = 0.05  # of the windows, of each of its threads, where own thread
 _STEAL_SHARE, _THROTTLED_SHARE = 0.02, 0.05
 _QUOTA_SHARE = 0.02
 _SWAPPED_BYTES = 64 << 20
-_MOST_DISTURBED, _LEAST_LEFT, _LEAST_STEPS = 0.1, 0.5, 3
+_MOST_DISTURBED, _LEAST_LEFT, _LEAST_STEPS = 0.03, 0.5, 3
 _STEP_METRICS = ("step_time_s", "latency_s")
 _PER_STEP = frozenset({
     "step_time_s", "latency_s", "data_wait_s", "items", "tokens", "time_to_first_token_s", "time_per_output_token_s",

@@ -97,7 +97,9 @@ def test_steps_too_long_for_the_gaps_are_not_chosen_among():
 
 def test_a_trial_with_loader_processes_is_judged_as_a_whole():
     assert found(watched(between(2.5, 2.9)), one_process=False).disturbed
-    assert not found(watched(between(2.5, 2.6)), one_process=False).disturbed, "a twentieth of its windows"
+    assert found(watched(between(2.5, 2.6)), one_process=False).disturbed, "a twentieth of its windows"
+    seldom = watched(between(2.5, 2.6), steps_s=[0.02] * 300)
+    assert not found(seldom, one_process=False).disturbed, "a sixtieth"
 
 
 def test_waiting_counts_only_where_its_own_threads_do_not_compete():
