@@ -6,15 +6,18 @@ from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.advice.trainings import Span
 from torchstone.analysis.summary import CaseSummary
 from torchstone.core import units
+from torchstone.core.schema.estimate import Verdict
 from torchstone.core.stats.ratio import log_mean, ratio
 
 
 def times_as_fast(case: CaseSummary, reference: CaseSummary) -> Span | None:
-    """Return the throughput of one Case ÷ that of another, with its 95 % interval; None where one was not measured.
+    """Return the throughput of one Case ÷ that of another, with its 95 % interval; None where one is not VALID.
 
     Compared round by round where one run measured both in turn, else by the intervals of both. The interval is None
     where one trial alone stands behind a Case.
     """
+    if not case.verdict == reference.verdict == Verdict.VALID:
+        return None
     paired = InRounds([case, reference]).ratio(case.case_id, reference.case_id)
     if paired is not None:
         return Span(*paired)

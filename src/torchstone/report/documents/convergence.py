@@ -246,10 +246,9 @@ def _standing(one: Standing, item: str) -> str:
 
 
 def _effect(effect: PrecisionEffect) -> str:
-    told = []
-    if (speed := effect.speed_ratio) is not None:
-        between = f" [{speed.low:.2f}, {speed.high:.2f}]" if speed.low is not None and speed.high is not None else ""
-        told.append(f"{speed.value:.2f} times the throughput{between}")
+    speed = effect.speed_ratio
+    times = units.ratio(speed.value, speed.low, speed.high) if speed is not None else units.MISSING
+    told = ["throughputs not compared" if times == units.MISSING else f"{times} times the throughput"]
     if effect.memory_ratio is not None:
         told.append(f"{effect.memory_ratio:.2f} times the memory")
     return ", ".join([*told, _same(effect)])
