@@ -93,7 +93,8 @@ def _parts(parts: Sequence[Part]) -> Iterator[str]:
 def a_drawing(picture: Picture, left: int = 12) -> str:
     """A picture as SVG, in place of vl-convert's: a mark that tells its value, labels, and room for them."""
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg"><g transform="translate({left},0)"><text>{picture.title}</text>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 99 99"><g transform="translate({left},0)">'
+        f"<text>{picture.title}</text>"
         f'<path aria-label="{picture.title}: 1.5" d="M0,15h3v3z"></path></g></svg>'
     )
 

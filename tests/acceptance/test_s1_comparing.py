@@ -158,6 +158,20 @@ def test_s1_68_the_legend_names_gpu_and_part(desk):
     assert all(f">{card} - {part}</text>" in whole for card, _ in CARDS.values() for part in ("Train", "Val"))
 
 
+def test_s1_63_and_65_trainings_over_all_and_a_folder_for_each_card(desk):
+    desk.claimed("S1-63")
+    top = plots(desk, "trainings").parent
+    whole = (plots(desk, "trainings") / "comparative_metrics.svg").read_text(encoding="utf-8")
+    for folder, (card, by) in zip(("A_A100", "B_RTX_4070", "C_RTX_2080"), CARDS.values(), strict=True):
+        epochs = [an_epoch(number, by) for number in (1, 2, 3)]
+        assert is_drawn(whole, [1, 2, 3], [epoch.train_loss for epoch in epochs]), card
+        own = (top / folder / "training_metrics.svg").read_text(encoding="utf-8")
+        assert is_drawn(own, [1, 2, 3], [epoch.val_loss for epoch in epochs]), card
+        assert {path.name for path in (top / folder).iterdir()} >= {"batch_times.svg", "training_metrics.png"}
+    desk.claimed("S1-26")
+    assert [path.name for path in sorted(plots(desk).parent.iterdir())] == ["plots", "stats"], "of runs"
+
+
 def test_s1_66_by_the_files_that_the_seed_names(desk):
     desk.claimed("S1-66")
     named = [f"{folder}/training_metrics.json" for folder in folders("outputs_finetune").values()]

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Verify each, say what does not follow, and return 1 if there is anything."""
+    """Verify each, say what does not follow; return 1 if there is anything, 4 if something could not be compared."""
     from torchstone.cli._stored import document_of
     from torchstone.report.bundle import read_bundle
     from torchstone.report.several import document_again
@@ -43,4 +43,6 @@ def run(options: argparse.Namespace) -> int:
 
         for one in verified:
             show_document(verification_document(one), every=options.full)
-    return ExitCode.NO if any(one.faults for one in verified) else ExitCode.DONE
+    if any(one.faults for one in verified):
+        return ExitCode.NO
+    return ExitCode.FAILED if any(one.uncompared for one in verified) else ExitCode.DONE

@@ -34,7 +34,7 @@ _MEANINGS = {
     ExitCode.NO: "the answer is no: a gate failed, a finding under --strict, or nothing was measured",
     ExitCode.WRONG: "the request is wrong",
     ExitCode.LACKING: "the machine lacks something: a library, a driver, memory or disk space",
-    ExitCode.FAILED: "no answer: a benchmark of ci failed or has no baseline, or GitHub refused",
+    ExitCode.FAILED: "no answer: a benchmark of ci failed or has no baseline, GitHub refused, or not all is verified",
     ExitCode.INTERRUPTED: "interrupted by Ctrl-C or SIGTERM",
 }
 

@@ -17,9 +17,9 @@ import msgspec
 
 from torchstone.core.errors import UsageError
 from torchstone.report.document import Attachment
+from torchstone.report.markup import OCTETS, check_bounded
 from torchstone.report.packing import GZIP, packed
 
-OCTETS = "application/octet-stream"
 MOST_PAGE_BYTES = 64 * 2**20
 MOST_FILES = 64
 MOST_BYTES = 512 * 2**20  # of all files of a page, unpacked
@@ -72,6 +72,7 @@ def embedded(page: bytes) -> list[Embedded]:
     """
     if len(page) > MOST_PAGE_BYTES:
         raise UsageError(f"a page of {len(page)} bytes exceeds the limit ({MOST_PAGE_BYTES})")
+    check_bounded(page)
     reader = _Reader()
     reader.feed(page.decode("utf-8", "replace"))
     reader.close()

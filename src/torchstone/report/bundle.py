@@ -5,6 +5,7 @@ It may be a stranger's: no link is followed, no name leaves the bundle, and what
 
 from __future__ import annotations
 
+import io
 import stat
 import tempfile
 import zipfile
@@ -23,6 +24,7 @@ from torchstone.storage.record_reader import read_bounded, read_record
 
 MOST_FILES = 10_000
 MOST_BYTES = 2**30  # of all files of a bundle, unpacked
+_LEAST_MOST, _MOST_PACKED = 64 * 2**20, 200  # a zip file may unpack to so much, or so many times its own size
 _CHUNK = 2**20
 _ZIP = b"PK\x03\x04"
 _EMPTY_ZIP = b"PK\x05\x06"
@@ -73,21 +75,21 @@ def _of_folder(folder: Path) -> Iterator[tuple[str, bytes]]:
     left = MOST_BYTES
     top = [(MANIFEST, folder / MANIFEST)] if (folder / MANIFEST).is_file() else []
     for count, (name, path) in enumerate((*top, *files_below(folder)), 1):
-        _bounded(str(folder), count, left)
+        _bounded(str(folder), count, left, MOST_BYTES)
         with read_bounded(path) as file:
             content = file.read(left + 1)
         left -= len(content)
-        _bounded(str(folder), count, left)
+        _bounded(str(folder), count, left, MOST_BYTES)
         yield name, content
 
 
 def _of_zip(path: Path) -> Iterator[tuple[str, bytes]]:
-    left = MOST_BYTES
+    left = most = min(MOST_BYTES, max(_LEAST_MOST, _MOST_PACKED * path.stat().st_size))
     seen: set[str] = set()
     try:
         with zipfile.ZipFile(path) as packed:
             for count, info in enumerate(packed.infolist(), 1):
-                _bounded(str(path), count, left)
+                _bounded(str(path), count, left, most)
                 if info.is_dir():
                     continue
                 name = _safe(path, info)
@@ -96,7 +98,7 @@ def _of_zip(path: Path) -> Iterator[tuple[str, bytes]]:
                 seen.add(name)
                 content = _member(packed, info, left)
                 left -= len(content)
-                _bounded(str(path), count, left)
+                _bounded(str(path), count, left, most)
                 yield name, content
     except (zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError, RuntimeError) as fault:
         raise UsageError(f"{path}: not a zip file that can be read ({fault})") from None
@@ -104,13 +106,13 @@ def _of_zip(path: Path) -> Iterator[tuple[str, bytes]]:
 
 def _member(packed: zipfile.ZipFile, info: zipfile.ZipInfo, most: int) -> bytes:
     """Return a member, and of one that is larger than `most` one byte more: what its header says is not believed."""
-    parts: list[bytes] = []
+    found = io.BytesIO()  # whose bytes are handed over as they are: parts and what they are joined to are twice as much
     left = most + 1
     with packed.open(info) as file:
         while left > 0 and (chunk := file.read(min(_CHUNK, left))):
-            parts.append(chunk)
+            found.write(chunk)
             left -= len(chunk)
-    return b"".join(parts)
+    return found.getvalue()
 
 
 def _safe(path: Path, info: zipfile.ZipInfo) -> str:
@@ -126,11 +128,11 @@ def _safe(path: Path, info: zipfile.ZipInfo) -> str:
     return str(PurePosixPath(name))
 
 
-def _bounded(name: str, count: int, left: int) -> None:
+def _bounded(name: str, count: int, left: int, most: int) -> None:
     if count > MOST_FILES:
         raise UsageError(f"{name}: more than {MOST_FILES} files")
     if left < 0:
-        raise UsageError(f"{name}: more than {MOST_BYTES} bytes in all")
+        raise UsageError(f"{name}: more than {most} bytes in all")
 
 
 def _inner(files: dict[str, bytes]) -> dict[str, bytes]:

@@ -10,6 +10,7 @@ import msgspec
 from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.plain_text import plain
 from torchstone.report.document import Document, Part, Role, Section, Table, Text
+from torchstone.report.markup import foreign, shape
 from torchstone.report.page_text import (
     PageText,
     differences,
@@ -17,7 +18,6 @@ from torchstone.report.page_text import (
     page_text,
     without_carried,
     without_drawings,
-    without_figures,
 )
 from torchstone.report.release_files import report_files
 from torchstone.report.rendering import Renderer, formats, renderer
@@ -25,17 +25,20 @@ from torchstone.report.translation.catalogue import languages
 from torchstone.report.translation.documents import translated
 
 HTML, PICTURES = "html", "vl-convert-python"  # a format, and the library that draws for all of them
+LAID_OUT = "its pictures are laid out differently here (fonts); only their texts, values and elements were compared"
 
 
 class Told:
     """Collects what is said of a bundle.
 
-    `faults`: what does not follow; `notes`: what could not be compared; `seen`: the files of which something is said.
+    `faults`: what does not follow; `notes`: what else is to be known; `uncompared`: the files that were not compared
+    with the record, or only in part; `seen`: the files of which something is said.
     """
 
     def __init__(self) -> None:
         self.faults: dict[str, None] = {}
         self.notes: dict[str, None] = {}
+        self.uncompared: dict[str, None] = {}
         self.seen: set[str] = set()
 
     def wrong(self, line: str) -> None:
@@ -43,8 +46,13 @@ class Told:
         self.faults[plain(line)] = None
 
     def note(self, line: str) -> None:
-        """Say what could not be compared, once."""
+        """Say what else is to be known, once."""
         self.notes[plain(line)] = None
+
+    def leave(self, name: str, why: str) -> None:
+        """Say which file was not compared, or not the whole of it, and why."""
+        self.uncompared[plain(name)] = None
+        self.note(f"{name}: {why}")
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -78,15 +86,22 @@ def check_page(name: str, page: bytes, run: Reported, written: Written, told: To
     """Compare an HTML report, in its language, with what the record of its run gives."""
     if (language := language_of(page)) in languages():
         run = msgspec.structs.replace(run, shown=translated(run.document, language))
-    made = None
-    if written.version is None and (one := renderers_here(told).get(HTML)) is not None:
+    files = None
+    if (one := renderers_here(told).get(HTML)) is not None:
         files = made_again(one, run, name, told, pictured=True)
-        made = next(iter(files.values()), None) if files is not None else None
+    made = next(iter(files.values()), None) if files is not None else None
     try:
-        if made is None:
+        for line in foreign(page, made):
+            told.wrong(f"{name}: {line}")
+        apart = _of_page(name, page, made, told, pictures=written.drawing is None) if made is not None else []
+        if written.version is None:
+            for line in apart:
+                told.wrong(f"{name}: {line}")
+        elif apart:
+            count = f"{len(apart)} difference{'s' * (len(apart) != 1)}"
+            told.leave(name, f"{written.version}, and not as this version writes it ({count}, the first: {apart[0]})")
+        if made is None or (apart and written.version is not None):
             _compare_answers(name, page_text(page), run.shown, told)
-        else:
-            _compare_pages(name, page, made, told, pictures=written.drawing is None)
     except UsageError as fault:
         told.wrong(f"{name}: {fault}")
 
@@ -107,32 +122,35 @@ def made_again(one: Renderer, run: Reported, name: str, told: Told, *, pictured:
     try:
         return report_files(one, run.shown, run.run_id, run.carried, pictured=pictured)
     except MissingError as fault:
-        told.note(f"{name}: not compared with the record: {fault}")
+        told.leave(name, f"not compared with the record: {fault}")
         return None
 
 
-def _compare_pages(name: str, page: bytes, made: bytes, told: Told, *, pictures: bool) -> None:
-    """Compare a page with the one that the record gives. `pictures`: those are drawn by the same libraries here."""
+def _of_page(name: str, page: bytes, made: bytes, told: Told, *, pictures: bool) -> list[str]:
+    """Return in a line each where a page is not the one that the record gives.
+
+    `pictures`: those are drawn by the same libraries here.
+    """
     page, made = without_carried(page), without_carried(made)
     if page == made:
-        return
+        return []
     shown, expected = (page_text(one, pictures=pictures) for one in (page, made))
     apart = list(differences(shown.texts, expected.texts))
     if not apart and shown.marks != expected.marks:
         apart = ["pictures: not the values that the record gives"]
-    if not apart and not pictures and without_figures(page) == without_figures(made):
-        told.note(f"{name}: its pictures, and what stands beside them, were not compared: other libraries draw here")
-    elif not apart and pictures and without_drawings(page) == without_drawings(made):
-        told.note(f"{name}: its pictures are laid out differently here (fonts); their texts and values were compared")
+    same = not apart and shape(page, pictures=pictures) == shape(made, pictures=pictures)
+    if same and not pictures:
+        told.leave(name, "its pictures, and what stands beside them, were not compared: other libraries draw here")
+    elif same and without_drawings(page) == without_drawings(made):
+        told.leave(name, LAID_OUT)
     elif not apart:
         apart = ["markup, styles or scripts are not those that this version of torchstone writes"]
-    for line in apart:
-        told.wrong(f"{name}: {line}")
+    return apart
 
 
 def _compare_answers(name: str, shown: PageText, document: Document, told: Told) -> None:
     """Look for the headlines and the rows of the tables of a Document in a page that cannot be written again here."""
-    told.note(f"{name}: its headline and tables were compared with the record, not its other texts and pictures")
+    told.leave(name, "its headline and tables were compared with the record, not its other texts and pictures")
     texts, rows = Counter(one.text for one in shown.texts), Counter(shown.rows)
     for headline in (part.text for part in document.parts if isinstance(part, Text) and part.role == Role.HEADLINE):
         if texts[_one_line(headline)] == 0:

@@ -13,6 +13,7 @@ from html.parser import HTMLParser
 import msgspec
 
 from torchstone.core.errors import UsageError
+from torchstone.report.markup import check_bounded
 
 # What a text is called after: the innermost of these that it stands in.
 _PLACES = {
@@ -38,7 +39,6 @@ _DEEPEST = 500  # elements in each other: of a stranger's page, every one would 
 _LONG = 2000  # texts that differ: of more, only how many and from where is told
 _CARRIED = re.compile(rb'(<script type="application/octet-stream"[^>]*>)[^<]*(</script>)')
 _DRAWN = re.compile(rb"<svg\b.*?</svg>", re.DOTALL | re.IGNORECASE)
-_FIGURES = re.compile(rb"<figure\b.*?</figure>", re.DOTALL | re.IGNORECASE)
 _LANGUAGE = re.compile(rb'<html lang="?([A-Za-z-]{2,8})"?>')
 _SHOWN = 120  # characters of a text that is named
 
@@ -61,8 +61,9 @@ class PageText(msgspec.Struct, frozen=True):
 def page_text(page: bytes, *, pictures: bool = True) -> PageText:
     """Return what a page, or an SVG file, shows. `pictures`: with figures, and what stands in them.
 
-    Raises UsageError for elements that are nested deeper than any page of ours.
+    Raises UsageError for elements that are nested deeper than any page of ours, and for many tags that do not end.
     """
+    check_bounded(page)
     reader = _Reader(pictures=pictures)
     reader.feed(page.decode("utf-8", "replace"))
     reader.close()
@@ -84,11 +85,6 @@ def without_carried(page: bytes) -> bytes:
 def without_drawings(page: bytes) -> bytes:
     """Return a page without what is drawn in it: other fonts, on another machine, take other room."""
     return _DRAWN.sub(b"", page)
-
-
-def without_figures(page: bytes) -> bytes:
-    """Return a page without its figures: another version of the library that draws them may write them otherwise."""
-    return _DRAWN.sub(b"", _FIGURES.sub(b"", page))
 
 
 def differences(page: Sequence[Shown], expected: Sequence[Shown]) -> Iterator[str]:

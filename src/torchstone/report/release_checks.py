@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -11,10 +12,26 @@ import msgspec
 
 from torchstone.core.errors import MissingError, UsageError
 from torchstone.report.attached import embedded
-from torchstone.report.page_checks import HTML, Reported, Told, Written, check_page, made_again, renderers_here
+from torchstone.report.markup import foreign_drawing, shape, without_numbers
+from torchstone.report.page_checks import (
+    HTML,
+    LAID_OUT,
+    Reported,
+    Told,
+    Written,
+    check_page,
+    made_again,
+    renderers_here,
+)
 from torchstone.report.page_text import differences, page_text, same_beginning
 from torchstone.report.release_files import FIGURES, REPORTS, figure_files, is_report
 from torchstone.report.rendering import FOR_PROGRAMS, Renderer
+
+_ZIP = b"PK\x03\x04"
+_KIND = 4  # bytes that tell what a file is: %PDF, \x89PNG
+_MOST_SLIDE = 16 * 2**20
+_SLIDE_TEXT = re.compile(rb"<(?:\w+:)?t\b[^>]*>[^<]*|\bTarget=\"[^\"]*\"|\bdescr=\"[^\"]*\"")
+_UNREADABLE = (zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError, RuntimeError)
 
 
 def check_reports(files: Mapping[str, bytes], run: Reported, written: Written, told: Told) -> None:
@@ -41,27 +58,55 @@ def _check_format(
     """Compare what one format has of a report. `alike`: what is drawn here comes out as it did there."""
     told.seen.update(there)
     first = next(iter(there))
-    if written.version is not None:
-        told.note(f"{first}: not compared with the record: {written.version}")
-        return
     made = made_again(one, run, first, told, pictured=pictured)
     if made is None:
+        for name in there:
+            _leave(name, "it cannot be written here", told)
         return
     for name in dict.fromkeys((*made, *there)):
-        if name not in there:
+        if name in there and name in made and _is_same(there[name], made[name]):
+            continue
+        if written.version is not None:
+            if name in there:
+                told.leave(name, f"{written.version}, and not as this version writes it")
+        elif name not in there:
             told.wrong(f"{name} is missing")
         elif name not in made:
             told.wrong(f"{name}: the record gives no such picture")
-        elif not _is_same(there[name], made[name]):
-            line = first_line_apart(there[name], made[name])
-            if line is not None:
-                told.wrong(f"{name}: {line}")
-            elif alike and not written.libraries:
-                told.wrong(f"{name}: not the file that the record gives")
-            else:
-                made_with = ", ".join(written.libraries.values())
-                why = f"drawn with {made_with}" if made_with else "pictures are laid out differently here (fonts)"
-                told.note(f"{name}: not compared with the record: {why}")
+        elif (line := first_line_apart(there[name], made[name])) is not None:
+            told.wrong(f"{name}: {line}")
+        elif written.libraries:
+            _leave(name, f"drawn with {', '.join(written.libraries.values())}", told)
+        elif alike:
+            told.wrong(f"{name}: not the file that the record gives")
+        else:
+            _check_drawn_apart(name, there[name], made[name], told)
+
+
+def _check_drawn_apart(name: str, file: bytes, made: bytes, told: Told) -> None:
+    """Compare what can be of a PDF, slides or a picture of points that other fonts lay out: its kind, and its texts."""
+    if file[:_KIND] != made[:_KIND]:
+        told.wrong(f"{name}: not a file of its kind")
+    elif made.startswith(_ZIP) and _slide_texts(file) != _slide_texts(made):
+        told.wrong(f"{name}: its texts are not those that the record gives")
+    else:
+        _leave(name, "pictures are laid out differently here (fonts)", told)
+
+
+def _leave(name: str, why: str, told: Told) -> None:
+    told.leave(name, f"not compared with the record: {why}")
+
+
+def _slide_texts(file: bytes) -> dict[str, list[bytes]] | None:
+    """Return the texts of slides, by the names of their members; None for a file that cannot be read."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(file)) as packed:
+            return {
+                name: _SLIDE_TEXT.findall(_beginning(packed, name, _MOST_SLIDE))
+                for name in packed.namelist() if name.endswith((".xml", ".rels"))
+            }  # fmt: skip
+    except _UNREADABLE:  # a stranger's
+        return None
 
 
 def _of_carried(page: bytes, run: Reported) -> Iterator[str]:
@@ -81,52 +126,59 @@ def _check_figures(files: Mapping[str, bytes], run: Reported, written: Written, 
     """Compare the figures of a run; return whether what is drawn here comes out as it did there."""
     there = {name: data for name, data in files.items() if name.startswith(f"{FIGURES}/{run.run_id}/")}
     told.seen.update(there)
-    apart = written.version or written.drawing
-    if not there or apart is not None:
-        for name in there:
-            told.note(f"{name}: not compared with the record: {apart}")
-        return apart is None
-    try:
-        made = figure_files(run.shown, run.run_id)
-    except MissingError as fault:
-        told.note(f"{FIGURES}: not compared with the record: {fault}")
-        return False
-    for name in sorted(made.keys() - there.keys()):
-        told.wrong(f"{name} is missing")
-    alike = [_is_figure(name, data, made.get(name), told) for name, data in there.items()]  # each is looked at
-    return all(alike)
-
-
-def _is_figure(name: str, data: bytes, made: bytes | None, told: Told) -> bool:
-    """Compare one picture; return whether it is drawn alike here."""
-    if made is None:
-        told.wrong(f"{name}: the record gives no such picture")
-    elif data != made:
+    apart, made = written.version or written.drawing, dict[str, bytes]()
+    if there:
         try:
-            shown, expected = page_text(data), page_text(made)
-        except UsageError as fault:
-            told.wrong(f"{name}: {fault}")
-            return False
-        apart = list(differences(shown.texts, expected.texts))
-        if not apart and shown.marks != expected.marks:
-            apart = ["not the values that the record gives"]
-        for line in apart:
-            told.wrong(f"{name}: {line}")
-        if not apart:
-            told.note(f"{name}: laid out differently here (fonts); its texts and values were compared")
-    return data == made
+            made = dict(figure_files(run.shown, run.run_id))
+        except MissingError as fault:
+            apart = apart or str(fault)
+    if apart is None:
+        for name in sorted(made.keys() - there.keys()):
+            told.wrong(f"{name} is missing")
+    for name, data in there.items():
+        if data != made.get(name):
+            _check_figure(name, data, made.get(name), apart, told)
+    return all(data == made.get(name) for name, data in there.items())
+
+
+def _check_figure(name: str, data: bytes, made: bytes | None, apart: str | None, told: Told) -> None:
+    """Compare a picture that is not drawn alike here. `apart`: why it may be another one; None where it may not."""
+    try:
+        lines = list(foreign_drawing(data))
+        if not lines and apart is None:
+            lines = list(_of_figure(data, made)) if made is not None else ["the record gives no such picture"]
+    except UsageError as fault:
+        lines = [str(fault)]
+    for line in lines:
+        told.wrong(f"{name}: {line}")
+    if not lines:
+        if apart is None:
+            told.leave(name, LAID_OUT)
+        else:
+            _leave(name, apart, told)
+
+
+def _of_figure(data: bytes, made: bytes) -> Iterator[str]:
+    """Yield in a line each what of a picture is not as the record gives it, but for where fonts place it."""
+    shown, expected = page_text(data), page_text(made)
+    if shown.texts != expected.texts:
+        yield from differences(shown.texts, expected.texts)
+    elif shown.marks != expected.marks:
+        yield "not the values that the record gives"
+    elif shape(data) != shape(made) or without_numbers(data) != without_numbers(made):
+        yield "its elements are not those that the record gives"
 
 
 def _is_same(file: bytes, made: bytes) -> bool:
     """Say whether two files are the same; of ZIP files, as slides are, whether their contents are."""
-    if file == made or not made.startswith(b"PK\x03\x04"):
+    if file == made or not made.startswith(_ZIP):
         return file == made
     try:
         with zipfile.ZipFile(io.BytesIO(file)) as one, zipfile.ZipFile(io.BytesIO(made)) as other:
             if one.namelist() != other.namelist():
                 return False
             return all(_beginning(one, name, len(data := other.read(name))) == data for name in other.namelist())
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError, RuntimeError):  # a stranger's
+    except _UNREADABLE:  # a stranger's
         return False
 
 

@@ -40,7 +40,7 @@ def training_of(files: Mapping[str, bytes], run: Run, told: Told) -> TrainingMet
     for fact, value in {EPOCHS: len(found.epochs), "best_epoch": found.best_epoch, **last}.items():
         if fact in facts and facts[fact] != value:
             told.wrong(f"{name}: {fact} {value}, the record has {facts[fact]}")
-    told.note(f"{name}: its curves over the epochs are as claimed; the record has how many there were, and the last")
+    told.leave(name, "its curves over the epochs are as claimed; the record has how many there were, and the last")
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 import msgspec
@@ -18,12 +18,12 @@ from torchstone.execution.controller.active_run import RESUMED
 from torchstone.plugins import registry
 from torchstone.plugins.checking import look
 from torchstone.report.bundle import Bundle, sum_faults
-from torchstone.report.carried import CLAIMS, claims_name, record_name, training_name
+from torchstone.report.carried import CLAIMS, RECORDS, TRAININGS, claims_name, record_name, training_name
 from torchstone.report.claims import Claims, claims_of, differences, libraries
 from torchstone.report.layout import LAYOUT, DocumentAgain, Kind, Known, Layout
 from torchstone.report.page_checks import Reported, Told, Written, check_page
 from torchstone.report.release_checks import check_reports, first_line_apart
-from torchstone.report.release_files import DocumentOf, environment_files
+from torchstone.report.release_files import ENVIRONMENT, FIGURES, REPORTS, DocumentOf, environment_files
 from torchstone.report.training_checks import placed, training_of
 from torchstone.report.translation.catalogue import ENGLISH, languages
 from torchstone.report.translation.documents import translated
@@ -35,12 +35,14 @@ from torchstone.workflows.ab import recomputed as ab
 from torchstone.workflows.tune import recomputed as tune
 
 _OF_A_RUN = (RESUMED, WITHOUT_EFFECT)  # findings on how a run was asked for, or resumed: no check finds them again
-_NAMED = 5  # files that a note names
+_OF_AUTHORS = ("README.md", "CITATION.cff")
+_OF_RECORDS = (CLAIMS, RECORDS, TRAININGS, REPORTS, FIGURES, ENVIRONMENT)  # folders
 
 
 class Verified(msgspec.Struct, frozen=True):
-    """What was verified, and what does not follow (`faults`), each in a line. `notes`: what could not be checked.
+    """What was verified, and what does not follow (`faults`), each in a line. `notes`: what else is to be known.
 
+    `uncompared`: the files that were not compared with a record, or not the whole of them; `notes` say why.
     `records`: the run and the SHA-256 of each record, by which it can be compared with the author's.
     """
 
@@ -50,6 +52,7 @@ class Verified(msgspec.Struct, frozen=True):
     records: tuple[tuple[str, str], ...]
     faults: tuple[str, ...]
     notes: tuple[str, ...]
+    uncompared: tuple[str, ...] = ()
 
 
 class _Counted(Told):
@@ -86,12 +89,28 @@ def verify(bundle: Bundle, document_of: DocumentOf, document_again: DocumentAgai
         else:
             for one in verified:
                 _shown(bundle, one, document_of, told)
-    if left := [name for name in bundle.files if name not in told.seen]:
-        more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
-        told.note(f"not computed from a record, so that only {MANIFEST} is compared: {', '.join(left[:_NAMED])}{more}")
+    _left(bundle, {one.run_id for one in verified}, told)
     return Verified(
-        bundle.name, told.cases, told.figures, tuple(told.records), tuple(told.faults), tuple(told.notes)
+        bundle.name, told.cases, told.figures, tuple(told.records), tuple(told.faults), tuple(told.notes),
+        tuple(told.uncompared),
     )  # fmt: skip
+
+
+def _left(bundle: Bundle, known: Collection[str], told: _Counted) -> None:
+    """Name what nothing was said of. What would follow from a record that is not there is a fault."""
+    for name in (name for name in bundle.files if name not in told.seen):
+        parts = PurePosixPath(name).parts
+        if name in _OF_AUTHORS:
+            told.note(f"{name}: the authors' own words: only {MANIFEST} is compared")
+        elif parts[0] in _OF_RECORDS and not _is_of(parts, known):
+            told.wrong(f"{name}: no record here from which it follows")
+        else:
+            told.leave(name, f"not computed from a record: only {MANIFEST} is compared")
+
+
+def _is_of(parts: Sequence[str], known: Collection[str]) -> bool:
+    """Say whether a file is called as one of a run: its report in a format that cannot be written here is one."""
+    return len(parts) > 1 and (PurePosixPath(parts[1]).stem in known or parts[1].partition("_")[0] in known)
 
 
 class _Run(msgspec.Struct, frozen=True):
@@ -135,8 +154,13 @@ def _verify_run(bundle: Bundle, name: str, path: Path, told: _Counted) -> _Run |
         told.wrong(f"{run_id}: {line}")
     if claimed is not None:
         _of_versions(claimed, run, told)
-        for line in differences(claimed, claims_of(summary, sha256)):
+        found = claims_of(summary, sha256)
+        apart = list(differences(claimed, found))
+        for line in apart:
             told.wrong(f"{run_id}: {line}")
+        as_here = msgspec.structs.replace(claimed, formulas=found.formulas)
+        if not apart and any(differences(as_here, found)):
+            told.leave(claims_name(run_id), "computed by other formulas than here: its figures may differ by 1 %")
     training = training_of(bundle.files, run, told)
     names = (name, claims_name(run_id), training_name(run_id))
     carried = {one: bundle.files[one] for one in names if one in bundle.files}
@@ -157,6 +181,8 @@ def _shown(bundle: Bundle, one: _Run, document_of: DocumentOf, told: _Counted) -
             told.seen.add(name)
             if bundle.files[name] != made and written.version is None:
                 told.wrong(f"{name}: {first_line_apart(bundle.files[name], made) or 'not a text'}")
+            elif bundle.files[name] != made:
+                told.leave(name, f"{written.version}, and not as this version writes it")
     if bundle.page is not None:
         check_page(Path(bundle.name).name, bundle.page, run, written, told)
 
@@ -218,7 +244,7 @@ def _written(claimed: Claims | None) -> Written:
 
 
 def _of_versions(claimed: Claims, run: Run, told: _Counted) -> None:
-    """Note what another version may have computed in another way."""
+    """Note what another version may have computed in another way, and which peaks are claimed alone."""
     here = _version()
     if claimed.torchstone != here:
         told.note(f"written by torchstone {claimed.torchstone}, verified by {here}")
@@ -226,7 +252,8 @@ def _of_versions(claimed: Claims, run: Run, told: _Counted) -> None:
     if measured not in (None, here):
         told.note(f"measured by torchstone {measured}: its checks may have found other things than those of {here}")
     if claimed.peaks and not run.head.machine.peaks:
-        told.note("the peaks that shares are of were measured apart from the run: they are as claimed")
+        why = "the peaks that shares are of were measured apart from the run: they are as claimed"
+        told.leave(claims_name(run.head.run_id), why)
     elif claimed.peaks != run.head.machine.peaks:
         told.wrong(f"{run.head.run_id}: the peaks of the machine are not those in the record")
 
@@ -236,8 +263,11 @@ def _of_versions(claimed: Claims, run: Run, told: _Counted) -> None:
 
 def _of_findings(run: Run, told: _Counted) -> Iterator[str]:
     """Yield which findings of a record its checks do not find again, and which they find and it lacks."""
-    if run.end is None:
-        return  # a run that was cut off was not looked at
+    record = record_name(run.head.run_id)
+    if run.end is None:  # a run that was cut off was not looked at
+        if run.findings:
+            told.leave(record, "the run was cut off: its findings are as claimed")
+        return
     found = look(msgspec.structs.replace(run, findings=()))
     checks = registry.names("checks")
     lines: list[str] = []
@@ -245,7 +275,7 @@ def _of_findings(run: Run, told: _Counted) -> Iterator[str]:
         if finding in found or (finding.check in _OF_A_RUN and finding.subject == "run"):
             continue
         if finding.check not in checks:
-            told.note(f"finding {finding.check}: its check is not installed here, so that it was not repeated")
+            told.leave(record, f"finding {finding.check}: its check is not installed here, so that it was not repeated")
             continue
         lines.append(f"finding {finding.check} ({finding.message}): the record does not give it")
     lines += [
@@ -256,7 +286,7 @@ def _of_findings(run: Run, told: _Counted) -> Iterator[str]:
         yield from lines
         return
     for line in lines:  # of the checks of another version: no fault of the record
-        told.note(line)
+        told.leave(record, line)
 
 
 def _version() -> str:

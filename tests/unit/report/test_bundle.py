@@ -1,6 +1,7 @@
 """Bundles that strangers made: nothing leads out of them, and what is read is bounded."""
 
 import stat
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -91,6 +92,19 @@ def test_a_bomb_is_not_unpacked_beyond_the_bound(tmp_path, monkeypatch):
     with pytest.raises(UsageError):
         read_bundle(zipped(tmp_path / "a.zip", {"zeros": bytes(50_000_000)}))
     assert read == [10_001]
+
+
+def test_a_bomb_costs_no_more_memory_than_it_may_unpack_to(tmp_path):
+    """A zip of 1.1 MB took 2.1 GB: parts, and beside them what they were joined to."""
+    path = zipped(tmp_path / "a.zip", {"zeros": bytes(200 * 2**20)})
+    assert path.stat().st_size < 2**18
+    tracemalloc.start()
+    try:
+        with pytest.raises(UsageError, match="more than 67108864 bytes in all"):
+            read_bundle(path)
+        assert tracemalloc.get_traced_memory()[1] < 100 * 2**20
+    finally:
+        tracemalloc.stop()
 
 
 def test_many_files(tmp_path, monkeypatch):

@@ -10,7 +10,6 @@ from torchstone.report.page_text import (
     page_text,
     without_carried,
     without_drawings,
-    without_figures,
 )
 
 PAGE = b"""<!doctype html><html><head><title>A  report</title><style>p { color: red }</style></head><body>
@@ -71,7 +70,6 @@ def test_carried_files_and_pictures_can_be_left_out():
     tag = b'<script type="application/octet-stream" data-name="a">H4sI</script>'
     assert without_carried(b"<p>" + tag) == b'<p><script type="application/octet-stream" data-name="a"></script>'
     assert without_drawings(b"<p><SVG width=1><path/></svg></p>") == b"<p></p>"
-    assert without_figures(b"<p><Figure class=a>1<svg></svg></figure><svg>2</svg></p>") == b"<p></p>"
 
 
 FIGURE = b"""<p>one</p><figure><figcaption>two</figcaption><svg><path d="M0,0" aria-label="x: 1"></path><path d="M9"/>

@@ -120,9 +120,9 @@ def a_removed_finding(lines: list[Any]) -> None:
     lines.remove(next(line for line in lines if line["record"] == "finding"))
 
 
-def an_invented_finding(lines: list[Any]) -> None:
+def an_invented_finding(lines: list[Any], check: str = "drift") -> None:
     case_id = first_trial(lines)["case_id"]
-    finding = {"check": "drift", "severity": "warning", "message": "m", "advice": "a", "subject": case_id}
+    finding = {"check": check, "severity": "warning", "message": "m", "advice": "a", "subject": case_id}
     lines.insert(-1, {"record": "finding", "finding": finding})
 
 
@@ -359,6 +359,7 @@ def test_another_version_is_named_and_its_figures_may_differ_where_a_formula_did
     found = verified(as_page(tmp_path / "report.html", document, forged))
     assert found.faults == ()
     assert any(note.startswith("written by torchstone 0.0.9, verified by ") for note in found.notes)
+    assert found.uncompared == (CLAIMS,), "its page is as it is written here"
 
 
 def test_checks_of_another_version_may_find_other_things(document, tmp_path):
@@ -373,6 +374,7 @@ def test_checks_of_another_version_may_find_other_things(document, tmp_path):
     assert not [fault for fault in found.faults if "the record gives it, and it is missing" in fault]
     assert any(note.startswith("measured by torchstone 0.0.9: its checks may have found") for note in found.notes)
     assert any("the record gives it, and it is missing" in note for note in found.notes)
+    assert found.uncompared == (RECORD,)
 
 
 def test_peaks_that_the_record_lacks_are_as_claimed(document, tmp_path):
@@ -380,13 +382,47 @@ def test_peaks_that_the_record_lacks_are_as_claimed(document, tmp_path):
     peaks = json.loads(msgspec.json.encode(peaks_of(kind="cuda", device_name="a card")))
     claimed = resealed({**files, CLAIMS: edited_claims(files[CLAIMS], lambda claims: claims.update(peaks=[peaks]))})
     found = verified(as_page(tmp_path / "report.html", document, claimed))
-    assert "the peaks that shares are of were measured apart from the run: they are as claimed" in found.notes
+    said = "the peaks that shares are of were measured apart from the run: they are as claimed"
+    assert f"{CLAIMS}: {said}" in found.notes
+    assert found.uncompared == (CLAIMS,)
 
 
 def test_a_file_that_nothing_computes_is_named(document, tmp_path):
     files = resealed({**files_of(document), "slides.key": b"1"})
     found = verified(as_page(tmp_path / "report.html", document, files))
-    assert f"not computed from a record, so that only {MANIFEST} is compared: slides.key" in found.notes
+    assert f"slides.key: not computed from a record: only {MANIFEST} is compared" in found.notes
+    assert found.uncompared == ("slides.key",)
+
+
+def test_findings_of_a_run_that_was_cut_off_are_as_claimed(document, tmp_path):
+    files = files_of(document)
+    forged = resealed({**files, RECORD: edited_record(files[RECORD], list.pop)})
+    assert RECORD in verified(as_page(tmp_path / "report.html", document, forged)).uncompared
+
+
+def test_a_check_that_is_not_here_leaves_the_record_uncompared(document, tmp_path):
+    files = files_of(document)
+    changed = edited_record(files[RECORD], lambda lines: an_invented_finding(lines, "of_a_plugin"))
+    found = verified(as_page(tmp_path / "report.html", document, resealed({**files, RECORD: changed})))
+    assert RECORD in found.uncompared
+    assert any("finding of_a_plugin: its check is not installed here" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("reports/other.html", True),
+        ("reports/20261121-100000-abce.pdf", True),
+        (f"reports/{RUN_ID}-best.html", True),
+        (f"figures/{RUN_ID}x/speed.svg", True),
+        (f"reports/{RUN_ID}.docx", False),  # of a format that cannot be written here
+        (f"reports/{RUN_ID}_pages/1.png", False),
+    ],
+)
+def test_a_file_that_would_follow_from_a_record(document, tmp_path, name, fault):
+    found = verified(as_page(tmp_path / "report.html", document, resealed({**files_of(document), name: b"1"})))
+    assert (f"{name}: no record here from which it follows" in found.faults) is fault
+    assert (name in found.uncompared) is not fault
 
 
 def test_what_is_told_is_data(document, tmp_path):

@@ -19,8 +19,11 @@ def verification_document(verified: Verified) -> Document:
 def _parts(verified: Verified) -> Iterator[Part]:
     counted = f"{_counted(len(verified.records), 'run')}, {_counted(verified.cases, 'case')}"
     again = f"{counted}, {_counted(verified.figures, 'figure')} computed again"
-    faults = verified.faults
-    if not faults:
+    faults, left = verified.faults, len(verified.uncompared)
+    if not faults and left:
+        part = f"{_counted(left, 'file')} {'was' if left == 1 else 'were'} not compared with it, or only in part"
+        yield Text(f"{verified.name}: what was compared follows from its record ({again}); {part}.", Role.HEADLINE)
+    elif not faults:
         yield Text(f"{verified.name}: every figure and verdict follows from its record ({again}).", Role.HEADLINE)
     else:
         told = f"{_counted(len(faults), 'statement')} {'does' if len(faults) == 1 else 'do'} not follow from its record"
