@@ -52,7 +52,7 @@ def test_a_trial_that_is_there_twice_is_one(tmp_path):
         (b"", "not a torchstone document"),
         (b"[]", "not a torchstone document"),
         (b"{}", "not a torchstone document"),
-        (b'{"record":"document","schema":9}', "newer torchstone"),
+        (b'{"record":"document","schema":9}', "of schema 9, this torchstone reads schema 1: use"),
         (b'{"record":"document","schema":1}', "does not match the schema"),
         (b'{"record":"document","schema":1', "is not JSON"),
         (b'{"record":' + b"[" * 100_000, "nested too deeply|not a torchstone"),
