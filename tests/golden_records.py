@@ -6,6 +6,7 @@ never changed, and a later schema has a folder of its own.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shlex
 import shutil
@@ -71,7 +72,7 @@ COMMANDS = {  # by the kind of their result
     "--axis precision=fp32 --axis threads=1 --budget 200ms --warmup-budget 100ms --trials 2 --probes 4 "
     "--present batch_size=8 --device cpu",
     "ab": "ab --task train --model builtin:cnn --data synthetic --axis image_size=64 --batch-sizes 16 --axis threads=1 "
-    "--a precision=fp32 --b precision=bf16 --within 12s --device cpu",
+    "--a learning_rate=0.001 --b learning_rate=0.002 --within 12s --device cpu",
     "diagnose": "diagnose --task train --model py:slow.py:load --batch-sizes 8 --axis num_workers=0 --axis threads=1 "
     "--budget 12s --device cpu",
     "train": "train --model builtin:mlp --data digits --epochs 2 --batch-sizes 64 --axis threads=1 --device cpu "
@@ -96,7 +97,7 @@ def measure(folder: Path) -> None:
 
 
 def collect(folder: Path) -> None:
-    """Write what was measured, and the files of jobs and of CI, without the name of this machine."""
+    """Write what was measured, and the files of jobs and of CI, without the name and the paths of this machine."""
     shutil.rmtree(HERE, ignore_errors=True)
     HERE.mkdir(parents=True)
     for kind in (*COMMANDS, "python"):
@@ -109,12 +110,18 @@ def collect(folder: Path) -> None:
     rows = tuple({**row, "host": "host"} if "host" in row else row for row in document.rows)
     _write("document.json", msgspec.structs.replace(document, head=_anywhere(document.head), rows=rows))
     for name in ("training.json", "training_metrics.json"):
-        shutil.copy(folder / "trained" / name, HERE)
+        shutil.copy(folder / "trained" / name, HERE / name)
     (path,) = (folder / "cache" / "peaks").glob("*.json")
     _write("peaks.json", msgspec.structs.replace(decode(path.read_bytes(), Peaks), hostname="host"))
-    _write("plan.json", a_submission())
+    _write("plan.json", a_submission(folder="/here", output="/here/outputs"))
     _write("ci.json", measured({"a": SAME, "b": SLOWER})[0])
     _write("ci_commit.json", an_entry(1, a_point(0.01)))
+    packages = Path(importlib.util.find_spec("torch").origin).parents[1]  # type: ignore[union-attr, arg-type]
+    for path in HERE.iterdir():
+        data = path.read_bytes()
+        for place in (folder, packages, Path(__file__).parents[1]):
+            data = data.replace(str(place).encode(), b"/here")
+        path.write_bytes(data)
 
 
 def _anywhere(head: Head) -> Head:
