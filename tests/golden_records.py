@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from build import a_submission
@@ -102,11 +103,11 @@ def collect(folder: Path) -> None:
     HERE.mkdir(parents=True)
     for kind in (*COMMANDS, "python"):
         (path,) = (folder / kind / "records").glob("*.jsonl")
-        lines = [decode(line, Line) for line in path.read_bytes().splitlines()]
+        lines: list[Any] = [decode(line, Line) for line in path.read_bytes().splitlines()]
         lines[0] = _anywhere(lines[0])
         (HERE / f"{kind}.jsonl").write_bytes(b"".join(encode(line) + b"\n" for line in lines))
     (path,) = (folder / "infer").glob("benchmark_*.json")
-    document = decode(path.read_bytes(), Document)
+    document: Document = decode(path.read_bytes(), Document)
     rows = tuple({**row, "host": "host"} if "host" in row else row for row in document.rows)
     _write("document.json", msgspec.structs.replace(document, head=_anywhere(document.head), rows=rows))
     for name in ("training.json", "training_metrics.json"):

@@ -187,7 +187,7 @@ def _head(path: Path, data: bytes) -> tuple[Head, int]:
         raise UsageError(f"{path}: no head line: the file is empty")
     try:
         check_stamp(data, "head", "record")
-        head = decode(data, Head)
+        head: Head = decode(data, Head)
         checked_id(head.run_id)
         return head, len(data)
     except Malformed:

@@ -63,11 +63,3 @@ def test_what_is_no_document_is_refused(tmp_path, data, what):
     path.write_bytes(data)
     with pytest.raises(UsageError, match=what):
         read_document(path)
-
-
-def test_what_was_not_said_then_is_not_what_is_usual_now(tmp_path):
-    path = write_document(a_run(), tmp_path)
-    told = json.loads(path.read_text())
-    assert read_document(path).head.procedure.settings == told["head"]["procedure"].pop("settings") == "device"
-    path.write_text(json.dumps(told))
-    assert read_document(path).head.procedure.settings is None

@@ -11,6 +11,9 @@ import msgspec
 
 from torchstone.core.schema.axis import Scalar
 
+# One process, however that was said, is the same work as where nobody asked for ranks.
+_ALONE = {"world_size": 1, "nodes": 1, "strategy": "none", "backend": "auto"}.items()
+
 
 class Task(StrEnum):
     """What an engine does. The engine's plug-in has the same name."""
@@ -91,7 +94,7 @@ class Case(msgspec.Struct, frozen=True):
         """12 hex digits of the SHA-256 of the canonical JSON: equal on every machine for equal work."""
         body = {
             "workload": self.workload.canonical(),
-            "configuration": dict(self.configuration),
+            "configuration": dict(setting for setting in self.configuration.items() if setting not in _ALONE),
             "placement": self.placement.canonical(),
         }
         return hashlib.sha256(msgspec.json.encode(body, order="sorted")).hexdigest()[:12]
