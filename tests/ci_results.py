@@ -12,11 +12,11 @@ from build import a_case, a_machine, a_run, a_trial
 
 from torchstone.analysis.ci.assessment import Acceptance, Assessment, assess
 from torchstone.analysis.ci.commit_history import traces
-from torchstone.core.schema.ci import CI_SCHEMA, CiBenchmark, CiResult, HistoryEntry, HistoryPoint, State
+from torchstone.core.schema.ci import CiBenchmark, CiResult, HistoryEntry, HistoryPoint, State
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.comparison import Comparison, Judgement, OtherThreads, Rules, Side, judge
 from torchstone.core.schema.estimate import Estimate
-from torchstone.core.schema.run import Compared, Plan, Run
+from torchstone.core.schema.run import SCHEMA, Compared, Plan, Run
 from torchstone.core.stats.student import normal_quantile
 from torchstone.report.document import Document
 from torchstone.report.documents.ci import Room, ci_document
@@ -69,7 +69,7 @@ def _machine(device: str) -> Any:
 def a_result(benchmarks: Sequence[CiBenchmark], **changes: Any) -> CiResult:
     """A result of these benchmarks, with a limit and margin of 2 %."""
     fields: dict[str, Any] = {
-        "schema": CI_SCHEMA, "base": BASE, "head": HEAD, "began_utc": "2026-11-21T10:00:00+00:00", "within_s": 900.0,
+        "schema": SCHEMA, "base": BASE, "head": HEAD, "began_utc": "2026-11-21T10:00:00+00:00", "within_s": 900.0,
         "margin": 0.02, "limit": 0.02, "false_alarms": 0.05, "benchmarks": tuple(benchmarks), "elapsed_s": 610.0,
         "committed_utc": "2026-11-21T09:00:00+00:00",
     }  # fmt: skip
@@ -197,7 +197,7 @@ def a_point(log: float, name: str = "a", error: float = ERROR, verdict: str = "u
 def an_entry(number: int, *points: HistoryPoint, base: int | None = None, at: str | None = None) -> HistoryEntry:
     """A commit, an hour after the one before."""
     when = at or f"2026-11-{1 + number // 24:02d}T{number % 24:02d}:00:00+00:00"
-    return HistoryEntry(CI_SCHEMA, a_commit(number), a_commit(number - 1 if base is None else base), when, 0.02, points)
+    return HistoryEntry(SCHEMA, a_commit(number), a_commit(number - 1 if base is None else base), when, 0.02, points)
 
 
 def drifting() -> list[HistoryEntry]:

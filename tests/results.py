@@ -87,7 +87,7 @@ def a_tuned_run(**changes: Any) -> Run:
         "epoch_time_s": Estimate(0.6, 0.58, 0.62, 0.95, "s", "rounds", 2, 20),
         "settings": {"batch_size": 32, "num_workers": 2, "pin_memory": False},
         "why": ("the device is busy from batch_size 32 on", "more workers gain nothing"),
-        "searched_s": 12.0, "everything_s": 240.0, "points": 24, "probes": 7,
+        "searched_s": 12.0, "everything_s": 240.0, "points": 24, "probes": 7, "tried": 24,
     }  # fmt: skip
     return a_run(trials, cases=cases, answer=TuneResult(**{**fields, **changes}))
 

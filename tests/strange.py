@@ -27,7 +27,7 @@ from torchstone.core.schema.comparison import Comparison, Judgement, Rules, Side
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.metric import RAW
 from torchstone.core.schema.procedure import Procedure
-from torchstone.core.schema.run import Run
+from torchstone.core.schema.run import SCHEMA, Run
 
 # Words that mean something somewhere, and others.
 WORDS = (*AXES, *RAW, "", "cpu", "cuda", "steps", "throughput", "latency", "forward", "loss", "auto", "fp32", "bf16",
@@ -182,4 +182,5 @@ def strange_runs(draw: Callable[..., Any], kinds: Sequence[str] = tuple(SOUND)) 
         hints = typing.get_type_hints(Run)
         run = msgspec.structs.replace(run, **{name: changed(draw, getattr(run, name), hints[name])})
         run = renamed(run, before)
-    return msgspec.structs.replace(run, head=msgspec.structs.replace(run.head, schema=5, run_id="20261121-100000-abcd"))
+    head = msgspec.structs.replace(run.head, schema=SCHEMA, run_id="20261121-100000-abcd")
+    return msgspec.structs.replace(run, head=head)

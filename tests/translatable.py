@@ -109,7 +109,7 @@ _WORD = re.compile(r"[A-Za-z]{2,}")
 _WRITTEN = datetime(2026, 11, 23, tzinfo=UTC)  # the same again from the same texts
 _NOT_SHOWN = {  # compared with, or handed on; and pieces, for which _JOINED has the whole
     "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "DataLoader worker", "auto", "custom", "default", "gh200 480gb", "mib", "number",
-    "of the loader", "random", "reduce-overhead", "resident", "steady", "off", "on", "interrupted", "cpu", "token",
+    "random", "reduce-overhead", "resident", "steady", "off", "on", "interrupted", "cpu", "token",
     "tune", "value", "word", "less", "more", "less than", "more than", "within", "{0} is {1} {2}{3}",
     "{0} {1} {2}: its peak is {3}", "(an|a) {0}", "{0} {1}s/s, {2} a step", "{0} {1}s/s, a step takes {2}",
     "Highest throughput: {0} {1}s/s at {2}", "{0}s/s per GB", "{0} the usual {1}", "piece", "gib", "row", "share",

@@ -14,7 +14,7 @@ from torchstone.core.schema.machine import DeviceInfo, Host, Machine, Room
 from torchstone.core.schema.model import InputSpec, LoadedModel, ModelCard
 from torchstone.core.schema.peak_memory import PeakMemory
 from torchstone.core.schema.run import Head, Plan, Run, Slot
-from torchstone.core.schema.search import Brief, Point, Probe, ProbeResult, Reading, SearchProblem
+from torchstone.core.schema.search import Point, Probe, ProbeResult, SearchProblem
 from torchstone.core.schema.submission import Job, Phase, ShareState, Submission
 from torchstone.core.schema.trial import Measurement, Outcome, Series, Stage, Status, Trial
 from torchstone.plugins.cluster_protocol import Cluster, HalfSubmitted
@@ -54,7 +54,6 @@ __all__ = [
     "Axis",
     "Batch",
     "Batches",
-    "Brief",
     "Case",
     "Check",
     "Cluster",
@@ -94,7 +93,6 @@ __all__ = [
     "Pretending",
     "Probe",
     "ProbeResult",
-    "Reading",
     "Room",
     "Roomy",
     "Run",

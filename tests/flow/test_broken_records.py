@@ -42,7 +42,7 @@ BROKEN = {
     "another program's lines": (lambda path: path.write_text('{"a": 1}\n{"b": 2}\n'), "not a torchstone"),
     "a version from the future": (
         lambda path: record(path, lambda h: h.replace(b'"schema":%d' % SCHEMA, b'"schema":99')),
-        "newer torchstone (schema 99",
+        "of schema 99, this torchstone reads schema 1: use the torchstone that wrote it, or a newer one",
     ),
     "a torn line in the middle": (
         lambda path: path.write_bytes(record(path).read_bytes().replace(b"\n", b"{\n", 2)),

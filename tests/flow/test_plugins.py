@@ -11,19 +11,16 @@ import pytest
 
 pytestmark = pytest.mark.xdist_group("plugins")  # one measurement serves all its tests
 
-PACKAGES = {
-    "today's": Path(__file__).parents[2] / "examples" / "torchstone-example-plugin",
-    "of November 2026": Path(__file__).parent / "plugin_of_former_names",  # imports from where things lived then
-}
+PACKAGE = Path(__file__).parents[2] / "examples" / "torchstone-example-plugin"
 
 
-@pytest.fixture(scope="module", params=PACKAGES)
-def installed(request, tmp_path_factory) -> Path:
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory) -> Path:
     """A folder with the package in it, as pip puts it there; beside it a broken one, and one in our place."""
     pytest.importorskip("setuptools")
     folder = tmp_path_factory.mktemp("installed")
     own = tmp_path_factory.mktemp("source") / "package"  # a build leaves files behind
-    source = shutil.copytree(PACKAGES[request.param], own)
+    source = shutil.copytree(PACKAGE, own)
     words = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
     words += ["--target", str(folder), str(source)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)

@@ -38,7 +38,7 @@ def predict(outputs, epoch_s):
     choice = Choice(case.case_id, SETTINGS, 3)
     answer = TuneResult(
         choice, choice, None, (), None, None, Estimate(epoch_s, None, None, 0.95, "s", "t", 3, 300), SETTINGS, (), 1.0,
-        None, 1, 1,
+        None, 1, 1, 1,
     )  # fmt: skip
     run = a_run([a_trial(case_id=case.case_id)], cases=[case], machine=a_machine(host=machine_facts.host()))
     spec = TuneSpec("throughput", "adaptive", case, {name: (value,) for name, value in SETTINGS.items()})

@@ -16,7 +16,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from torchstone.core.errors import MissingError, unknown
-from torchstone.plugins import former_names
 
 _HERE = Path(__file__).parent
 _FOLDERS = {"engines": "tasks"}  # entry points keep the family's first name
@@ -47,7 +46,6 @@ def load(family: str, name: str) -> Any:
         packages = ", ".join(_package(entry) for entry in entries)
         raise MissingError(f"{what}: {len(entries)} packages offer it ({packages}); uninstall all but one")
     try:
-        former_names.install()
         plugin = entries[0].load()
     except Exception as error:  # somebody else's code: whatever it raises, the others go on
         said = f"{type(error).__name__}: {error}"

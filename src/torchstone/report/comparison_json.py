@@ -18,9 +18,9 @@ from torchstone.analysis.compare.task_answers import Answer
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.own_files import write_whole
 from torchstone.core.schema.codec import encode
+from torchstone.core.schema.run import SCHEMA
 from torchstone.storage.run_document import write_new
 
-SCHEMA = 1
 _BEGINNING = b'{"record":"comparison"'
 
 

@@ -9,7 +9,8 @@ import msgspec
 
 from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.own_files import write_whole
-from torchstone.core.schema.ci import CI_SCHEMA, CiResult, HistoryEntry
+from torchstone.core.schema.ci import CiResult, HistoryEntry
+from torchstone.core.schema.codec import check_schema
 from torchstone.core.schema.run import Run
 from torchstone.storage.record_reader import read_record, record_path
 
@@ -83,11 +84,11 @@ def _decoded(path: Path, kind: type[T]) -> T:
         raise UsageError(f"{path}: more than {MOST_FILE_BYTES} bytes")
     try:
         found = msgspec.json.decode(path.read_bytes(), type=kind)
+        check_schema(found.schema)
     except OSError as fault:
         raise UsageError(f"cannot read {path}: {fault.strerror}") from None
     except (msgspec.MsgspecError, ValueError, RecursionError) as fault:
         raise UsageError(f"{path}: not a result of torchstone ci: {fault}") from None
-    if found.schema > CI_SCHEMA:
-        newer = f"schema {found.schema}, this one reads up to {CI_SCHEMA}"
-        raise UsageError(f"{path}: written by a newer torchstone ({newer}): upgrade torchstone")
+    except UsageError as fault:
+        raise UsageError(f"{path}: {fault}") from None
     return found

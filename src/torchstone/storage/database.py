@@ -13,9 +13,10 @@ from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.storage import summaries
 
 # Raise this whenever a formula in figures.py changes: stored figures are then derived again from the records.
-FIGURES_VERSION = 6
-_LAYOUT = 5
-VERSION = _LAYOUT * 1000 + FIGURES_VERSION
+FIGURES_VERSION = 1
+_LAYOUT = 1
+_LAYOUTS_APART = 1_000_000  # what was made before the first release has less: it counts as layout 0, and is made again
+VERSION = _LAYOUT * _LAYOUTS_APART + FIGURES_VERSION
 _PATIENCE_S = 30.0
 INDEX_FILE = "torchstone.sqlite"
 SUFFIXES = ("", "-wal", "-shm", "-journal")  # of the files that SQLite makes of it
@@ -122,7 +123,7 @@ def _prepared(path: Path | None, folder: Path) -> sqlite3.Connection:
         _set_journal(connection, "truncate" if is_network(folder) else "wal")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA foreign_keys = ON")
-        if _version_of(connection) // 1000 > _LAYOUT:
+        if _version_of(connection) // _LAYOUTS_APART > _LAYOUT:
             raise UsageError(
                 f"{path}: this index was written by a newer torchstone: upgrade torchstone, or delete the index"
             )
@@ -135,11 +136,10 @@ def _prepared(path: Path | None, folder: Path) -> sqlite3.Connection:
 
 
 def _check_ours(connection: sqlite3.Connection, path: Path | None) -> None:
-    """Raise UsageError for a database of another program. One of ours from before it had an id has our tables."""
+    """Raise UsageError for a database of another program."""
     (stamp,) = connection.execute("PRAGMA application_id").fetchone()
-    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    before = stamp == 0 and _version_of(connection) >= 1000 and {"runs", "trials", "problems"} <= tables
-    if stamp != _OURS and tables and not before:
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master WHERE type = 'table'").fetchone()
+    if stamp != _OURS and tables:
         raise UsageError(f"{path} is a database of another program: move it away, and the index is made again")
 
 

@@ -106,16 +106,6 @@ def _opened(path: Path) -> BinaryIO:
         raise UsageError(f"cannot read {str(path)!r}: {fault}") from None
 
 
-class _Procedure(msgspec.Struct):
-    settings: str | None = None  # nothing but fused optimizers was chosen for a device before there was this word
-
-
-class Said(msgspec.Struct):
-    """What a head says of the things whose defaults have changed."""
-
-    procedure: _Procedure
-
-
 def is_new(trial: Trial, known: dict[str, Trial]) -> bool:
     """Say whether no trial of that id is known, and add it: what stands in a file twice is one trial.
 
@@ -197,7 +187,7 @@ def _head(path: Path, data: bytes) -> tuple[Head, int]:
         raise UsageError(f"{path}: no head line: the file is empty")
     try:
         check_stamp(data, "head", "record")
-        head = as_said(decode(data, Head), msgspec.json.decode(data, type=Said))
+        head: Head = decode(data, Head)
         checked_id(head.run_id)
         return head, len(data)
     except Malformed:
@@ -205,12 +195,6 @@ def _head(path: Path, data: bytes) -> tuple[Head, int]:
         raise UsageError(f"{path}: {fault}") from None
     except UsageError as fault:
         raise UsageError(f"{path}:1: {fault}") from None
-
-
-def as_said(head: Head, said: Said) -> Head:
-    """Return a head with what it leaves unsaid as it was when it was written: a default has changed since."""
-    procedure = msgspec.structs.replace(head.procedure, settings=said.procedure.settings)
-    return msgspec.structs.replace(head, procedure=procedure)
 
 
 def _lines(path: Path, file: BinaryIO) -> Iterator[bytes]:

@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-import msgspec
-
 from torchstone.core.errors import UsageError
 from torchstone.core.flushing import flush_folder
 from torchstone.core.schema.axis import Scalar
@@ -21,12 +19,8 @@ from torchstone.core.schema.run_document import Document, document_bytes
 from torchstone.core.schema.trial import Trial
 from torchstone.storage.bounds import bounded
 from torchstone.storage.consistency import check_run
-from torchstone.storage.record_reader import Said, as_said, checked_id, is_new, read_bounded
+from torchstone.storage.record_reader import checked_id, is_new, read_bounded
 from torchstone.storage.record_writer import unwritten
-
-
-class _Headed(msgspec.Struct):
-    head: Said
 
 
 def write_document(
@@ -63,11 +57,10 @@ def read_document(path: Path) -> Run:
     for trial in found.trials:
         if trial.case_id not in cases:
             raise UsageError(f"{path}: trial {trial.trial_id[:80]!r} has a case_id that is not in the run's plan")
-    head = as_said(found.head, msgspec.json.decode(data, type=_Headed).head)
     known: dict[str, Trial] = {}
     try:
         trials = tuple(trial for trial in map(bounded, found.trials) if is_new(trial, known))
-        return check_run(Run(head, trials, found.findings, found.end, found.answer, found.comparison))
+        return check_run(Run(found.head, trials, found.findings, found.end, found.answer, found.comparison))
     except UsageError as fault:
         raise UsageError(f"{path}: {fault}") from None
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from torchstone import extend
 from torchstone.core.errors import MissingError, UsageError
+from torchstone.core.schema import axis
 from torchstone.plugins import registry
 from torchstone.plugins.model_choice import source_of
 
@@ -116,3 +118,8 @@ def test_a_plugin_is_a_file_or_a_package_and_what_a_family_shares_is_neither(tmp
         assert registry._own("checks") == {"single", "several"}
     finally:
         registry._own.cache_clear()
+
+
+def test_the_public_door_gives_what_it_names():
+    assert all(hasattr(extend, name) for name in extend.__all__)
+    assert extend.Scalar == axis.Scalar

@@ -352,7 +352,7 @@ def test_another_version_is_named_and_its_figures_may_differ_where_a_formula_did
     files = files_of(document)
 
     def older(claims: Any) -> None:
-        claims.update(torchstone="0.0.9", formulas=1)
+        claims.update(torchstone="0.0.9", formulas=0)
         a_better_figure(claims)
 
     forged = resealed({**files, CLAIMS: edited_claims(files[CLAIMS], older)})

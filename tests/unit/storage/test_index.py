@@ -140,9 +140,20 @@ def test_new_formulas_make_the_index_anew(tmp_path, monkeypatch):
     assert find(tmp_path, "r1").trials[0].figures.values["throughput"] > 0
 
 
+def test_an_index_of_before_the_first_release_is_made_anew(tmp_path):
+    """Its layout had a higher number than the first that was released, and its tables are not the same."""
+    store(tmp_path, "r1")
+    sync(tmp_path)
+    with database.opened(tmp_path) as connection:
+        connection.execute("ALTER TABLE runs DROP COLUMN answer")
+        connection.execute("UPDATE runs SET name = 'of then'")
+        connection.execute("PRAGMA user_version = 5006")
+    assert [(row.run_id, row.name) for row in runs(tmp_path)] == [("r1", "test")]
+
+
 def test_a_newer_index_is_refused(tmp_path):
     connection = sqlite3.connect(tmp_path / "torchstone.sqlite")
-    connection.execute("PRAGMA user_version = 99000")
+    connection.execute("PRAGMA user_version = 99000000")
     connection.close()
     with pytest.raises(UsageError, match="newer torchstone"):
         runs(tmp_path)

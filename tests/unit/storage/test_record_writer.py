@@ -181,7 +181,7 @@ def test_a_bad_line_is_named(record):
 def test_foreign_files_are_refused(record):
     lines = record.read_bytes().splitlines(keepends=True)
     newer = lines[0].replace(b'"schema":%d' % SCHEMA, b'"schema":7')
-    assert f"newer torchstone (schema 7, this one reads up to {SCHEMA}): upgrade" in refused(record, newer)
+    assert f"r.jsonl:1: of schema 7, this torchstone reads schema {SCHEMA}: use the torch" in refused(record, newer)
     assert "not a torchstone record" in refused(record, b'{"hello": 1}\n')
     assert "not a torchstone record" in refused(record, b'{"record":"head","schema":"1"}\n')
     assert "not a torchstone record" in refused(record, b"\x80\x04pickle")

@@ -15,7 +15,8 @@ import msgspec
 from torchstone.analysis.ci.assessment import Assessment
 from torchstone.analysis.ci.changes import Change
 from torchstone.core.errors import ExitCode, TorchstoneError
-from torchstone.core.schema.ci import CI_SCHEMA, HistoryEntry, HistoryPoint
+from torchstone.core.schema.ci import HistoryEntry, HistoryPoint
+from torchstone.core.schema.run import SCHEMA
 from torchstone.core.stats.student import normal_quantile
 
 SPANS = (10, 30, 100)  # commits that are looked at together
@@ -38,7 +39,7 @@ def entry_of(found: Assessment) -> HistoryEntry:
     if not any(change.ratio is not None for change in found.changes):
         raise NothingToKeep("nothing to keep: no benchmark has a ratio; see torchstone ci gate")
     when = result.committed_utc or result.began_utc
-    return HistoryEntry(CI_SCHEMA, result.head, result.base, when, found.limit, tuple(map(_point, found.changes)))
+    return HistoryEntry(SCHEMA, result.head, result.base, when, found.limit, tuple(map(_point, found.changes)))
 
 
 def _point(change: Change) -> HistoryPoint:

@@ -9,7 +9,7 @@ from torchstone.analysis.compare.compared_figures import primary
 from torchstone.analysis.compare.inputs import ComparedInput, device_of
 from torchstone.core import units
 from torchstone.core.schema.claim import total_runtime_s
-from torchstone.core.schema.reached import HELD_OUT, TRAIN, accuracies, accuracy_name
+from torchstone.core.schema.reached import accuracies, accuracy_name
 from torchstone.core.schema.run import Run
 
 _MOST_MODELS = 2
@@ -78,9 +78,6 @@ def reached_by(one: ComparedInput) -> dict[str, float]:
         for trial in reversed(run.trials):
             if found := accuracies(trial.facts):
                 return found
-        if (metrics := one.trainings.get(run.head.run_id)) is not None:  # of a record from before they were facts
-            told = {TRAIN: metrics.final_train_accuracy, HELD_OUT: metrics.final_val_accuracy}
-            return {name: share for name, share in told.items() if share is not None}
     return {}
 
 

@@ -71,5 +71,5 @@ class TuneResult(msgspec.Struct, frozen=True):
     everything_s: float | None  # what trying every point would have cost, estimated from the trials taken
     points: int
     probes: int
-    tried: int | None = None  # how many of the points had a trial of whole steps; None in older records
+    tried: int  # how many of the points had a trial of whole steps
     untried: Mapping[str, tuple[Scalar, ...]] = {}  # the values of each axis that no such trial had

@@ -31,7 +31,6 @@ class AxisStage(StrEnum):
 class Axis(msgspec.Struct, frozen=True):
     """One thing that may vary. `values` lists the allowed words; None means any value of `kind` from `least` up.
 
-    `before`: words that came later, and what the ids of older records have in their place (None: no such axis).
     `follows`: the axis that it is usually set by, where it changes no speed itself. `flag`: its own flag of a command,
     beside `--axis NAME=…`, which every axis has. `on_request`: a Configuration has it only where somebody named it.
     """
@@ -43,7 +42,6 @@ class Axis(msgspec.Struct, frozen=True):
     meaning: str
     values: tuple[str, ...] | None = None
     least: float | None = None
-    before: Mapping[str, Scalar] = {}
     stage: AxisStage = AxisStage.MODEL
     follows: str | None = None
     flag: str | None = None
@@ -150,27 +148,27 @@ AXES: Mapping[str, Axis] = _axes(
          "recompute activations in the backward pass instead of keeping them", stage=_S.MODEL),
     Axis("channels_last", "switch", "auto", False,
          "NHWC memory format of images and weights; auto: for convolutional networks, where it makes the device faster",
-         values=("auto", "on", "off"), before={"auto": False, "on": True}, stage=_S.MODEL),
+         values=("auto", "on", "off"), stage=_S.MODEL),
     Axis("fused", "switch", "auto", False, "fused optimizer kernels; auto: where the device has them",
          values=("auto", "on", "off"), stage=_S.OPTIMIZER),
     Axis("sdpa", "str", "auto", False,
          "kernel of scaled_dot_product_attention; auto: PyTorch's order",
-         values=("auto", "flash", "efficient", "cudnn", "math"), before={"auto": None}, stage=_S.MODEL),
+         values=("auto", "flash", "efficient", "cudnn", "math"), stage=_S.MODEL),
     Axis("threads", "int", 0, False, "threads of CPU operators; 0: one per available core",
          least=0, stage=_S.HOST),
     Axis("world_size", "int", 1, True,
          "processes (ranks) that train together, a device each; batch_size is that of one rank",
-         least=1, before={"1": None}, stage=_S.RANKS, on_request=True),
+         least=1, stage=_S.RANKS, on_request=True),
     Axis("nodes", "int", 1, False,
          "machines that the ranks are spread over, as many on each, in an allocation of SLURM (torchstone submit)",
-         least=1, before={"1": None}, stage=_S.RANKS, on_request=True),
+         least=1, stage=_S.RANKS, on_request=True),
     Axis("strategy", "str", "auto", False,
          "how ranks share the work: none (one process), ddp (DistributedDataParallel), fsdp2 (fully_shard); auto: none "
          "for one process, else ddp",
-         values=("auto", "none", "ddp", "fsdp2"), before={"auto": None, "none": None}, stage=_S.RANKS, on_request=True),
+         values=("auto", "none", "ddp", "fsdp2"), stage=_S.RANKS, on_request=True),
     Axis("backend", "str", "auto", False,
          "what ranks communicate through; auto: nccl on NVIDIA and AMD (there RCCL), xccl on Intel, gloo on the CPU",
-         values=("auto", "nccl", "rccl", "xccl", "gloo"), before={"auto": None}, stage=_S.RANKS, on_request=True),
+         values=("auto", "nccl", "rccl", "xccl", "gloo"), stage=_S.RANKS, on_request=True),
     Axis("num_workers", "int", 0, False, "DataLoader worker processes; 0: load in the trial's process",
          least=0, stage=_S.LOADER, flag="--num-workers"),
     Axis("pin_memory", "bool", False, False, "load batches into page-locked memory, so that transfers are asynchronous",

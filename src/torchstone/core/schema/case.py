@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import PurePath
 
 import msgspec
 
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.axis import Scalar
+
+# One process, however that was said, is the same work as where nobody asked for ranks.
+_ALONE = {"world_size": 1, "nodes": 1, "strategy": "none", "backend": "auto"}.items()
 
 
 class Task(StrEnum):
@@ -91,20 +94,10 @@ class Case(msgspec.Struct, frozen=True):
         """12 hex digits of the SHA-256 of the canonical JSON: equal on every machine for equal work."""
         body = {
             "workload": self.workload.canonical(),
-            "configuration": dict(_as_before(self.configuration)),
+            "configuration": dict(setting for setting in self.configuration.items() if setting not in _ALONE),
             "placement": self.placement.canonical(),
         }
         return hashlib.sha256(msgspec.json.encode(body, order="sorted")).hexdigest()[:12]
-
-
-def _as_before(configuration: Mapping[str, Scalar]) -> Iterator[tuple[str, Scalar]]:
-    """Yield a Configuration with what older records have in the place of words that came later: ids stay."""
-    for name, value in configuration.items():
-        before, word = AXES[name].before if name in AXES else {}, str(value)
-        if word not in before:
-            yield name, value
-        elif (old := before[word]) is not None:
-            yield name, old
 
 
 def portable(spec: str) -> str:

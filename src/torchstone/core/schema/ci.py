@@ -11,7 +11,6 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-CI_SCHEMA = 1
 MOST_BENCHMARKS = 1000
 
 Commit = Annotated[str, Meta(pattern=r"^(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")]

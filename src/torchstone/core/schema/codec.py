@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from torchstone.core.errors import UsageError
-from torchstone.core.schema.renamed import in_present_words
 from torchstone.core.schema.run import SCHEMA
 
 T = TypeVar("T")
@@ -47,7 +46,6 @@ def encode(term: Any) -> bytes:
 def decode(data: bytes, kind: type[T] | Any) -> T:
     """Return the term that `data` spells. Raises Malformed if it is not JSON, UsageError if it is not that term."""
     try:
-        data = in_present_words(data)
         if b'"nonfinite"' not in data:
             return msgspec.json.decode(data, type=kind)
         plain = msgspec.json.decode(data)
@@ -66,10 +64,14 @@ def check_stamp(data: bytes, record: str, what: str) -> None:
         raise UsageError(f"not a torchstone {what}") from None
     if stamp.record != record or stamp.schema is None or stamp.schema < 1:
         raise UsageError(f"not a torchstone {what}")
-    if stamp.schema > SCHEMA:
-        raise UsageError(
-            f"written by a newer torchstone (schema {stamp.schema}, this one reads up to {SCHEMA}): upgrade torchstone"
-        )
+    check_schema(stamp.schema)
+
+
+def check_schema(schema: int) -> None:
+    """Raise UsageError for a schema that this version does not read, saying what does."""
+    if schema != SCHEMA:
+        reads = f"this torchstone reads schema {SCHEMA}"
+        raise UsageError(f"of schema {schema}, {reads}: use the torchstone that wrote it, or a newer one")
 
 
 def _named(fault: Exception) -> UsageError:

@@ -32,11 +32,11 @@ class Procedure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     isolation: str = "auto"  # fork, spawn; auto takes fork where it is safe
     # fixed: glibc keeps what it has been given; huge: and asks for huge pages of it; default: as the system has it
     heap: str = "fixed"
-    # OpenMP's threads stay on a logical core each; False, None (older records): they wander as the system likes
+    # OpenMP's threads stay on a logical core each; None: the command decides, False: they wander as the system likes
     pin_threads: bool | None = None
     # the logical cores of a trial: device (those next to it), node:N, a list 0-3,8; None: those of the command
     cpu_affinity: str | None = None
-    settings: str | None = "device"  # device: what it is faster with; torch: PyTorch's default; None: in older records
+    settings: str | None = "device"  # device: what it is faster with; torch: PyTorch's; None: another tool's
     telemetry_period_s: float = 0.5  # 0 switches it off
     count_flops: bool = True
     phases: bool = True  # a pass of its own, after the measured windows, that tells where the time of a step goes

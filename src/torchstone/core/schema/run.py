@@ -14,12 +14,10 @@ from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Trial
 
-# 1  2026-11  first version
-# 2  2026-11  cases added while a run goes on, an answer, the purpose of a trial, what was skipped
-# 3  2026-11  live comparisons: their rules in the head, their comparison as a line
-# 4  2026-11  trials without a number beforehand, `within_s`; the usual spread of the machine; why a run ended
-# 5  2026-11  renamed keys of the head: quest → tune, its duel_trials → final_trials, contest → ab (renamed.py)
-SCHEMA = 5
+# Of every file that torchstone writes to read it again. What a release wrote stays readable: a later schema is a
+# further number, with a golden record of each kind (tests/golden/schema_1).
+# 1  0.1.0
+SCHEMA = 1
 
 
 class Slot(msgspec.Struct, frozen=True):

@@ -70,8 +70,3 @@ class ProbeResult(msgspec.Struct, frozen=True):
     retries: float | None = None
     allowed: bool = True
     window_s: float | None = None
-
-
-# Their former names, which plug-ins of other packages import.
-Brief = SearchProblem
-Reading = ProbeResult

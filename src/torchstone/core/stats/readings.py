@@ -16,7 +16,7 @@ Found = dict[str, tuple[float, int]]  # figure → value, how many readings or s
 _GAUGES = ("device_utilization", "device_memory_used_bytes", "device_temperature_c", "device_clock_hz")
 _BETWEEN_WINDOWS = ("device_other_processes",)  # to read it disturbs: it is read before them and after
 FEWEST_TICKS = 20  # of an energy counter: each end of the windows is known to a tick, so that is 5 % at worst
-USUAL_TICK_S = 0.1  # of NVIDIA's counters, by their source in records of before it was measured
+USUAL_TICK_S = 0.1  # of NVIDIA's counters, where it could not be measured
 _OVER: dict[Pool, Callable[[Sequence[float]], float]] = {
     Pool.MEDIAN: median,
     Pool.MEAN: fmean,

@@ -33,8 +33,7 @@ Chosen = tuple[Scalar, str]  # the value for the engine, and "value: why" for th
 def settle(case: Case, model: LoadedModel, device: Device, policy: str | None) -> tuple[Case, Mapping[str, Scalar]]:
     """Return the Case in values, and a fact `setting_<axis>` for each axis that could have been left to the device.
 
-    `policy` is the Procedure's `settings`: device, torch, or None in a record from before there was a choice, when
-    fused optimizer kernels were the only thing taken for the device's sake. What the user gave stands under any.
+    `policy` is the Procedure's `settings`: device; else as torch has it. What the user gave stands under any.
     """
     values, facts = dict(case.configuration), dict[str, Scalar]()
     for axis in (axis for axis in _CHOOSE if axis in values):
@@ -42,8 +41,6 @@ def settle(case: Case, model: LoadedModel, device: Device, policy: str | None) -
             found: Chosen = values[axis], f"{_word(values[axis])}: as requested"
         elif policy == DEVICE:
             found = _CHOOSE[axis](model, device, values)
-        elif policy is None and axis == "fused":
-            found = "auto", "auto: where torch has the kernels"
         else:
             now = _threads_now() if axis == "threads" else _word(_TORCHS[axis])
             found = _TORCHS[axis], f"{now}: PyTorch's default"

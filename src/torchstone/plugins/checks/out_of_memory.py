@@ -15,7 +15,7 @@ from torchstone.plugins.protocols import Check
 
 # Settings beside which a batch needs what it needs, and the size of it.
 _NO_MEMORY = ("grad_accumulation", "learning_rate", *DATALOADER_AXES)
-_IN_LOADER = ("DataLoader worker", "of the loader")  # the latter in records before November 2026
+_IN_LOADER = "DataLoader worker"
 
 
 class OutOfMemory:
@@ -60,7 +60,7 @@ def _but_for_size(case: Case) -> tuple[object, ...]:
 
 def _advice(case: Case, trial: Trial, run: Run) -> str:
     workers = case.configuration.get("num_workers")
-    if any(word in (trial.outcome.message or "") for word in _IN_LOADER) and isinstance(workers, int) and workers > 1:
+    if _IN_LOADER in (trial.outcome.message or "") and isinstance(workers, int) and workers > 1:
         fewer = setting(run, "num_workers", workers // 2)
         return f"each DataLoader worker needs host memory: {fewer}; {ladder(case, run)}"
     return ladder(case, run)

@@ -14,7 +14,7 @@ _TORCHS = "PyTorch's own; --settings device tunes them for the device"
 
 
 def setting_parts(run: RunSummary) -> Iterator[Section]:
-    """Yield a section with them, where the record tells them; older ones do not."""
+    """Yield a section with them, where the record tells them; one of another tool does not."""
     if rows := tuple(_rows(run)):
         yield Section(f"settings: {_POLICY.get(run.procedure.settings or '', _TORCHS)}", (Facts(rows),))
 

@@ -22,9 +22,7 @@ def tune_parts(run: RunSummary) -> Iterator[Part]:
         raise ValueError(f"{run.run_id} has no answer")
     case = next(case for case in run.cases if case.case_id == answer.recommended.case_id)
     yield Text(_sentences(answer, rate_words(case)), Role.HEADLINE)
-    # Of earlier versions the front may hold probes, whose best is the luckiest of many: it contradicts the final round.
-    front = tuple(one for one in answer.pareto if one.trials)
-    chosen = Chosen(answer.highest_throughput, answer.best_efficiency, answer.recommended, front)
+    chosen = Chosen(answer.highest_throughput, answer.best_efficiency, answer.recommended, answer.pareto)
     work, accelerator = case.workload, case.placement.device != "cpu"
     yield from chosen_parts(chosen, str(work.task), work.item, accelerator=accelerator)
     yield Facts(tuple(_facts(run, answer)))
@@ -44,16 +42,11 @@ def _sentences(answer: TuneResult, rate: str) -> str:
         text = f"{text} That is {_gain(answer.gain)}."
     elif _is_present(answer):
         text = f"{text} These are the present settings."
-    return text if _is_all(answer) else f"{text} {answer.tried} of {answer.points} settings were run."
+    return text if answer.tried == answer.points else f"{text} {answer.tried} of {answer.points} settings were run."
 
 
 def _is_present(answer: TuneResult) -> bool:
     return answer.present is not None and answer.present.case_id == answer.recommended.case_id
-
-
-def _is_all(answer: TuneResult) -> bool:
-    """Say whether every setting was run, or that is not known: older records do not have it."""
-    return answer.tried is None or answer.tried == answer.points
 
 
 def _is_alone(answer: TuneResult) -> bool:

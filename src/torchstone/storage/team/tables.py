@@ -67,7 +67,9 @@ _FIRST = (
 )""",
     "CREATE INDEX series_in_time ON series (newest_utc, id)",
     # A statement a time, in one order: writers that add the same Cases wait for each other, and never in a circle.
-    """CREATE FUNCTION cases_added() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    # Whoever deletes or inserts in psql has another search_path than torchstone, which sets its own.
+    """CREATE FUNCTION cases_added() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = torchstone, pg_temp AS $$ BEGIN
     INSERT INTO series AS s (case_id, device_name, host, task, model, settings, runs, newest_utc)
         SELECT case_id, device_name, host, min(task), min(model), min(settings), count(*), max(started_utc)
         FROM added WHERE counted > 0 GROUP BY case_id, device_name, host ORDER BY case_id, device_name, host
@@ -77,7 +79,8 @@ _FIRST = (
 END $$""",
     """CREATE TRIGGER case_added AFTER INSERT ON cases REFERENCING NEW TABLE AS added
     FOR EACH STATEMENT EXECUTE FUNCTION cases_added()""",
-    """CREATE FUNCTION cases_removed() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    """CREATE FUNCTION cases_removed() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = torchstone, pg_temp AS $$ BEGIN
     PERFORM 1 FROM series s WHERE (case_id, device_name, host) IN (SELECT case_id, device_name, host FROM removed)
         ORDER BY case_id, device_name, host FOR UPDATE;
     UPDATE series s SET runs = s.runs - gone.count, newest_utc = coalesce((
@@ -92,11 +95,11 @@ END $$""",
     """CREATE TRIGGER case_removed AFTER DELETE ON cases REFERENCING OLD TABLE AS removed
     FOR EACH STATEMENT EXECUTE FUNCTION cases_removed()""",
     # The records themselves: `digest` of what is stored, `source` of the file that was pushed. They are written before
-    # their run, whose Cases other writers may wait for.
+    # their run, whose Cases other writers may wait for. SET ROLE changes current_user, and not session_user.
     """CREATE TABLE records (
     run_id TEXT COLLATE "C" PRIMARY KEY REFERENCES runs (run_id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED,
     digest TEXT COLLATE "C" NOT NULL,
-    source TEXT COLLATE "C" NOT NULL, pushed_by TEXT COLLATE "C" NOT NULL DEFAULT current_user,
+    source TEXT COLLATE "C" NOT NULL, pushed_by TEXT COLLATE "C" NOT NULL DEFAULT session_user,
     pushed_at TIMESTAMPTZ NOT NULL DEFAULT now()
 )""",
     "CREATE INDEX records_by_source ON records (source)",
@@ -106,11 +109,5 @@ END $$""",
 )""",
     "ALTER TABLE pieces ALTER COLUMN data SET STORAGE EXTERNAL",  # compressed already
 )
-_SECOND = (
-    # Whoever deletes or inserts in psql has another search_path than torchstone, which sets its own.
-    "ALTER FUNCTION cases_added() SET search_path = torchstone, pg_temp",
-    "ALTER FUNCTION cases_removed() SET search_path = torchstone, pg_temp",
-    "ALTER TABLE records ALTER COLUMN pushed_by SET DEFAULT session_user",  # SET ROLE changes current_user
-)
-LAYOUTS = (_FIRST, _SECOND)
+LAYOUTS = (_FIRST,)
 TABLES = ("runs", "trials", "lines", "cases", "findings", "series", "records", "pieces")

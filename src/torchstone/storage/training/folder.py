@@ -13,7 +13,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.own_files import moved
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Placement, Workload
-from torchstone.core.schema.codec import decode, encode
+from torchstone.core.schema.codec import check_schema, decode, encode
 from torchstone.core.schema.procedure import Procedure
 from torchstone.storage.record_reader import read_bounded
 
@@ -21,7 +21,6 @@ CARD = "training.json"
 METRICS = "training_metrics.json"
 TOKENIZER = "tokenizer.json"
 STATE = "training_state.safetensors"
-SCHEMA = 1
 _CHECKPOINT = re.compile(r"checkpoint_epoch_(\d{1,6})\.safetensors")
 _NAMED = re.compile(r"(?:checkpoint_epoch_)?(\d{1,6})(?:\.safetensors|\.pth?)?", re.ASCII)  # .pt: as other tools end it
 _LISTED = 20
@@ -57,10 +56,9 @@ def read_card(folder: Path) -> TrainingCard:
         data = file.read()
     try:
         card: TrainingCard = decode(data, TrainingCard)
+        check_schema(card.schema)
     except UsageError as fault:
         raise UsageError(f"{path}: {fault}") from None
-    if card.schema > SCHEMA:
-        raise UsageError(f"{path}: written by a newer torchstone (schema {card.schema}); upgrade torchstone")
     return card
 
 

@@ -16,9 +16,9 @@ import msgspec
 from torchstone.analysis.ci.changes import Change, Verdict, change_of
 from torchstone.analysis.ci.price import FIRST_SHARE
 from torchstone.core.errors import TorchstoneError, UsageError
-from torchstone.core.schema.ci import CI_SCHEMA, CiBenchmark, CiResult, State
+from torchstone.core.schema.ci import CiBenchmark, CiResult, State
 from torchstone.core.schema.comparison import Rules
-from torchstone.core.schema.run import Run
+from torchstone.core.schema.run import SCHEMA, Run
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy
 from torchstone.execution.timing.clock import Clock, system_clock
 from torchstone.storage.ci_folder import write_result
@@ -76,7 +76,7 @@ class CiMeasurement:
         control = CiBenchmark("control", benchmarks[0].words) if asked.control and asked.base is not None else None
         began = datetime.now(UTC).isoformat(timespec="seconds")
         self._result = CiResult(
-            CI_SCHEMA, asked.base, asked.head, began, asked.within_s, asked.margin, asked.limit, asked.false_alarms,
+            SCHEMA, asked.base, asked.head, began, asked.within_s, asked.margin, asked.limit, asked.false_alarms,
             planned, control, asked.why_no_base, committed_utc=asked.committed_utc,
         )  # fmt: skip
         self._runs: dict[str, Run] = {}

@@ -14,7 +14,7 @@ from torchstone.core.schema.codec import decode
 from torchstone.core.schema.fit import EpochEnded
 from torchstone.core.schema.message import Event
 from torchstone.core.schema.page_locking import effective, notes
-from torchstone.core.schema.run import Head, Plan, Slot
+from torchstone.core.schema.run import SCHEMA, Head, Plan, Slot
 from torchstone.core.schema.trial import Trial
 from torchstone.execution import plan
 from torchstone.execution.controller.active_run import take_all
@@ -22,7 +22,7 @@ from torchstone.execution.controller.device_lock import SHARE, WhenBusy
 from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.controller.session import Session
 from torchstone.execution.timing.clock import system_clock
-from torchstone.storage.training.folder import CARD, METRICS, SCHEMA, STATE, TrainingCard, read_card, write_json
+from torchstone.storage.training.folder import CARD, METRICS, STATE, TrainingCard, read_card, write_json
 from torchstone.storage.training.metrics_log import EpochMetrics, MetricsLog, TrainingMetrics
 from torchstone.workflows.campaign import begun
 from torchstone.workflows.run.results import Results, published

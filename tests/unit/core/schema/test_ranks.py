@@ -62,7 +62,7 @@ def test_more_ranks_than_devices_are_refused():
         ranks.check_devices(Placement("cuda", 1, count=2), two)
 
 
-def test_one_process_without_a_strategy_is_the_case_it_always_was():
+def test_one_process_without_a_strategy_is_the_case_of_nobody_who_asks_for_ranks():
     plain = a_case()
     said = ranks.placed(plain.workload, {**plain.configuration, "world_size": 1}, CPU)
     assert said.case_id == plain.case_id
@@ -77,7 +77,7 @@ def test_ranks_are_spread_over_nodes():
     two = ranks.placed(plain.workload, {**base, "nodes": 2}, CPU)
     assert (two.placement.count, two.placement.nodes, two.placement.devices) == (2, 2, 4)
     one = ranks.placed(plain.workload, {**base, "nodes": 1}, CPU)
-    assert one.case_id == ranks.placed(plain.workload, base, CPU).case_id  # as records have it that know no nodes
+    assert one.case_id == ranks.placed(plain.workload, base, CPU).case_id
     assert two.case_id != one.case_id
     with pytest.raises(UsageError, match="world_size=4 does not divide among 3 nodes"):
         ranks.placed(plain.workload, {**base, "nodes": 3}, CPU)

@@ -124,12 +124,6 @@ def test_torch_is_left_as_it_is():
                     "fused": "off: PyTorch's default", "sdpa": "auto: PyTorch's default"}  # fmt: skip
 
 
-def test_an_older_run_goes_on_as_it_was_begun():
-    device = Likes((4, "cores"), (True, "tensor cores"))
-    values, _ = settled(device, policy=None, channels_last=False)  # as its record has it
-    assert values == {"threads": 0, "channels_last": False, "fused": "auto", "sdpa": "auto", "precision": "bf16"}
-
-
 def test_only_axes_of_the_engine_are_set():
     case, told = settle(a_case({"threads": 0}), a_model(), SimpleNamespace(preference=lambda *_: None), "device")
     assert dict(case.configuration) == {"batch_size": 16, "threads": 0}

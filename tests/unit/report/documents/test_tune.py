@@ -107,16 +107,6 @@ def test_the_probes_of_a_search_are_no_results():
     assert len(probed.cases) == 1, "of a search that was cut there is nothing else"
 
 
-def test_a_front_of_an_earlier_version_is_shown_without_its_probes():
-    answer = a_tuned().answer
-    assert answer is not None
-    best, present, probed = answer.recommended, answer.present, answer.highest_throughput
-    text = shown(a_tuned(highest_throughput=best, pareto=(present, best, probed)))
-    (front,) = (line for line in text.splitlines() if line.startswith("Pareto front"))
-    assert "32: 3,000" in front
-    assert "3,100" not in text
-
-
 def test_a_run_that_is_no_tune_has_no_answer():
     with pytest.raises(ValueError, match="has no answer"):
         tune_document(summarize(entry_of(a_run(), Path())))

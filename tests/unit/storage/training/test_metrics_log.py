@@ -8,7 +8,8 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Placement, Task, Workload
 from torchstone.core.schema.fit import EpochEnded, Quality
 from torchstone.core.schema.procedure import Procedure
-from torchstone.storage.training.folder import SCHEMA, TrainingCard, checkpoints, newest, read_card, write_json
+from torchstone.core.schema.run import SCHEMA
+from torchstone.storage.training.folder import TrainingCard, checkpoints, newest, read_card, write_json
 from torchstone.storage.training.metrics_log import MetricsLog
 
 WORK = Workload(Task.TRAIN, "builtin:cnn", "digits", "image")

@@ -28,7 +28,7 @@ def tuned(folder, run_id, *, settings=SETTINGS, epoch_s=10.0, machine=HERE, day=
     answer = TuneResult(
         recommended=choice, highest_throughput=choice, best_efficiency=None, pareto=(), present=None, gain=None,
         epoch_time_s=Estimate(epoch_s, 0.9 * epoch_s, 1.1 * epoch_s, 0.95, "s", "t", 3, 300), settings=settings,
-        why=(), searched_s=1.0, everything_s=None, points=1, probes=1,
+        why=(), searched_s=1.0, everything_s=None, points=1, probes=1, tried=1,
     )  # fmt: skip
     spec = TuneSpec("throughput", "adaptive", case, {name: (value,) for name, value in settings.items()})
     run = a_run([a_trial(case_id=case.case_id)], cases=[case], machine=machine)

@@ -1,1 +1,0 @@
-"""Plug-ins for torchstone, to copy from."""
