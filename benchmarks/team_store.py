@@ -46,7 +46,7 @@ from torchstone.storage.team.migrations import create
 from torchstone.storage.team.session import PREPARE, Session, connect
 
 PROMISED_S, TIMES = 0.3, 5
-_COLUMNS = {"runs": 16, "trials": 13, "lines": 12, "cases": 15}
+_COLUMNS = {"runs": 17, "trials": 13, "lines": 12, "cases": 15}
 
 
 def lists(options: argparse.Namespace, server: Server, folder: Path) -> int:

@@ -644,6 +644,19 @@ def test_names_of_documents_that_people_come_from_say_what_they_are_called_here(
         found.run_diagnostics()
     with pytest.raises(AttributeError, match=r"it is frame\(\) now"):
         found.get_results()
+    for call, said in (
+        (lambda: found.run([], num_iterations=5), "num_iterations is iterations now"),
+        (lambda: found.run(dataloader=[]), "dataloader is loader now"),
+        (lambda: torchstone.run_kaggle_analysis(None, dataloader=[]), "dataloader is train_loader now"),
+        (lambda: torchstone.benchmark(model_name="gpt2", hardware_type="cuda"),
+         "model_name is model, hardware_type is device now"),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match=said):
+            call()
+    with pytest.raises(TypeError, match="unexpected keyword argument 'anything'"):
+        found.run([], anything=1)
+    with pytest.raises(ImportError, match=r"register_custom_model is torchstone\.register_model now"):
+        from torchstone import register_custom_model  # noqa: F401
     assert not hasattr(found, "anything")
     assert copy.copy(found) is not found
 

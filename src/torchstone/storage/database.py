@@ -14,7 +14,7 @@ from torchstone.storage import summaries
 
 # Raise this whenever a formula in figures.py changes: stored figures are then derived again from the records.
 FIGURES_VERSION = 6
-_LAYOUT = 5
+_LAYOUT = 6
 VERSION = _LAYOUT * 1000 + FIGURES_VERSION
 _PATIENCE_S = 30.0
 INDEX_FILE = "torchstone.sqlite"
@@ -32,7 +32,7 @@ CREATE TABLE runs (
     run_id TEXT PRIMARY KEY, name TEXT NOT NULL, started_utc TEXT NOT NULL, status TEXT NOT NULL, host TEXT NOT NULL,
     device TEXT NOT NULL, cases INTEGER NOT NULL, trials INTEGER NOT NULL, ok INTEGER NOT NULL,
     file TEXT NOT NULL UNIQUE, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
-    head TEXT NOT NULL, findings TEXT NOT NULL, answer TEXT, comparison TEXT
+    head TEXT NOT NULL, findings TEXT NOT NULL, answer TEXT, comparison TEXT, readings TEXT NOT NULL
 ) STRICT;
 CREATE INDEX runs_by_time ON runs (started_utc);
 CREATE TABLE trials (

@@ -12,6 +12,7 @@ from torchstone.analysis.advice.choices import NEAR_THE_TOP
 from torchstone.analysis.recommend.criteria import Criterion, criterion, memory_of
 from torchstone.core import units
 from torchstone.core.schema.axis import AXES, AxisStage, Scalar, axes_of
+from torchstone.core.schema.case import Case
 from torchstone.core.schema.estimate import Finding, Severity, too_wide
 from torchstone.core.schema.trial import FEWEST_UNDISTURBED
 from torchstone.core.stats import best_of_many
@@ -99,7 +100,7 @@ def entered(readings: Sequence[Measured], by: Criterion, key: Callable[[Measured
 
 def _values(one: Measured, by: Criterion) -> list[float]:
     """Return the criterion's figure of each trial; another tool's record may claim one of 0 or less, which is none."""
-    return [value for trial in one.trials if (value := by.of(trial, one)) is not None and value > 0.0]
+    return [value for value in by.of(one) if value > 0.0]
 
 
 def _entered(group: Sequence[Measured], by: Criterion) -> Entered:
@@ -113,7 +114,7 @@ def _entered(group: Sequence[Measured], by: Criterion) -> Entered:
     values = [value for one in used for value in _values(one, by)]
     each = over_trials(values)
     first, device = used[-1], used[-1].device
-    memory = [held for one in used for trial in one.trials if (held := memory_of(trial, one)) is not None]
+    memory = [held for one in used for held in memory_of(one)]
     rates = [rate for one in used for rate in one.values("loss_rate_per_1000_items")]
     held_share = max(memory) / device.memory_bytes if memory and device is not None and device.memory_bytes else None
     offer = Offer(
@@ -137,10 +138,34 @@ def _entered(group: Sequence[Measured], by: Criterion) -> Entered:
     return Entered(offer, tuple(math.log(value) for value in values), tuple(used))
 
 
+def once_a_case(key: Callable[[Case], str]) -> Callable[[Case], str]:
+    """Return a function of a Case that keeps what it found with it: a store has a few Cases many thousand times."""
+    name = key.__name__
+
+    def kept(case: Case) -> str:
+        found: dict[str, str] = case.__dict__
+        if name not in found:
+            found[name] = key(case)
+        return found[name]
+
+    return kept
+
+
+@once_a_case
+def what_is_computed(case: Case) -> str:
+    """Return what must be equal: the workload, and the axes that say what is computed."""
+    return f"{sorted(case.workload.canonical().items(), key=str)}{given(case.configuration)}"
+
+
+@once_a_case
+def _settings(case: Case) -> str:
+    placed = case.placement
+    return str((placed.count, placed.nodes, sorted(chosen(case.configuration).items())))
+
+
 def device_and_settings(one: Measured) -> object:
     """Return what makes two readings of one workload the same entrant."""
-    placed = one.case.placement
-    return one.device_name, placed.count, placed.nodes, str(sorted(chosen(one.case.configuration).items()))
+    return one.device_name, _settings(one.case)
 
 
 def near_the_top(every: Sequence[Entered], readings: Sequence[Measured]) -> list[Entered]:
@@ -209,15 +234,15 @@ def spreads(entrants: Sequence[Entered]) -> list[Entrant]:
     Where not all were measured in one run, what the trials of a run have in common does not cancel, and more trials do
     not lower it.
     """
-    groups = [one.logs for one in entrants]
-    found = best_of_many.entrants(groups)
+    found = best_of_many.entrants([one.logs for one in entrants])
     if len({one.offer.runs for one in entrants}) == 1:
         return found
-    stays = [
-        _STAYS * spread.squared_error * len(one.logs) / len(one.offer.runs)
+    return [
+        spread._replace(
+            squared_error=spread.squared_error + _STAYS * spread.squared_error * len(one.logs) / len(one.offer.runs)
+        )
         for spread, one in zip(found, entrants, strict=True)
     ]
-    return best_of_many.entrants(groups, stays)
 
 
 def best_among(entrants: Sequence[Entered], tried: int = 0) -> tuple[Best, list[Entered]]:

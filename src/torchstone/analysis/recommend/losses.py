@@ -11,8 +11,10 @@ from torchstone.analysis.advice.convergence import Convergence, convergence
 from torchstone.analysis.advice.learning_rates import LearningRates
 from torchstone.analysis.advice.loss_curves import AXES, read_curves
 from torchstone.analysis.advice.optimizers import Optimizers
+from torchstone.analysis.recommend.candidates import once_a_case
 from torchstone.analysis.summary import summarize
 from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import Case
 from torchstone.core.stats.equivalence import Sameness
 from torchstone.core.stats.stability import UNSTABLE
 from torchstone.storage.measured import Measured
@@ -66,10 +68,14 @@ def _comparing(readings: Sequence[Measured]) -> list[str]:
     """Return the runs, newest first, that hold two Cases which differ in AXES alone."""
     seen: dict[tuple[str, str], set[str]] = {}
     for one in readings:
-        rest = {name: value for name, value in one.case.configuration.items() if name not in AXES}
-        seen.setdefault((one.run_id, str(sorted(rest.items()))), set()).add(one.case_id)
+        seen.setdefault((one.run_id, _all_but_learning(one.case)), set()).add(one.case_id)
     runs = dict.fromkeys(run_id for (run_id, _), cases in seen.items() if len(cases) > 1)
     return list(runs)[::-1]
+
+
+@once_a_case
+def _all_but_learning(case: Case) -> str:
+    return str(sorted((name, value) for name, value in case.configuration.items() if name not in AXES))
 
 
 def _said(run_id: str, one: Convergence) -> Losses:

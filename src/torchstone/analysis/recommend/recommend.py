@@ -8,8 +8,8 @@ from typing import TypeVar
 import msgspec
 
 from torchstone.analysis.advice.choices import SAFE_SHARE
-from torchstone.analysis.recommend.candidates import given
-from torchstone.analysis.recommend.criteria import FIGURES, criterion, memory_of
+from torchstone.analysis.recommend.candidates import what_is_computed
+from torchstone.analysis.recommend.criteria import criterion, memory_of
 from torchstone.analysis.recommend.hardware import Hardware, family_of, hardware
 from torchstone.analysis.recommend.losses import losses_of, worse_of
 from torchstone.analysis.recommend.parameters import Settings, settings
@@ -18,7 +18,7 @@ from torchstone.config.prices import HourlyPrice, Prices
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.case import Task
 from torchstone.storage.index import Problem
-from torchstone.storage.measured import Measured, measured
+from torchstone.storage.measured import Measured, measured_kept
 from torchstone.storage.place import Place
 
 K = TypeVar("K")
@@ -55,7 +55,7 @@ class Recommendation(msgspec.Struct, frozen=True):
 def recommend(place: Place, asked: Asked) -> Recommendation:
     """Return what the store says. Raises UsageError for a task, family or model that it does not have."""
     by = criterion(asked.by, asked.prices)
-    store = measured(place, FIGURES)
+    store = measured_kept(place)
     ours = _asked_for(store.measured, asked)
     budget = [_MOST_READ_BYTES]
     told: list[Settings] = []
@@ -126,12 +126,11 @@ def _groups(readings: Sequence[Measured], key: Callable[[Measured], K]) -> dict[
 
 
 def _workload_and_device(one: Measured) -> tuple[str, str]:
-    body = sorted(one.case.workload.canonical().items(), key=str)
-    return f"{body}{given(one.case.configuration)}", one.device_name
+    return what_is_computed(one.case), one.device_name
 
 
 def _is_refused(one: Measured, worse: Mapping[tuple[str, str], str]) -> bool:
     held = one.device.memory_bytes if one.device is not None else None
-    peaks = [peak for trial in one.trials if (peak := memory_of(trial, one)) is not None]
+    peaks = memory_of(one)
     tight = bool(held and peaks and max(peaks) > SAFE_SHARE * held)
     return tight or any(str(one.case.configuration.get(axis)) == value for axis, value in worse)

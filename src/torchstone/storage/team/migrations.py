@@ -17,7 +17,7 @@ from torchstone.storage.team.faults import faults_of
 from torchstone.storage.team.records import insert, write_record
 from torchstone.storage.team.roles import grant_again
 from torchstone.storage.team.session import LAYOUT, PREPARE, SCHEMA, Session, connect, refuse_newer, version_of
-from torchstone.storage.team.tables import LAYOUTS
+from torchstone.storage.team.tables import DERIVED_LAYOUT, LAYOUTS
 
 if TYPE_CHECKING:
     from torchstone.storage.team.session import Raw
@@ -52,7 +52,7 @@ def create(team: Team) -> Upgraded:
 
 
 def upgrade(team: Team, say: Callable[[int], None] = lambda _: None) -> Upgraded:
-    """Bring the tables up to date, in one transaction; figures whose formulas changed are derived from the records.
+    """Bring the tables up to date, in one transaction; what a formula or a table changed is derived again.
 
     `say` is called with the number of runs done. Raises UsageError where there are no tables, or those of a newer
     version.
@@ -76,7 +76,8 @@ def _brought_up(raw: Raw, before: tuple[int, int] | None, say: Callable[[int], N
     for statements in LAYOUTS[layout:LAYOUT]:
         for statement in statements:
             raw.execute(statement)
-    derived = _derived_again(Session(raw), say) if figures != FIGURES_VERSION else 0
+    lacking = before is not None and layout < DERIVED_LAYOUT
+    derived = _derived_again(Session(raw), say) if lacking or figures != FIGURES_VERSION else 0
     now = (LAYOUT, FIGURES_VERSION)
     if before != now:
         raw.execute("UPDATE version SET layout = %s, figures = %s", now)

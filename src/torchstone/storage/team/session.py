@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Raw = psycopg.Connection[tuple[Any, ...]]
 
-LAYOUT = 2  # of the tables (storage/team/tables.py)
+LAYOUT = 3  # of the tables (storage/team/tables.py)
 SCHEMA = "torchstone"
 _CONNECT_S = 10
 _AT_ONCE = 1000  # rows that come in one piece
