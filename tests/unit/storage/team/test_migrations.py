@@ -7,7 +7,9 @@ from postgresql import postgresql
 from stored import a_stored_run, case, machine, store
 
 from torchstone.core.errors import TorchstoneError, UsageError
+from torchstone.core.schema.codec import encode
 from torchstone.storage.importing import push_records
+from torchstone.storage.measured import measured_kept
 from torchstone.storage.query import runs
 from torchstone.storage.team import migrations, session, tables
 from torchstone.storage.team.address import team_at
@@ -55,7 +57,7 @@ def test_a_store_is_brought_up_to_the_next_version(team, monkeypatch):
         runs(team)
     found = upgrade(team)
     assert found.before is not None
-    assert (found.before[0], found.now[0], found.derived) == (2, 3, 0)
+    assert (found.before[0], found.now[0], found.derived) == (session.LAYOUT - 1, session.LAYOUT, 0)
     assert len(runs(team)) == 3
     with reading(team) as one:
         assert one.execute("SELECT count(*) FROM notes").fetchone() == (0,)
@@ -65,6 +67,20 @@ def test_a_store_is_brought_up_to_the_next_version(team, monkeypatch):
     monkeypatch.undo()
     with pytest.raises(UsageError, match="newer torchstone"):
         runs(team)
+
+
+def test_what_a_later_layout_keeps_of_each_run_is_derived_from_the_records(team):
+    """A store of the second layout, whose runs have no figures for `recommend` yet."""
+    now = encode({"readings": measured_kept(team).measured})
+    assert measured_kept(team).measured
+    with connect(team) as raw:
+        raw.execute(session.PREPARE)
+        raw.execute("ALTER TABLE runs DROP COLUMN readings")
+        raw.execute("UPDATE version SET layout = 2")
+    with pytest.raises(UsageError, match="torchstone store upgrade"):
+        measured_kept(team)
+    assert upgrade(team).derived == 3
+    assert encode({"readings": measured_kept(team).measured}) == now
 
 
 def test_an_upgrade_that_fails_leaves_the_store_as_it_was(team, monkeypatch):
