@@ -24,7 +24,7 @@ _OF_RUN = "run_id, name, started_utc, head, findings"
 _RUNS = f"SELECT {_OF_RUN} FROM runs"  # noqa: S608 -- names only
 
 
-class Measured(msgspec.Struct, frozen=True):
+class Measured(msgspec.Struct, frozen=True, gc=False):  # in no cycle; a store has hundreds of thousands
     """One Case in one run. `trials`: how many stand behind its estimate; `figures`: of each of them, None: has none.
 
     `device`: what it ran on, where the record tells; `device_name`: its name, else the Placement's word. `facts`: of
@@ -58,7 +58,7 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 class _Plan(msgspec.Struct):
-    cases: tuple[msgspec.Raw, ...]
+    cases: msgspec.Raw
 
 
 class _Head(msgspec.Struct):
@@ -74,6 +74,10 @@ class _Head(msgspec.Struct):
 
 class _Findings(msgspec.Struct):
     findings: tuple[Finding, ...]
+
+
+# What a database has was written by this version: no former words, which `decode` looks for.
+_HEAD, _FINDINGS = msgspec.json.Decoder(_Head), msgspec.json.Decoder(_Findings)
 
 
 class Store(msgspec.Struct, frozen=True):
@@ -169,7 +173,7 @@ class _Values(NamedTuple):
 class _KeptValues(msgspec.Struct):
     case_id: str
     trials: int
-    figures: dict[str, list[float | None]]
+    figures: dict[str, tuple[float | None, ...]]  # the collector need not follow tuples of numbers
 
 
 class _Readings(msgspec.Struct):
@@ -184,7 +188,8 @@ class _Known:
 
     def __init__(self) -> None:
         self._machines: dict[bytes, Machine] = {}
-        self._cases: dict[bytes, tuple[str, Case]] = {}
+        self._cases: dict[bytes, tuple[tuple[str, Case], ...]] = {}
+        self._each: dict[bytes, tuple[str, Case]] = {}
         self._devices: dict[tuple[int, int], tuple[DeviceInfo | None, str]] = {}
 
     def machine(self, raw: msgspec.Raw) -> Machine:
@@ -193,12 +198,20 @@ class _Known:
             self._machines[text] = decode(text, Machine)
         return self._machines[text]
 
-    def case(self, raw: msgspec.Raw) -> tuple[str, Case]:
+    def cases(self, raw: msgspec.Raw) -> tuple[tuple[str, Case], ...]:
+        """Return the Cases of a plan with their ids: the same object for the same Case."""
         text = bytes(raw)
         if text not in self._cases:
-            case: Case = decode(text, Case)
-            self._cases[text] = case.case_id, case
+            each: list[msgspec.Raw] = msgspec.json.decode(text, type=list[msgspec.Raw])
+            self._cases[text] = tuple(map(self._case, each))
         return self._cases[text]
+
+    def _case(self, raw: msgspec.Raw) -> tuple[str, Case]:
+        text = bytes(raw)
+        if text not in self._each:
+            case: Case = decode(text, Case)
+            self._each[text] = case.case_id, case
+        return self._each[text]
 
     def device(self, machine: Machine, case: Case) -> tuple[DeviceInfo | None, str]:
         """Return what a Case ran on and its name. Both are of this object, which keeps them: their ids stay theirs."""
@@ -216,16 +229,14 @@ def _of_run(row: Sequence[str], values: Mapping[str, _Values], known: _Known) ->
     if not values:
         return
     run_id, name, started_utc, text, noted = row
-    head: _Head = decode(text.encode(), _Head)
+    head = _HEAD.decode(text)
     if head.ab is not None:
         return
     by_case: dict[str, list[Finding]] = {}
-    found: _Findings = decode(noted.encode(), _Findings)
-    for finding in found.findings:
+    for finding in _FINDINGS.decode(noted).findings:
         by_case.setdefault(finding.subject, []).append(finding)
     machine = known.machine(head.machine)
-    for raw in head.plan.cases:
-        case_id, case = known.case(raw)
+    for case_id, case in known.cases(head.plan.cases):
         if (own := values.get(case_id)) is not None:
             device, device_name = known.device(machine, case)
             facts = decode(own.facts.encode(), dict[str, Scalar]) if own.facts is not None else {}
@@ -266,7 +277,9 @@ def _kept(
     """
     wanted = undisturbed([disturbed for _, disturbed in trials])
     kept = [found for (found, _), keep in zip(trials, wanted, strict=True) if keep]
-    return len(kept), {name: [one.get(name) for one in kept] for name in figures if any(name in one for one in kept)}
+    return len(kept), {
+        name: tuple(one.get(name) for one in kept) for name in figures if any(name in one for one in kept)
+    }
 
 
 def _reader(figures: Sequence[str]) -> Callable[[str], Mapping[str, float]]:

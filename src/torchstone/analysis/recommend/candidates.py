@@ -67,11 +67,15 @@ class Offer(msgspec.Struct, frozen=True):
 
 
 class Entered(msgspec.Struct, frozen=True):
-    """An Offer with what stands behind it: the logs of its trials, higher is better."""
+    """An Offer with what stands behind it: the logs of its trials, higher is better.
+
+    `first`: of all its readings the first that has the figure, older ones than `readings` too: entrants stand by it.
+    """
 
     offer: Offer
     logs: tuple[float, ...]
     readings: tuple[Measured, ...]
+    first: Measured
 
 
 def given(configuration: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
@@ -93,9 +97,15 @@ def entered(readings: Sequence[Measured], by: Criterion, key: Callable[[Measured
     """Return one entrant for each key that has the criterion's figure, in the order in which they came."""
     groups: dict[object, list[Measured]] = {}
     for one in readings:
-        if _values(one, by):
-            groups.setdefault(key(one), []).append(one)
-    return [_entered(group, by) for group in groups.values()]
+        groups.setdefault(key(one), []).append(one)
+    found = [_entered(group, by) for group in groups.values()]
+    return in_order([one for one in found if one is not None], readings)
+
+
+def in_order(entrants: Sequence[Entered], readings: Sequence[Measured]) -> list[Entered]:
+    """Return them in the order in which they came. `readings`: theirs, and maybe others."""
+    by_first = {id(one.first): one for one in entrants}
+    return [by_first[id(one)] for one in readings if id(one) in by_first]
 
 
 def _values(one: Measured, by: Criterion) -> list[float]:
@@ -103,15 +113,19 @@ def _values(one: Measured, by: Criterion) -> list[float]:
     return [value for value in by.of(one) if value > 0.0]
 
 
-def _entered(group: Sequence[Measured], by: Criterion) -> Entered:
+def _entered(group: Sequence[Measured], by: Criterion) -> Entered | None:
     """Put the runs of one Case together: those of the newest torch, and without those that are in doubt, if some are.
 
-    Figures of an older torch are another program's.
+    Figures of an older torch are another program's: they are not looked at.
     """
-    newest = group[-1].machine.software.get("torch")
-    same = [one for one in group if one.machine.software.get("torch") == newest]
-    used = [one for one in same if not one.doubts] or same
-    values = [value for one in used for value in _values(one, by)]
+    earliest = next((one for one in group if _values(one, by)), None)
+    if earliest is None:
+        return None
+    newest = next(one for one in reversed(group) if _values(one, by)).machine.software.get("torch")
+    same = [(one, values) for one in group
+            if one.machine.software.get("torch") == newest and (values := _values(one, by))]  # fmt: skip
+    taken = [pair for pair in same if not pair[0].doubts] or same
+    used, values = [one for one, _ in taken], [value for _, own in taken for value in own]
     each = over_trials(values)
     first, device = used[-1], used[-1].device
     memory = [held for one in used for held in memory_of(one)]
@@ -135,7 +149,7 @@ def _entered(group: Sequence[Measured], by: Criterion) -> Entered:
         loss_rate_per_1000_items=fmean(rates) if rates else None,
         pooled=tuple(axis for axis in FOLLOWING if len({one.case.configuration.get(axis) for one in used}) > 1),
     )
-    return Entered(offer, tuple(math.log(value) for value in values), tuple(used))
+    return Entered(offer, tuple(map(math.log, values)), tuple(used), earliest)
 
 
 def once_a_case(key: Callable[[Case], str]) -> Callable[[Case], str]:

@@ -96,14 +96,15 @@ class Hardware(msgspec.Struct, frozen=True):
 def hardware(
     readings: Sequence[Measured],
     by: Criterion,
+    ran_of: Callable[[str, Sequence[Measured]], Sequence[Entered]],
     refused: Callable[[Measured], bool],
     price: Callable[[str], float | None],
     learned: Callable[[Measured], Vary],
 ) -> Hardware | None:
     """Return the device to take for the readings of one family and task; None where none has the criterion's figure.
 
-    `refused`: settings that are not recommended anyway, of their losses or memory. `learned`: the learning rate to
-    type, where losses say which.
+    `ran_of`: what is computed and its readings → their entrants. `refused`: settings that are not recommended anyway,
+    of their losses or memory. `learned`: the learning rate to type, where losses say which.
     """
     groups: dict[str, list[Measured]] = {}
     for one in readings:
@@ -111,8 +112,8 @@ def hardware(
     compared: list[_Compared] = []
     left_out: list[str] = []
     lonely: list[Tried] = []
-    for group in groups.values():
-        ran = entered(group, by, device_and_settings)
+    for what, group in groups.items():
+        ran = ran_of(what, group)
         fit = [one for one in group if not refused(one)]
         allowed = ran if len(fit) == len(group) else entered(fit, by, device_and_settings)
         every = near_the_top(allowed, group) if by.name == "memory" else allowed

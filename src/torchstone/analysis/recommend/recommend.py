@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
 
 from torchstone.analysis.advice.choices import SAFE_SHARE
-from torchstone.analysis.recommend.candidates import what_is_computed
+from torchstone.analysis.recommend.candidates import Entered, device_and_settings, entered, in_order, what_is_computed
 from torchstone.analysis.recommend.criteria import criterion, memory_of
 from torchstone.analysis.recommend.hardware import Hardware, family_of, hardware
 from torchstone.analysis.recommend.losses import losses_of, worse_of
@@ -59,15 +60,25 @@ def recommend(place: Place, asked: Asked) -> Recommendation:
     ours = _asked_for(store.measured, asked)
     budget = [_MOST_READ_BYTES]
     told: list[Settings] = []
+    entrants: dict[str, list[Entered]] = {}
+    counts: Counter[str] = Counter()
     worse: dict[tuple[str, str], Mapping[tuple[str, str], str]] = {}
     rates: dict[tuple[str, str], Vary] = {}
     for key, group in _groups(ours, _workload_and_device).items():
+        every = entered(group, by, device_and_settings)
+        entrants.setdefault(key[0], []).extend(every)
+        counts[key[0]] += len(group)
         losses = losses_of(place, group, budget) if group[0].case.workload.task == Task.TRAIN else []
         worse[key] = worse_of(losses)
-        if (found := settings(group, by, losses)) is not None:
+        if (found := settings(group, every, by, losses)) is not None:
             told.append(found)
             if found.learning is not None and found.learning.best is not None:
                 rates[key] = {"learning_rate": [found.learning.best]}
+
+    def ran_of(what: str, group: Sequence[Measured]) -> Sequence[Entered]:
+        if len(group) < counts[what]:  # some are recorded with another family
+            return entered(group, by, device_and_settings)
+        return in_order(entrants[what], group)
 
     def refused(one: Measured) -> bool:
         return _is_refused(one, worse.get(_workload_and_device(one), {}))
@@ -78,7 +89,8 @@ def recommend(place: Place, asked: Asked) -> Recommendation:
     offers = _offers(ours, asked.prices)
     families = _groups(ours, lambda one: (family_of(one), one.case.workload.task))
     devices = [
-        hardware(group, by, refused, lambda name: _per_hour(offers, name), learned) for group in families.values()
+        hardware(group, by, ran_of, refused, lambda name: _per_hour(offers, name), learned)
+        for group in families.values()
     ]
     unpriced = {name for name, offer in offers.items() if offer is None}
     return Recommendation(

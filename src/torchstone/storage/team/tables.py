@@ -112,7 +112,7 @@ _SECOND = (
     "ALTER FUNCTION cases_removed() SET search_path = torchstone, pg_temp",
     "ALTER TABLE records ALTER COLUMN pushed_by SET DEFAULT session_user",  # SET ROLE changes current_user
 )
-_THIRD = ("""ALTER TABLE runs ADD COLUMN readings TEXT COLLATE "C" NOT NULL DEFAULT '{"readings":[]}'""",)
+_THIRD = ("""ALTER TABLE runs ADD COLUMN IF NOT EXISTS readings TEXT COLLATE "C" NOT NULL DEFAULT '{"readings":[]}'""",)
 DERIVED_LAYOUT = 3  # the rows of runs of older layouts lack what only their records tell
 LAYOUTS = (_FIRST, _SECOND, _THIRD)
 TABLES = ("runs", "trials", "lines", "cases", "findings", "series", "records", "pieces")
