@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
@@ -66,9 +67,13 @@ def worse_of(losses: Sequence[Losses]) -> Mapping[tuple[str, str], str]:
 
 def _comparing(readings: Sequence[Measured]) -> list[str]:
     """Return the runs, newest first, that hold two Cases which differ in AXES alone."""
+    cases = {one.case_id: one.case for one in readings}
+    alike = Counter(map(_all_but_learning, cases.values()))
+    comparable = {case_id for case_id, case in cases.items() if alike[_all_but_learning(case)] > 1}
     seen: dict[tuple[str, str], set[str]] = {}
     for one in readings:
-        seen.setdefault((one.run_id, _all_but_learning(one.case)), set()).add(one.case_id)
+        if one.case_id in comparable:
+            seen.setdefault((one.run_id, _all_but_learning(one.case)), set()).add(one.case_id)
     runs = dict.fromkeys(run_id for (run_id, _), cases in seen.items() if len(cases) > 1)
     return list(runs)[::-1]
 

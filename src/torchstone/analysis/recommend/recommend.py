@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -55,6 +57,23 @@ class Recommendation(msgspec.Struct, frozen=True):
 
 def recommend(place: Place, asked: Asked) -> Recommendation:
     """Return what the store says. Raises UsageError for a task, family or model that it does not have."""
+    with _uncollected():
+        return _recommended(place, asked)
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keep the collector of cycles, of which there are none, from going through a million objects again and again."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def _recommended(place: Place, asked: Asked) -> Recommendation:
     by = criterion(asked.by, asked.prices)
     store = measured_kept(place)
     ours = _asked_for(store.measured, asked)
@@ -69,7 +88,8 @@ def recommend(place: Place, asked: Asked) -> Recommendation:
         entrants.setdefault(key[0], []).extend(every)
         counts[key[0]] += len(group)
         losses = losses_of(place, group, budget) if group[0].case.workload.task == Task.TRAIN else []
-        worse[key] = worse_of(losses)
+        if found_worse := worse_of(losses):
+            worse[key] = found_worse
         if (found := settings(group, every, by, losses)) is not None:
             told.append(found)
             if found.learning is not None and found.learning.best is not None:
@@ -81,7 +101,7 @@ def recommend(place: Place, asked: Asked) -> Recommendation:
         return in_order(entrants[what], group)
 
     def refused(one: Measured) -> bool:
-        return _is_refused(one, worse.get(_workload_and_device(one), {}))
+        return _is_refused(one, worse.get(_workload_and_device(one), {}) if worse else {})
 
     def learned(one: Measured) -> Vary:
         return rates.get(_workload_and_device(one), {})
