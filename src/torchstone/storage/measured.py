@@ -239,7 +239,7 @@ def _of_run(row: Sequence[str], values: Mapping[str, _Values], known: _Known) ->
     for case_id, case in known.cases(head.plan.cases):
         if (own := values.get(case_id)) is not None:
             device, device_name = known.device(machine, case)
-            facts = decode(own.facts.encode(), dict[str, Scalar]) if own.facts is not None else {}
+            facts: dict[str, Scalar] = decode(own.facts.encode(), dict[str, Scalar]) if own.facts is not None else {}
             yield Measured(
                 run_id, name, started_utc, machine, case, case_id, own.trials, own.figures, facts,
                 tuple(by_case.get(case_id, ())), head.procedure, device, device_name, head.source, head.code,

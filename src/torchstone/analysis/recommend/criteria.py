@@ -45,14 +45,20 @@ def rate_of(one: Measured) -> tuple[str, str]:
     return _RATES.get(one.case.workload.task, ("throughput", one.case.workload.item))
 
 
-def memory_of(one: Measured) -> list[float]:
+def memory_of(one: Measured) -> Sequence[float]:
     """Return the peak memory of trials, in bytes: on the CPU the process's, on an accelerator the device's own."""
     return [held for held in _peaks(one) if held is not None]
 
 
 def _peaks(one: Measured) -> Sequence[float | None]:
     """Return the peak memory of each trial; of none at all nothing. See `peak_memory`."""
-    columns = [one.figures[name] for name in memory_figures(one.case.placement.device) if name in one.figures]
+    columns: list[Sequence[float | None]] = []
+    for name in memory_figures(one.case.placement.device):
+        column = one.figures.get(name)
+        if column is not None:
+            columns.append(column)
+            if None not in column:
+                break  # of no trial a lesser figure is asked for
     if len(columns) == 1:
         return columns[0]
     return [next((held for held in trial if held is not None), None) for trial in zip(*columns, strict=True)]
