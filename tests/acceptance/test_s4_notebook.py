@@ -193,7 +193,9 @@ def test_s4_53_and_57_the_bottleneck_report_is_printed_and_both_lie_beside_the_p
     text = (left.folder / "performance_report.md").read_text(encoding="utf-8")
     assert text.startswith("# Performance report: Sequential\n")
     assert "## On cpu (" in text
-    assert "Which is fastest is not known. SUSPECT (5 of 5 cases): one trial" in text, "run(…, trials=3) tells"
+    assert "Which is fastest is not known. SUSPECT (5 of 5 cases): " in text, (
+        "of one trial each; run(…, trials=3) tells"
+    )
     cells = [line.split(" | ") for line in text.splitlines() if line.startswith("| ")]
     header = [cell.strip("| ") for cell in cells[0]]
     assert header[:2] == ["batch size", "ended"]
