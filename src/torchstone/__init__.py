@@ -48,7 +48,10 @@ _PLACES = {
 }
 
 
-_CALLED_ELSEWHERE = {"PerformanceDiagnostics": "Diagnostics"}  # by documents that people come from
+_CALLED_ELSEWHERE = {  # by documents that people come from
+    "PerformanceDiagnostics": "Diagnostics", "register_custom_model": "register_model",
+    "run_training_benchmark": "benchmark",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

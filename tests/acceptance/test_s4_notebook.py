@@ -2,7 +2,6 @@
 
 import csv
 import json
-import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -194,16 +193,16 @@ def test_s4_53_and_57_the_bottleneck_report_is_printed_and_both_lie_beside_the_p
     text = (left.folder / "performance_report.md").read_text(encoding="utf-8")
     assert text.startswith("# Performance report: Sequential\n")
     assert "## On cpu (" in text
-    best = max(left.rows.items(), key=lambda one: float(one[1]["throughput"]))
-    said = re.search(r"^Highest throughput: ([\d,]+) samples/s at batch size (\d+)\.$", text, re.MULTILINE)
-    assert said
-    assert int(said[2]) == best[0]
-    assert number(said[1]) == pytest.approx(float(best[1]["throughput"]), abs=1.0)
+    assert "Which is fastest is not known. SUSPECT (5 of 5 cases): " in text, (
+        "of one trial each; run(…, trials=3) tells"
+    )
     cells = [line.split(" | ") for line in text.splitlines() if line.startswith("| ")]
     header = [cell.strip("| ") for cell in cells[0]]
     assert header[:2] == ["batch size", "ended"]
     assert {"samples/s", "step", "data", "forward", "backward", "optimizer", "host memory"} <= set(header)
     assert [int(row[0].strip("| ")) for row in cells[1:6]] == SIZES
+    rates = [number(row[header.index("samples/s")]) for row in cells[1:6]]
+    assert rates == pytest.approx([float(row["throughput"]) for row in left.rows.values()], rel=1e-3)
     assert "See bottleneck_report.md" in text
     assert all(f"]({name})" in text for name in ("throughput_vs_batch_size.png", "time_breakdown.png"))
     if any(row["status"] == "skipped" for row in left.every):

@@ -285,6 +285,8 @@ def test_a_row_that_does_not_decode_is_one_line_that_names_its_run(team, outputs
     assert main(["push", "--all", "--store", url]) == 0
     ((run_id,),) = team.sql("SELECT run_id FROM torchstone.runs", "bench")
     team.sql("""UPDATE torchstone.trials SET figures = '{"values":{"throughput":1e999}}' WHERE place = 0""", "bench")
+    readings = '{"readings":[{"case_id":"x","trials":1,"figures":{"throughput":[1e999]}}]}'
+    team.sql(f"UPDATE torchstone.runs SET readings = '{readings}'", "bench")
     for words in (["recommend"], ["history"]):
         began_s = time.monotonic()
         said = refused(capsys, *words, "--store", url, code=1)

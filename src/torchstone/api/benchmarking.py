@@ -11,6 +11,7 @@ import msgspec
 
 from torchstone.analysis.rows import case_rows
 from torchstone.analysis.summary import CaseSummary, RunSummary
+from torchstone.api.former_words import called_elsewhere
 from torchstone.api.frame import frame_of
 from torchstone.api.notebook import as_html, document_of, shown
 from torchstone.api.recording import default_folder
@@ -62,6 +63,7 @@ class Benchmark(msgspec.Struct, frozen=True):
         return as_html(lambda: document_of(self.summary))
 
 
+@called_elsewhere(model_name="model", model_family="family", hardware_type="device")
 def benchmark(
     model: str | Callable[..., Any],
     *,

@@ -45,7 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--budget",
         dest="try_budget",
         metavar="T",
-        help="time to measure remedies, after the present settings (default 60s; 0: measure none); --within: of all",
+        help="maximum time to measure remedies, which begins when the present settings are measured (default 60s; 0: "
+        "measure none); --within limits the whole command",
     )
     how.add_argument(
         "--apply", type=Path, metavar="FILE", help="write the best remedy into this YAML, JSON or TOML file"

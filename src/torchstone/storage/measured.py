@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -13,20 +13,22 @@ from torchstone.core.schema.codec import decode
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.machine import DeviceInfo, Machine
 from torchstone.core.schema.run import Source
-from torchstone.core.schema.trial import REPLICATE_COLUMNS, Status, undisturbed
+from torchstone.core.schema.trial import REPLICATE_COLUMNS, undisturbed
 from torchstone.storage.connection import Connection, streamed
 from torchstone.storage.index import Problem, current
 from torchstone.storage.place import Place
 
 # What these find is that there is little to go by, which intervals say already: the figures themselves may be sound.
 _FEW = ("few_trials", "few_samples")
-_RUNS = "SELECT run_id, name, started_utc, head, findings FROM runs"
+_OF_RUN = "run_id, name, started_utc, head, findings"
+_RUNS = f"SELECT {_OF_RUN} FROM runs"  # noqa: S608 -- names only
 
 
-class Measured(msgspec.Struct, frozen=True):
-    """One Case in one run. `trials`: the figures of each replicate that ended well; `facts`: of the first of them.
+class Measured(msgspec.Struct, frozen=True, gc=False):  # in no cycle; a store has hundreds of thousands
+    """One Case in one run. `trials`: how many stand behind its estimate; `figures`: of each of them, None: has none.
 
-    `procedure`: as it was recorded; `code`: digests of the user's own files; `unwell`: trials that did not end well.
+    `device`: what it ran on, where the record tells; `device_name`: its name, else the Placement's word. `facts`: of
+    the first trial; `procedure`: as it was recorded; `code`: digests of the user's own files.
     """
 
     run_id: str
@@ -35,36 +37,28 @@ class Measured(msgspec.Struct, frozen=True):
     machine: Machine
     case: Case
     case_id: str
-    trials: tuple[Mapping[str, float], ...]
+    trials: int
+    figures: Mapping[str, Sequence[float | None]]
     facts: Mapping[str, Scalar]
     findings: tuple[Finding, ...]
     procedure: Mapping[str, Any]
+    device: DeviceInfo | None
+    device_name: str
     source: Source | None = None
     code: Mapping[str, str] = {}
-    unwell: int = 0
-
-    @property
-    def device(self) -> DeviceInfo | None:
-        """What it ran on, where the record tells."""
-        return self.machine.device(self.case.placement.device, self.case.placement.index)
-
-    @property
-    def device_name(self) -> str:
-        """The name of the device; the Placement's word where the record does not tell."""
-        return self.device.name if self.device is not None else str(self.case.placement)
 
     @property
     def doubts(self) -> tuple[Finding, ...]:
         """The findings that make its figures doubtful; that there are few of them is not one."""
-        return tuple(f for f in self.findings if f.severity != Severity.INFO and f.check not in _FEW)
+        return self.findings and tuple(f for f in self.findings if f.severity != Severity.INFO and f.check not in _FEW)
 
     def values(self, figure: str) -> list[float]:
         """Return that figure of every trial that has it."""
-        return [trial[figure] for trial in self.trials if figure in trial]
+        return [value for value in self.figures.get(figure, ()) if value is not None]
 
 
 class _Plan(msgspec.Struct):
-    cases: tuple[msgspec.Raw, ...]
+    cases: msgspec.Raw
 
 
 class _Head(msgspec.Struct):
@@ -80,6 +74,10 @@ class _Head(msgspec.Struct):
 
 class _Findings(msgspec.Struct):
     findings: tuple[Finding, ...]
+
+
+# What a database has was written by this version: no former words, which `decode` looks for.
+_HEAD, _FINDINGS = msgspec.json.Decoder(_Head), msgspec.json.Decoder(_Findings)
 
 
 class Store(msgspec.Struct, frozen=True):
@@ -98,11 +96,28 @@ def measured(place: Place, figures: Sequence[str]) -> Store:
     """
     with current(place) as (connection, problems):
         trials = _trials(connection, figures)
-        unwell = dict(_unwell(connection))
         rows = connection.execute(f"{_RUNS} ORDER BY started_utc, run_id").fetchall()
     known = _Known()
-    found = tuple(one for row in rows for one in _of_run(row, trials, unwell, known))
+    found = tuple(one for row in rows for one in _of_run(row, trials.get(row[0], {}), known))
     return Store(found, len(rows), problems)
+
+
+def measured_kept(place: Place) -> Store:
+    """Return the same with the figures KEPT and no facts: of each run a row is read, and no trial."""
+    known = _Known()
+    found: list[Measured] = []
+    runs = 0
+    with current(place) as (connection, problems):
+        rows = streamed(connection, f"SELECT {_OF_RUN}, readings FROM runs ORDER BY started_utc, run_id", ())  # noqa: S608
+        with rows as each:
+            for *row, text in each:
+                runs += 1
+                try:
+                    readings = _KEPT.decode(text).readings
+                except msgspec.MsgspecError as fault:  # somebody else than torchstone wrote it
+                    raise ValueError(f"run {row[0]}: {fault}") from fault
+                found += _of_run(row, {one.case_id: _Values(one.trials, one.figures) for one in readings}, known)
+    return Store(tuple(found), runs, problems)
 
 
 def measured_cases(place: Place, beginning: str, figures: Sequence[str]) -> Store:
@@ -115,12 +130,14 @@ def measured_cases(place: Place, beginning: str, figures: Sequence[str]) -> Stor
         trials: _Trials = {}
         rows: dict[str, Sequence[str]] = {}
         for (case_id,) in cases:
-            trials.update(_trials(connection, figures, case_id))
+            for run_id, own in _trials(connection, figures, case_id).items():
+                trials.setdefault(run_id, {}).update(own)
             of_case = f"{_RUNS} WHERE run_id IN (SELECT run_id FROM cases WHERE case_id = ?)"  # noqa: S608 -- names only
             rows.update({row[0]: row for row in connection.execute(of_case, (case_id,))})
     known = _Known()
     in_time = sorted(rows.values(), key=lambda row: (row[2], row[0]))
-    return Store(tuple(one for row in in_time for one in _of_run(row, trials, {}, known)), runs, problems)
+    found = tuple(one for row in in_time for one in _of_run(row, trials.get(row[0], {}), known))
+    return Store(found, runs, problems)
 
 
 def measured_of_case(connection: Connection, case_id: str, figures: Sequence[str], newest: int) -> tuple[Measured, ...]:
@@ -131,7 +148,8 @@ def measured_of_case(connection: Connection, case_id: str, figures: Sequence[str
         (case_id, newest),
     ).fetchall()
     read = _reader(figures)
-    trials: _Trials = {}
+    known = _Known()
+    every: list[Measured] = []
     for row in rows:
         found = connection.execute(
             "SELECT facts, figures, disturbed FROM trials WHERE case_id = :case_id AND run_id = :run_id"
@@ -139,10 +157,30 @@ def measured_of_case(connection: Connection, case_id: str, figures: Sequence[str
             {**REPLICATE_COLUMNS, "case_id": case_id, "run_id": row[0]},
         ).fetchall()
         if found:
-            kept = _kept([(read(text), bool(disturbed)) for _, text, disturbed in found])
-            trials[row[0], case_id] = kept, found[0][0]
-    known = _Known()
-    return tuple(one for row in rows for one in _of_run(row, trials, {}, known))
+            kept = _kept([(read(text), bool(disturbed)) for _, text, disturbed in found], figures)
+            every += _of_run(row, {case_id: _Values(*kept, found[0][0])}, known)
+    return tuple(every)
+
+
+class _Values(NamedTuple):
+    """Of one Case in one run: how many trials stand behind its estimate, their figures, the facts of the first."""
+
+    trials: int
+    figures: Mapping[str, Sequence[float | None]]
+    facts: str | None = None
+
+
+class _KeptValues(msgspec.Struct):
+    case_id: str
+    trials: int
+    figures: dict[str, tuple[float | None, ...]]  # the collector need not follow tuples of numbers
+
+
+class _Readings(msgspec.Struct):
+    readings: list[_KeptValues]
+
+
+_KEPT = msgspec.json.Decoder(_Readings)
 
 
 class _Known:
@@ -150,7 +188,9 @@ class _Known:
 
     def __init__(self) -> None:
         self._machines: dict[bytes, Machine] = {}
-        self._cases: dict[bytes, tuple[str, Case]] = {}
+        self._cases: dict[bytes, tuple[tuple[str, Case], ...]] = {}
+        self._each: dict[bytes, tuple[str, Case]] = {}
+        self._devices: dict[tuple[int, int], tuple[DeviceInfo | None, str]] = {}
 
     def machine(self, raw: msgspec.Raw) -> Machine:
         text = bytes(raw)
@@ -158,36 +198,51 @@ class _Known:
             self._machines[text] = decode(text, Machine)
         return self._machines[text]
 
-    def case(self, raw: msgspec.Raw) -> tuple[str, Case]:
+    def cases(self, raw: msgspec.Raw) -> tuple[tuple[str, Case], ...]:
+        """Return the Cases of a plan with their ids: the same object for the same Case."""
         text = bytes(raw)
         if text not in self._cases:
-            case: Case = decode(text, Case)
-            self._cases[text] = case.case_id, case
+            each: list[msgspec.Raw] = msgspec.json.decode(text, type=list[msgspec.Raw])
+            self._cases[text] = tuple(map(self._case, each))
         return self._cases[text]
 
+    def _case(self, raw: msgspec.Raw) -> tuple[str, Case]:
+        text = bytes(raw)
+        if text not in self._each:
+            case: Case = decode(text, Case)
+            self._each[text] = case.case_id, case
+        return self._each[text]
 
-_Trials = dict[tuple[str, str], tuple[list[Mapping[str, float]], str]]
+    def device(self, machine: Machine, case: Case) -> tuple[DeviceInfo | None, str]:
+        """Return what a Case ran on and its name. Both are of this object, which keeps them: their ids stay theirs."""
+        key = id(machine), id(case)
+        if key not in self._devices:
+            found = machine.device(case.placement.device, case.placement.index)
+            self._devices[key] = found, found.name if found is not None else str(case.placement)
+        return self._devices[key]
 
 
-def _of_run(
-    row: Sequence[str], trials: _Trials, unwell: Mapping[tuple[str, str], int], known: _Known
-) -> Iterator[Measured]:
+_Trials = dict[str, dict[str, _Values]]  # by run and Case
+
+
+def _of_run(row: Sequence[str], values: Mapping[str, _Values], known: _Known) -> Iterator[Measured]:
+    if not values:
+        return
     run_id, name, started_utc, text, noted = row
-    head: _Head = decode(text.encode(), _Head)
+    head = _HEAD.decode(text)
     if head.ab is not None:
         return
     by_case: dict[str, list[Finding]] = {}
-    found: _Findings = decode(noted.encode(), _Findings)
-    for finding in found.findings:
+    for finding in _FINDINGS.decode(noted).findings:
         by_case.setdefault(finding.subject, []).append(finding)
-    for raw in head.plan.cases:
-        case_id, case = known.case(raw)
-        values, facts = trials.get((run_id, case_id), ([], "{}"))
-        if values:
+    machine = known.machine(head.machine)
+    for case_id, case in known.cases(head.plan.cases):
+        if (own := values.get(case_id)) is not None:
+            device, device_name = known.device(machine, case)
+            facts: dict[str, Scalar] = decode(own.facts.encode(), dict[str, Scalar]) if own.facts is not None else {}
             yield Measured(
-                run_id, name, started_utc, known.machine(head.machine), case, case_id, tuple(values),
-                decode(facts.encode(), dict[str, Scalar]), tuple(by_case.get(case_id, ())), head.procedure,
-                head.source, head.code, unwell.get((run_id, case_id), 0),
+                run_id, name, started_utc, machine, case, case_id, own.trials, own.figures, facts,
+                tuple(by_case.get(case_id, ())), head.procedure, device, device_name, head.source, head.code,
             )  # fmt: skip
 
 
@@ -207,13 +262,24 @@ def _trials(connection: Connection, figures: Sequence[str], case_id: str | None 
                 found.setdefault((run_id, case), ([], facts))[0].append((read(text), bool(disturbed)))
             except (msgspec.MsgspecError, ValueError) as fault:  # somebody else than torchstone wrote it
                 raise ValueError(f"run {run_id}: {fault}") from fault
-    return {key: (_kept(trials), facts) for key, (trials, facts) in found.items()}
+    kept: _Trials = {}
+    for (run_id, case), (trials, facts) in found.items():
+        kept.setdefault(run_id, {})[case] = _Values(*_kept(trials, figures), facts)
+    return kept
 
 
-def _kept(trials: Sequence[tuple[Mapping[str, float], bool]]) -> list[Mapping[str, float]]:
-    """Return the figures of the trials behind a Case's estimate. `trials`: figures, and whether it was disturbed."""
+def _kept(
+    trials: Sequence[tuple[Mapping[str, float], bool]], figures: Sequence[str]
+) -> tuple[int, Mapping[str, Sequence[float | None]]]:
+    """Return how many trials stand behind a Case's estimate, and their figures.
+
+    `trials`: figures, and whether it was disturbed.
+    """
     wanted = undisturbed([disturbed for _, disturbed in trials])
-    return [figures for (figures, _), keep in zip(trials, wanted, strict=True) if keep]
+    kept = [found for (found, _), keep in zip(trials, wanted, strict=True) if keep]
+    return len(kept), {
+        name: tuple(one.get(name) for one in kept) for name in figures if any(name in one for one in kept)
+    }
 
 
 def _reader(figures: Sequence[str]) -> Callable[[str], Mapping[str, float]]:
@@ -227,11 +293,3 @@ def _reader(figures: Sequence[str]) -> Callable[[str], Mapping[str, float]]:
         return found
 
     return read
-
-
-def _unwell(connection: Connection) -> Iterator[tuple[tuple[str, str], int]]:
-    rows = connection.execute(
-        "SELECT run_id, case_id, COUNT(*) FROM trials WHERE status != ? GROUP BY run_id, case_id", (str(Status.OK),)
-    )
-    for run_id, case_id, count in rows:
-        yield (run_id, case_id), count

@@ -5,6 +5,7 @@ They are filled as a run is stored and leave with it. No list has to count trial
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -15,13 +16,25 @@ from torchstone.core.figures import Figures
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Case, model_name
 from torchstone.core.schema.estimate import Finding, Verdict, verdict
+from torchstone.core.schema.memory_figures import PEAKS
 from torchstone.core.schema.run import Head, Run
-from torchstone.core.schema.trial import Outcome, Purpose, Status, ended_well, estimation_trials, replicates
+from torchstone.core.schema.trial import (
+    Outcome,
+    Purpose,
+    Status,
+    Trial,
+    ended_well,
+    estimation_trials,
+    replicates,
+    undisturbed,
+)
 from torchstone.core.stats.interval import over_trials
 from torchstone.core.stats.moderated import Prior
 from torchstone.core.units import is_wide
 
 RATE = "throughput"
+# What is kept of each trial in the row of its run: a choice over the whole store reads a row a run, and no trial.
+KEPT = (RATE, "output_token_throughput", "energy_per_item_j", *PEAKS, "loss_rate_per_1000_items")
 _NAMED = 3  # workloads, and devices, that a line of a list names
 _LONGEST = 4000  # characters of a run that a search looks through
 _CUT = 200  # characters of a name or a setting in a list
@@ -167,6 +180,31 @@ def case_rows(run: Run, derived: Sequence[Figures]) -> Iterator[CaseRow]:
             str(_verdict(own, noted.get(case_id, ()))) if run.end is not None else "", len(own), counted,
             *(rate if counted else Rate(None, None, None)),
         )  # fmt: skip
+
+
+def run_readings(run: Run, derived: Sequence[Figures]) -> Mapping[str, object]:
+    """Return the figures KEPT of each Case that has a replicate that ended well.
+
+    Of each: how many trials its estimate has, and by name the figure of each of them; None where one has none.
+    `derived`: as in case_rows.
+    """
+    head = run.head
+    taken: dict[str, list[tuple[Trial, Figures]]] = {}
+    for trial, found in zip(run.trials, derived, strict=True):
+        if head.ab is None and replicates(ended_well((trial,))):  # the turns of a live comparison are short
+            taken.setdefault(trial.case_id, []).append((trial, found))
+    readings = []
+    for case_id, own in taken.items():
+        wanted = undisturbed([trial.disturbed for trial, _ in own])
+        kept = [found.values for (_, found), keep in zip(own, wanted, strict=True) if keep]
+        columns = {name: [_finite(values.get(name)) for values in kept] for name in KEPT}
+        figures = {name: column for name, column in columns.items() if column.count(None) < len(kept)}
+        readings.append({"case_id": case_id, "trials": len(kept), "figures": figures})
+    return {"readings": readings}
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _verdict(trials: Sequence[Rated], findings: Sequence[Finding]) -> Verdict | str:

@@ -5,8 +5,9 @@ from stored import PROCESSOR, a_stored_run, case, machine, store
 
 from torchstone.core.schema.comparison import Rules
 from torchstone.core.schema.estimate import Finding, Severity
-from torchstone.core.schema.trial import Purpose
-from torchstone.storage.measured import measured, measured_cases
+from torchstone.core.schema.trial import Disturbance, Purpose
+from torchstone.storage.measured import measured, measured_cases, measured_kept
+from torchstone.storage.summaries import KEPT
 
 
 def test_figures_facts_and_doubts_of_each_case_of_each_run(outputs):
@@ -30,7 +31,7 @@ def test_figures_facts_and_doubts_of_each_case_of_each_run(outputs):
     early, late = found.measured
     assert early.code == {"py:mine.py": "abc"}
     assert len(late.values("throughput")) == 3
-    assert set(late.trials[0]) == {"throughput", "peak_rss_bytes"}, "other figures are not read"
+    assert set(late.figures) == {"throughput", "peak_rss_bytes"}, "other figures are not read"
     assert late.values("step_time") == []
     assert late.facts["task"] == "train"
     assert late.device == PROCESSOR
@@ -47,7 +48,9 @@ def test_probes_and_the_turns_of_ab_are_left_out(outputs):
     tuned = msgspec.structs.replace(tuned, trials=(*probes, tuned.trials[2]))
     store(outputs, [tuned, msgspec.structs.replace(compared, head=of_an_ab)])
     (found,) = measured(outputs, ("throughput",)).measured
-    assert len(found.trials) == 1
+    assert found.trials == 1
+    (kept,) = measured_kept(outputs).measured
+    assert kept.trials == 1
 
 
 def test_one_case_is_what_it_is_among_all(outputs):
@@ -60,6 +63,28 @@ def test_one_case_is_what_it_is_among_all(outputs):
     assert measured_cases(outputs, "none", ("throughput",)).measured == ()
 
 
+def test_what_is_kept_of_each_run_is_what_its_trials_say(outputs):
+    """Among them a Case that failed, a trial that another program disturbed, and figures that some trials lack."""
+    one, other, card = case(batch_size=8), case(batch_size=16), case("cuda")
+    runs = [
+        a_stored_run(day, [(one, 100.0 + day), (other, 50.0), (card, 10.0)], machine("cuda"), trials=5,
+                     failed=[other.case_id] if day == 2 else [])
+        for day in (3, 1, 2)
+    ]  # fmt: skip
+    first, *rest = runs[0].trials
+    disturbed = msgspec.structs.replace(first, disturbance=Disturbance(disturbed=True, share=0.9))
+    lacking = msgspec.structs.replace(rest[-1], measurements=rest[-1].measurements[:1])
+    runs[0] = msgspec.structs.replace(runs[0], trials=(disturbed, *rest[:-1], lacking))
+    store(outputs, runs)
+    by_trial, by_run = measured(outputs, KEPT), measured_kept(outputs)
+    assert by_run.measured == tuple(msgspec.structs.replace(one, facts={}) for one in by_trial.measured)
+    assert len(by_run.measured) == 8
+    assert {one.trials for one in by_run.measured} == {4, 5}
+    assert any(None in column for one in by_run.measured for column in one.figures.values())
+    assert by_run.runs == by_trial.runs == 3
+
+
 def test_an_empty_store(outputs):
+    assert measured_kept(outputs).measured == ()
     assert measured(outputs, ("throughput",)).measured == ()
     assert not outputs.exists()

@@ -12,6 +12,7 @@ from torchstone.analysis.advice.choices import NEAR_THE_TOP
 from torchstone.analysis.recommend.criteria import Criterion, criterion, memory_of
 from torchstone.core import units
 from torchstone.core.schema.axis import AXES, AxisStage, Scalar, axes_of
+from torchstone.core.schema.case import Case
 from torchstone.core.schema.estimate import Finding, Severity, too_wide
 from torchstone.core.schema.trial import FEWEST_UNDISTURBED
 from torchstone.core.stats import best_of_many
@@ -66,11 +67,15 @@ class Offer(msgspec.Struct, frozen=True):
 
 
 class Entered(msgspec.Struct, frozen=True):
-    """An Offer with what stands behind it: the logs of its trials, higher is better."""
+    """An Offer with what stands behind it: the logs of its trials, higher is better.
+
+    `first`: of all its readings the first that has the figure, older ones than `readings` too: entrants stand by it.
+    """
 
     offer: Offer
     logs: tuple[float, ...]
     readings: tuple[Measured, ...]
+    first: Measured
 
 
 def given(configuration: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
@@ -92,28 +97,38 @@ def entered(readings: Sequence[Measured], by: Criterion, key: Callable[[Measured
     """Return one entrant for each key that has the criterion's figure, in the order in which they came."""
     groups: dict[object, list[Measured]] = {}
     for one in readings:
-        if _values(one, by):
-            groups.setdefault(key(one), []).append(one)
-    return [_entered(group, by) for group in groups.values()]
+        groups.setdefault(key(one), []).append(one)
+    found = [_entered(group, by) for group in groups.values()]
+    return in_order([one for one in found if one is not None], readings)
+
+
+def in_order(entrants: Sequence[Entered], readings: Sequence[Measured]) -> list[Entered]:
+    """Return them in the order in which they came. `readings`: theirs, and maybe others."""
+    by_first = {id(one.first): one for one in entrants}
+    return [by_first[id(one)] for one in readings if id(one) in by_first]
 
 
 def _values(one: Measured, by: Criterion) -> list[float]:
     """Return the criterion's figure of each trial; another tool's record may claim one of 0 or less, which is none."""
-    return [value for trial in one.trials if (value := by.of(trial, one)) is not None and value > 0.0]
+    return [value for value in by.of(one) if value > 0.0]
 
 
-def _entered(group: Sequence[Measured], by: Criterion) -> Entered:
+def _entered(group: Sequence[Measured], by: Criterion) -> Entered | None:
     """Put the runs of one Case together: those of the newest torch, and without those that are in doubt, if some are.
 
-    Figures of an older torch are another program's.
+    Figures of an older torch are another program's: they are not looked at.
     """
-    newest = group[-1].machine.software.get("torch")
-    same = [one for one in group if one.machine.software.get("torch") == newest]
-    used = [one for one in same if not one.doubts] or same
-    values = [value for one in used for value in _values(one, by)]
+    earliest = next((one for one in group if _values(one, by)), None)
+    if earliest is None:
+        return None
+    newest = next(one for one in reversed(group) if _values(one, by)).machine.software.get("torch")
+    same = [(one, values) for one in group
+            if one.machine.software.get("torch") == newest and (values := _values(one, by))]  # fmt: skip
+    taken = [pair for pair in same if not pair[0].doubts] or same
+    used, values = [one for one, _ in taken], [value for _, own in taken for value in own]
     each = over_trials(values)
     first, device = used[-1], used[-1].device
-    memory = [held for one in used for trial in one.trials if (held := memory_of(trial, one)) is not None]
+    memory = [held for one in used for held in memory_of(one)]
     rates = [rate for one in used for rate in one.values("loss_rate_per_1000_items")]
     held_share = max(memory) / device.memory_bytes if memory and device is not None and device.memory_bytes else None
     offer = Offer(
@@ -134,13 +149,37 @@ def _entered(group: Sequence[Measured], by: Criterion) -> Entered:
         loss_rate_per_1000_items=fmean(rates) if rates else None,
         pooled=tuple(axis for axis in FOLLOWING if len({one.case.configuration.get(axis) for one in used}) > 1),
     )
-    return Entered(offer, tuple(math.log(value) for value in values), tuple(used))
+    return Entered(offer, tuple(map(math.log, values)), tuple(used), earliest)
+
+
+def once_a_case(key: Callable[[Case], str]) -> Callable[[Case], str]:
+    """Return a function of a Case that keeps what it found with it: a store has a few Cases many thousand times."""
+    name = key.__name__
+
+    def kept(case: Case) -> str:
+        found: dict[str, str] = case.__dict__
+        if name not in found:
+            found[name] = key(case)
+        return found[name]
+
+    return kept
+
+
+@once_a_case
+def what_is_computed(case: Case) -> str:
+    """Return what must be equal: the workload, and the axes that say what is computed."""
+    return f"{sorted(case.workload.canonical().items(), key=str)}{given(case.configuration)}"
+
+
+@once_a_case
+def _settings(case: Case) -> str:
+    placed = case.placement
+    return str((placed.count, placed.nodes, sorted(chosen(case.configuration).items())))
 
 
 def device_and_settings(one: Measured) -> object:
     """Return what makes two readings of one workload the same entrant."""
-    placed = one.case.placement
-    return one.device_name, placed.count, placed.nodes, str(sorted(chosen(one.case.configuration).items()))
+    return one.device_name, _settings(one.case)
 
 
 def near_the_top(every: Sequence[Entered], readings: Sequence[Measured]) -> list[Entered]:
@@ -209,15 +248,15 @@ def spreads(entrants: Sequence[Entered]) -> list[Entrant]:
     Where not all were measured in one run, what the trials of a run have in common does not cancel, and more trials do
     not lower it.
     """
-    groups = [one.logs for one in entrants]
-    found = best_of_many.entrants(groups)
+    found = best_of_many.entrants([one.logs for one in entrants])
     if len({one.offer.runs for one in entrants}) == 1:
         return found
-    stays = [
-        _STAYS * spread.squared_error * len(one.logs) / len(one.offer.runs)
+    return [
+        spread._replace(
+            squared_error=spread.squared_error + _STAYS * spread.squared_error * len(one.logs) / len(one.offer.runs)
+        )
         for spread, one in zip(found, entrants, strict=True)
     ]
-    return best_of_many.entrants(groups, stays)
 
 
 def best_among(entrants: Sequence[Entered], tried: int = 0) -> tuple[Best, list[Entered]]:

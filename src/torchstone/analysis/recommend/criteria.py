@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from torchstone.config.prices import Prices
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Task
-from torchstone.core.schema.memory_figures import PEAKS, peak_memory
+from torchstone.core.schema.memory_figures import memory_figures
 from torchstone.storage.measured import Measured
 
 _GB = 1e9
 _HOUR_S = 3600.0
 _RATES = {Task.GENERATE: ("output_token_throughput", "token")}
-# What must be read of every trial for any of these.
-FIGURES = (
-    "throughput", "output_token_throughput", "energy_per_item_j", *PEAKS, "step_time", "loss_rate_per_1000_items",
-    "achieved_flops",
-)  # fmt: skip
 
 
 class Criterion(msgspec.Struct, frozen=True):
-    """`of`: a trial's figures, and the Case → the value; None where it was not measured."""
+    """`of`: a Case in a run → the value of each trial that has one."""
 
     name: str
-    of: Callable[[Mapping[str, float], Measured], float | None]
+    of: Callable[[Measured], list[float]]
     unit: Callable[[Measured], str]
 
 
@@ -39,7 +34,7 @@ def criterion(name: str, prices: Prices | None = None) -> Criterion:
             )
         table = prices
         return Criterion(
-            "price", lambda values, one: _per_price(values, one, table),
+            "price", lambda one: _per_price(one, table),
             lambda one: f"{rate_of(one)[1]}s/{table.currency}",
         )  # fmt: skip
     return _OTHERS[name]
@@ -50,28 +45,43 @@ def rate_of(one: Measured) -> tuple[str, str]:
     return _RATES.get(one.case.workload.task, ("throughput", one.case.workload.item))
 
 
-def memory_of(values: Mapping[str, float], one: Measured) -> float | None:
-    """Return the peak memory of a trial, in bytes: on the CPU the process's, on an accelerator the device's own."""
-    return peak_memory(values, one.case.placement.device)
+def memory_of(one: Measured) -> Sequence[float]:
+    """Return the peak memory of trials, in bytes: on the CPU the process's, on an accelerator the device's own."""
+    return [held for held in _peaks(one) if held is not None]
 
 
-def _speed(values: Mapping[str, float], one: Measured) -> float | None:
-    return values.get(rate_of(one)[0])
+def _peaks(one: Measured) -> Sequence[float | None]:
+    """Return the peak memory of each trial; of none at all nothing. See `peak_memory`."""
+    columns: list[Sequence[float | None]] = []
+    for name in memory_figures(one.case.placement.device):
+        column = one.figures.get(name)
+        if column is not None:
+            columns.append(column)
+            if None not in column:
+                break  # of no trial a lesser figure is asked for
+    if len(columns) == 1:
+        return columns[0]
+    return [next((held for held in trial if held is not None), None) for trial in zip(*columns, strict=True)]
 
 
-def _per_watt(values: Mapping[str, float], _: Measured) -> float | None:
-    used = values.get("energy_per_item_j")
-    return 1.0 / used if used else None
+def _speed(one: Measured) -> list[float]:
+    return one.values(rate_of(one)[0])
 
 
-def _per_memory(values: Mapping[str, float], one: Measured) -> float | None:
-    rate, held = _speed(values, one), memory_of(values, one)
-    return rate / (held / _GB) if rate and held else None
+def _per_watt(one: Measured) -> list[float]:
+    return [1.0 / used for used in one.values("energy_per_item_j") if used]
 
 
-def _per_price(values: Mapping[str, float], one: Measured, prices: Prices) -> float | None:
-    rate, offer = _speed(values, one), prices.of(one.device_name)
-    return rate * _HOUR_S / (offer.per_hour * one.case.placement.paid) if rate and offer else None
+def _per_memory(one: Measured) -> list[float]:
+    rates = one.figures.get(rate_of(one)[0], ())
+    return [rate / (held / _GB) for rate, held in zip(rates, _peaks(one), strict=False) if rate and held]
+
+
+def _per_price(one: Measured, prices: Prices) -> list[float]:
+    offer = prices.of(one.device_name)
+    if offer is None:
+        return []
+    return [rate * _HOUR_S / (offer.per_hour * one.case.placement.paid) for rate in _speed(one) if rate]
 
 
 _OTHERS = {

@@ -24,6 +24,7 @@ from torchstone.analysis.recommend.candidates import (
     near_the_top,
     spreads,
     valid,
+    what_is_computed,
 )
 from torchstone.analysis.recommend.criteria import Criterion
 from torchstone.analysis.recommend.suggested_command import Vary, run_command
@@ -66,6 +67,10 @@ class Standing(msgspec.Struct, frozen=True):
     price_per_hour: float | None = None
 
 
+# Of one model: all that ran, what may be recommended, and among how many.
+_Compared = tuple[Sequence[Entered], Sequence[Entered], int]
+
+
 class Hardware(msgspec.Struct, frozen=True):
     """`recommended`: None where fewer than two devices can be compared; where several could be the best, the leanest.
 
@@ -91,30 +96,33 @@ class Hardware(msgspec.Struct, frozen=True):
 def hardware(
     readings: Sequence[Measured],
     by: Criterion,
+    ran_of: Callable[[str, Sequence[Measured]], Sequence[Entered]],
     refused: Callable[[Measured], bool],
     price: Callable[[str], float | None],
     learned: Callable[[Measured], Vary],
 ) -> Hardware | None:
     """Return the device to take for the readings of one family and task; None where none has the criterion's figure.
 
-    `refused`: settings that are not recommended anyway, of their losses or memory. `learned`: the learning rate to
-    type, where losses say which.
+    `ran_of`: what is computed and its readings → their entrants. `refused`: settings that are not recommended anyway,
+    of their losses or memory. `learned`: the learning rate to type, where losses say which.
     """
     groups: dict[str, list[Measured]] = {}
     for one in readings:
-        groups.setdefault(_what(one), []).append(one)
-    compared: list[tuple[Sequence[Measured], Sequence[Entered], int]] = []
+        groups.setdefault(what_is_computed(one.case), []).append(one)
+    compared: list[_Compared] = []
     left_out: list[str] = []
     lonely: list[Tried] = []
-    for group in groups.values():
-        allowed = entered([one for one in group if not refused(one)], by, device_and_settings)
+    for what, group in groups.items():
+        ran = ran_of(what, group)
+        fit = [one for one in group if not refused(one)]
+        allowed = ran if len(fit) == len(group) else entered(fit, by, device_and_settings)
         every = near_the_top(allowed, group) if by.name == "memory" else allowed
         sure, wide = known(every)
         kept, doubtful = valid(sure)
         left_out += [*wide, *doubtful]
         if len({one.offer.device for one in kept}) > 1:
-            compared.append((group, kept, len(every)))
-        elif ran := entered(group, by, device_and_settings):
+            compared.append((ran, kept, len(every)))
+        elif ran:
             lonely.append(Tried(ran, allowed, kept, (*wide, *few_trials(sure))))
     family, task = family_of(readings[0]), str(readings[0].case.workload.task)
     if not compared:
@@ -122,7 +130,7 @@ def hardware(
     best, standings = _over_models(compared, price)
     lean = [one for one in standings if one.could_be]
     cautions = dict.fromkeys(said for _, kept, _ in compared for said in (*differing(kept), *_settings_differ(kept)))
-    models = tuple(_on_model(group, kept, tried, by) for group, kept, tried in compared)
+    models = tuple(_on_model(*one) for one in compared)
     return Hardware(
         family, task, by.name, tuple(standings), models,
         _leanest(lean, compared), len(lean) == 1, best, tuple(dict.fromkeys(left_out)), tuple(cautions),
@@ -135,13 +143,8 @@ def family_of(one: Measured) -> str:
     return one.case.workload.family or "custom"
 
 
-def _what(one: Measured) -> str:
-    """Return what must be equal: the workload, and the axes that say what is computed."""
-    return f"{sorted(one.case.workload.canonical().items(), key=str)}{given(one.case.configuration)}"
-
-
 def _over_models(
-    compared: Sequence[tuple[Sequence[Measured], Sequence[Entered], int]], price: Callable[[str], float | None]
+    compared: Sequence[_Compared], price: Callable[[str], float | None]
 ) -> tuple[Lead | None, list[Standing]]:
     """Return the lead and the standings over the models that all these devices ran: the most devices first.
 
@@ -179,22 +182,22 @@ def _mean(each: Sequence[Entrant]) -> Entrant:
     return Entrant(fmean(one.log for one in each), total / n**2, total * total / below if below > 0.0 else math.inf)
 
 
-def _on_model(group: Sequence[Measured], kept: Sequence[Entered], tried: int, by: Criterion) -> OnModel:
-    first = group[0]
+def _on_model(ran: Sequence[Entered], kept: Sequence[Entered], tried: int) -> OnModel:
+    case = ran[0].readings[0].case
     _, ranked = best_among(kept, tried)
     best: dict[str, Offer] = {}
     for one in ranked:
         best.setdefault(one.offer.device, one.offer)
     return OnModel(
-        portable(first.case.workload.model), portable(first.case.workload.data), given(first.case.configuration),
-        tuple(best.values()), tuple(_relative(group, by)),
+        portable(case.workload.model), portable(case.workload.data), given(case.configuration),
+        tuple(best.values()), tuple(_relative(ran)),
     )  # fmt: skip
 
 
-def _relative(group: Sequence[Measured], by: Criterion) -> Iterator[Relative]:
+def _relative(ran: Sequence[Entered]) -> Iterator[Relative]:
     """Yield each Case that two devices ran with equal settings, whatever their best is."""
     alike: dict[str, dict[str, Offer]] = {}
-    for one in entered(group, by, device_and_settings):
+    for one in ran:
         alike.setdefault(str(sorted(one.offer.point.items())), {})[one.offer.device] = one.offer
     for offers in alike.values():
         if len(offers) > 1:
@@ -220,7 +223,7 @@ def _settings_differ(kept: Sequence[Entered]) -> Iterator[str]:
         yield f"the best settings differ between the devices ({told}): part of the difference is due to them"
 
 
-def _leanest(lean: Sequence[Standing], compared: Sequence[tuple[Sequence[Measured], Sequence[Entered], int]]) -> str:
+def _leanest(lean: Sequence[Standing], compared: Sequence[_Compared]) -> str:
     """Return the cheapest, or the one with the least memory in use, of those that could be the best and are as good."""
     lean = [one for one in lean if one.against_best >= AS_FAST]
     if len(lean) > 1 and all(one.price_per_hour is not None for one in lean):
@@ -243,7 +246,7 @@ def _open(
 
 
 def _again(
-    compared: Sequence[tuple[Sequence[Measured], Sequence[Entered], int]], lean: Sequence[Standing],
+    compared: Sequence[_Compared], lean: Sequence[Standing],
     learned: Callable[[Measured], Vary],
 ) -> str:  # fmt: skip
     """Return what to type on each of the machines of no significant difference, with the best settings of one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
@@ -11,8 +12,10 @@ from torchstone.analysis.advice.convergence import Convergence, convergence
 from torchstone.analysis.advice.learning_rates import LearningRates
 from torchstone.analysis.advice.loss_curves import AXES, read_curves
 from torchstone.analysis.advice.optimizers import Optimizers
+from torchstone.analysis.recommend.candidates import once_a_case
 from torchstone.analysis.summary import summarize
 from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import Case
 from torchstone.core.stats.equivalence import Sameness
 from torchstone.core.stats.stability import UNSTABLE
 from torchstone.storage.measured import Measured
@@ -64,12 +67,20 @@ def worse_of(losses: Sequence[Losses]) -> Mapping[tuple[str, str], str]:
 
 def _comparing(readings: Sequence[Measured]) -> list[str]:
     """Return the runs, newest first, that hold two Cases which differ in AXES alone."""
+    cases = {one.case_id: one.case for one in readings}
+    alike = Counter(map(_all_but_learning, cases.values()))
+    comparable = {case_id for case_id, case in cases.items() if alike[_all_but_learning(case)] > 1}
     seen: dict[tuple[str, str], set[str]] = {}
     for one in readings:
-        rest = {name: value for name, value in one.case.configuration.items() if name not in AXES}
-        seen.setdefault((one.run_id, str(sorted(rest.items()))), set()).add(one.case_id)
+        if one.case_id in comparable:
+            seen.setdefault((one.run_id, _all_but_learning(one.case)), set()).add(one.case_id)
     runs = dict.fromkeys(run_id for (run_id, _), cases in seen.items() if len(cases) > 1)
     return list(runs)[::-1]
+
+
+@once_a_case
+def _all_but_learning(case: Case) -> str:
+    return str(sorted((name, value) for name, value in case.configuration.items() if name not in AXES))
 
 
 def _said(run_id: str, one: Convergence) -> Losses:

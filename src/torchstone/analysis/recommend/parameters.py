@@ -17,9 +17,7 @@ from torchstone.analysis.recommend.candidates import (
     Lead,
     Offer,
     best_among,
-    device_and_settings,
     differing,
-    entered,
     given,
     known,
     lead_of,
@@ -76,12 +74,13 @@ class Settings(msgspec.Struct, frozen=True):
     to_type: str | None
 
 
-def settings(readings: Sequence[Measured], by: Criterion, losses: Sequence[Losses]) -> Settings | None:
+def settings(
+    readings: Sequence[Measured], every: Sequence[Entered], by: Criterion, losses: Sequence[Losses]
+) -> Settings | None:
     """Return what to set, by the readings of one workload on one device; None where the criterion has no figure.
 
-    `losses`: what stored losses say of its trainings.
+    `every`: their entrants; `losses`: what stored losses say of its trainings.
     """
-    every = entered(readings, by, device_and_settings)
     if not every:
         return None
     near = near_the_top(every, readings) if by.name == "memory" else every

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import gc
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
 
 from torchstone.analysis.advice.choices import SAFE_SHARE
-from torchstone.analysis.recommend.candidates import given
-from torchstone.analysis.recommend.criteria import FIGURES, criterion, memory_of
+from torchstone.analysis.recommend.candidates import Entered, device_and_settings, entered, in_order, what_is_computed
+from torchstone.analysis.recommend.criteria import criterion, memory_of
 from torchstone.analysis.recommend.hardware import Hardware, family_of, hardware
 from torchstone.analysis.recommend.losses import losses_of, worse_of
 from torchstone.analysis.recommend.parameters import Settings, settings
@@ -18,7 +21,7 @@ from torchstone.config.prices import HourlyPrice, Prices
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.case import Task
 from torchstone.storage.index import Problem
-from torchstone.storage.measured import Measured, measured
+from torchstone.storage.measured import Measured, measured_kept
 from torchstone.storage.place import Place
 
 K = TypeVar("K")
@@ -54,23 +57,51 @@ class Recommendation(msgspec.Struct, frozen=True):
 
 def recommend(place: Place, asked: Asked) -> Recommendation:
     """Return what the store says. Raises UsageError for a task, family or model that it does not have."""
+    with _uncollected():
+        return _recommended(place, asked)
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keep the collector of cycles, of which there are none, from going through a million objects again and again."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def _recommended(place: Place, asked: Asked) -> Recommendation:
     by = criterion(asked.by, asked.prices)
-    store = measured(place, FIGURES)
+    store = measured_kept(place)
     ours = _asked_for(store.measured, asked)
     budget = [_MOST_READ_BYTES]
     told: list[Settings] = []
+    entrants: dict[str, list[Entered]] = {}
+    counts: Counter[str] = Counter()
     worse: dict[tuple[str, str], Mapping[tuple[str, str], str]] = {}
     rates: dict[tuple[str, str], Vary] = {}
     for key, group in _groups(ours, _workload_and_device).items():
+        every = entered(group, by, device_and_settings)
+        entrants.setdefault(key[0], []).extend(every)
+        counts[key[0]] += len(group)
         losses = losses_of(place, group, budget) if group[0].case.workload.task == Task.TRAIN else []
-        worse[key] = worse_of(losses)
-        if (found := settings(group, by, losses)) is not None:
+        if found_worse := worse_of(losses):
+            worse[key] = found_worse
+        if (found := settings(group, every, by, losses)) is not None:
             told.append(found)
             if found.learning is not None and found.learning.best is not None:
                 rates[key] = {"learning_rate": [found.learning.best]}
 
+    def ran_of(what: str, group: Sequence[Measured]) -> Sequence[Entered]:
+        if len(group) < counts[what]:  # some are recorded with another family
+            return entered(group, by, device_and_settings)
+        return in_order(entrants[what], group)
+
     def refused(one: Measured) -> bool:
-        return _is_refused(one, worse.get(_workload_and_device(one), {}))
+        return _is_refused(one, worse.get(_workload_and_device(one), {}) if worse else {})
 
     def learned(one: Measured) -> Vary:
         return rates.get(_workload_and_device(one), {})
@@ -78,7 +109,8 @@ def recommend(place: Place, asked: Asked) -> Recommendation:
     offers = _offers(ours, asked.prices)
     families = _groups(ours, lambda one: (family_of(one), one.case.workload.task))
     devices = [
-        hardware(group, by, refused, lambda name: _per_hour(offers, name), learned) for group in families.values()
+        hardware(group, by, ran_of, refused, lambda name: _per_hour(offers, name), learned)
+        for group in families.values()
     ]
     unpriced = {name for name, offer in offers.items() if offer is None}
     return Recommendation(
@@ -126,12 +158,11 @@ def _groups(readings: Sequence[Measured], key: Callable[[Measured], K]) -> dict[
 
 
 def _workload_and_device(one: Measured) -> tuple[str, str]:
-    body = sorted(one.case.workload.canonical().items(), key=str)
-    return f"{body}{given(one.case.configuration)}", one.device_name
+    return what_is_computed(one.case), one.device_name
 
 
 def _is_refused(one: Measured, worse: Mapping[tuple[str, str], str]) -> bool:
     held = one.device.memory_bytes if one.device is not None else None
-    peaks = [peak for trial in one.trials if (peak := memory_of(trial, one)) is not None]
+    peaks = memory_of(one)
     tight = bool(held and peaks and max(peaks) > SAFE_SHARE * held)
     return tight or any(str(one.case.configuration.get(axis)) == value for axis, value in worse)

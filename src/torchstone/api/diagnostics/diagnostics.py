@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from torchstone.analysis.summary import RunSummary
 from torchstone.analysis.sweep_table import Row, Swept, rows_of
 from torchstone.api.diagnostics.sweep import sweep
+from torchstone.api.former_words import called_elsewhere
 from torchstone.api.frame import frame_of
 from torchstone.api.keeping.keeping import Keeping
 from torchstone.api.notebook import as_html
@@ -66,6 +67,7 @@ class Diagnostics:
         self._folder = Path(output_dir) if output_dir is not None else default_folder()
         self._swept: Swept | None = None
 
+    @called_elsewhere(dataloader="loader", num_iterations="iterations")
     def run(
         self,
         loader: Any,
@@ -201,6 +203,7 @@ class Diagnostics:
         return self._swept
 
 
+@called_elsewhere(dataloader="train_loader", num_iterations="iterations")
 def run_kaggle_analysis(
     model: Any,
     train_loader: Any,

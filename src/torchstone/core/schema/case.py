@@ -82,8 +82,11 @@ class Placement(msgspec.Struct, frozen=True):
         return self.device if self.device in ("cpu", "mps") else f"{self.device}:{self.index}"
 
 
-class Case(msgspec.Struct, frozen=True):
-    """Workload × Configuration × Placement: the thing that is measured and compared."""
+class Case(msgspec.Struct, frozen=True, dict=True):
+    """Workload × Configuration × Placement: the thing that is measured and compared.
+
+    What is computed of it again and again may be kept in its __dict__, which is no part of it.
+    """
 
     workload: Workload
     configuration: Mapping[str, Scalar]

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import fmean, variance
+from statistics import fmean
 from typing import NamedTuple
 
 from torchstone.core.stats.logs import from_log
+from torchstone.core.stats.moderated import spread_of
 from torchstone.core.stats.student import tail, two_sided
 
 ALPHA = 0.05
@@ -106,15 +107,16 @@ def entrants(groups: Sequence[Sequence[float]], stays: Sequence[float] = ()) -> 
 
     stays: squared error of each that more trials do not lower. Where no group has two, a spread of 10 % is assumed.
     """
-    within = [(len(group) - 1, variance(group)) for group in groups if len(group) > 1]
+    spreads = [spread_of(group) for group in groups]
+    within = [(one.df, one.variance) for one in spreads if one is not None]
     df = sum(n for n, _ in within)
     worth = min(_WORTH, max(0.0, len(within) - 2.0))  # two tell each other's spread no better than their own
     usual = math.fsum(n * v for n, v in within) / df if df else _ASSUMED**2
     found = []
-    for place, group in enumerate(groups):
+    for place, (group, shown) in enumerate(zip(groups, spreads, strict=True)):
         own = len(group) - 1
-        if own and df > own:
-            spread, freedom = (worth * usual + own * variance(group)) / (worth + own), worth + own
+        if shown is not None and df > own:
+            spread, freedom = (worth * usual + own * shown.variance) / (worth + own), worth + own
         else:
             spread, freedom = usual, max(1.0, worth if df else _WORTH, float(own))
         fixed = stays[place] if stays else 0.0

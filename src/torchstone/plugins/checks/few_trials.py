@@ -43,7 +43,8 @@ def _advice(run: Run) -> str:
         if run.head.plan.cases[0].workload.is_loop:
             return f"run the script {ENOUGH} times: `torchstone history latest` shows how far its runs differ"
         if run.head.procedure.isolation == "inline":
-            return f"measure in fresh processes: torchstone run --model py:FILE.py:FUNCTION --trials {ENOUGH}"
+            again = f"torchstone run --model py:FILE.py:FUNCTION --trials {ENOUGH}"
+            return f"measure with trials={ENOUGH}, or in fresh processes: {again}"
         return f"measure again with --trials {ENOUGH}"
     return f"{asked} trials were requested: see how the others ended, and measure again"
 

@@ -10,19 +10,22 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from torchstone.analysis.advice.advice import Advice
+from torchstone.analysis.advice.choices import choice_of, choose
 from torchstone.analysis.advice.devices import beside_the_cpu
 from torchstone.analysis.advice.grouping import varying_axes
+from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.analysis.sweep_table import Swept
 from torchstone.core import units
 from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import Case, Placement, Workload
-from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.estimate import Finding, Severity, Verdict
 from torchstone.core.schema.trial import Status
 from torchstone.report.diagnosis_wording import about_lines
 from torchstone.report.document import Chart, Document, Doubt, Facts, Part, Role, Section, Text, paragraphs
 from torchstone.report.documents import bottleneck_report
 from torchstone.report.documents.measured_cases import measured_cases
+from torchstone.report.documents.run_answer import doubt, left_out, not_known
 from torchstone.workflows.diagnose.diagnosis import Cause, Diagnosis
 from torchstone.workflows.diagnose.observations import (
     of_its_step,
@@ -115,9 +118,17 @@ def _on_device(own: Sequence[CaseSummary], told: Performance) -> Iterator[Part]:
 
 
 def _read(good: Sequence[CaseSummary], told: Performance) -> Iterator[Part]:
-    fastest = max(good, key=lambda case: case.estimates["throughput"].value)
-    rate = units.quantity(fastest.estimates["throughput"].value, "number")
-    yield Text(f"Highest throughput: {rate} {fastest.workload.item}s/s at {_point(fastest, good)}.")
+    # What is SUSPECT may be the fastest, or not: nothing is chosen from it (run_answer.py).
+    valid, axes = [case for case in good if case.verdict == Verdict.VALID], varying_axes(good)
+    chosen = choose([choice_of(case, told.run.machine, axes) for case in valid], InRounds(valid))
+    named = chosen.highest_throughput.case_id if chosen is not None else good[0].case_id
+    fastest = next(case for case in good if case.case_id == named)
+    if chosen is None and len(good) > 1:
+        yield Text(not_known(valid, good, axes))
+    else:
+        rate = units.quantity(fastest.estimates["throughput"].value, "number")
+        said = f"Highest throughput: {rate} {fastest.workload.item}s/s at {_point(fastest, good)}."
+        yield Text(said + (left_out(good, axes) if len(good) > 1 else doubt(good)))
     if len({case.configuration.get("batch_size") for case in good}) < _FEWEST:
         yield Text("Under three batch sizes there is no curve to read: measure more of them.")
     case = next((one for one in good if told.case is not None and one.case_id == told.case.case_id), fastest)

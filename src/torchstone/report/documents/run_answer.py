@@ -52,20 +52,20 @@ def answer_lines(run: RunSummary) -> Iterator[str]:
 
 def _of_group(run: RunSummary, cases: Sequence[CaseSummary]) -> str:
     if cases[0].workload.task == Task.LOADGEN:
-        return load_lines(cases) + _doubt(cases)
+        return load_lines(cases) + doubt(cases)
     having = [case for case in cases if rate_of(case) is not None]
     if not having:
         return _nothing(cases)
     if len(cases) == 1:
-        return _alone(cases[0]) + _doubt(cases) + _disturbed(cases)
+        return _alone(cases[0]) + doubt(cases) + _disturbed(cases)
     # What is SUSPECT may be the fastest, or not: nothing is chosen from it.
     valid = [case for case in having if case.verdict == Verdict.VALID]
     axes = varying_axes(cases)
     chosen = choose([choice_of(case, run.machine, axes) for case in valid], InRounds(valid))
     lost = f" {len(cases) - len(having)} of {len(cases)} cases have no result." if len(having) < len(cases) else ""
     if chosen is None:
-        return _not_known(valid, having, axes) + lost
-    return _fastest(chosen, valid) + _left_out(having, axes) + _disturbed(valid) + lost
+        return not_known(valid, having, axes) + lost
+    return _fastest(chosen, valid) + left_out(having, axes) + _disturbed(valid) + lost
 
 
 def rate_of(case: CaseSummary) -> Estimate | None:
@@ -157,27 +157,28 @@ def _listed(points: Sequence[Mapping[str, Scalar]]) -> str:
     return last.join(filter(None, (joint.join(named[:-1]), named[-1])))
 
 
-def _not_known(valid: Sequence[CaseSummary], cases: Sequence[CaseSummary], axes: Sequence[str]) -> str:
+def not_known(valid: Sequence[CaseSummary], cases: Sequence[CaseSummary], axes: Sequence[str]) -> str:
+    """Return why no Case is the fastest, of those that have a rate."""
     wide = [case for case in valid if (rate := rate_of(case)) is not None and rate.is_wide]
     if wide:
         fewest = min(rate.trials for case in wide if (rate := rate_of(case)) is not None)
-        return f"Which is fastest is not known: {too_wide(fewest)}.{_doubt(cases)}"
+        return f"Which is fastest is not known: {too_wide(fewest)}.{doubt(cases)}"
     if not valid:
-        return f"Which is fastest is not known.{_doubt(cases)}{_advice(cases)}"
+        return f"Which is fastest is not known.{doubt(cases)}{_advice(cases)}"
     (one,) = valid[:1]
     point = {axis: one.configuration.get(axis) for axis in axes}
     if len(cases) > 1:
-        return f"Only {point_words(point)} is valid: {rate_words(one)}.{_left_out(cases, axes)}"
+        return f"Only {point_words(point)} is valid: {rate_words(one)}.{left_out(cases, axes)}"
     return f"Only {point_words(point)} was measured: {rate_words(one)}."
 
 
-def _left_out(cases: Sequence[CaseSummary], axes: Sequence[str]) -> str:
+def left_out(cases: Sequence[CaseSummary], axes: Sequence[str]) -> str:
     """Return which Cases nothing was chosen from, since they are in doubt, and why."""
     doubtful = [case for case in cases if case.verdict != Verdict.VALID]
     if not doubtful:
         return ""
     named = _listed([{axis: case.configuration.get(axis) for axis in axes} for case in doubtful])
-    return f" Not compared: {named}.{_doubt(doubtful)}"
+    return f" Not compared: {named}.{doubt(doubtful)}"
 
 
 def _disturbed(cases: Sequence[CaseSummary]) -> str:
@@ -205,7 +206,7 @@ def _nothing(cases: Sequence[CaseSummary]) -> str:
     return f"Nothing was measured: {bad[0].status}{why}"
 
 
-def _doubt(cases: Sequence[CaseSummary]) -> str:
+def doubt(cases: Sequence[CaseSummary]) -> str:
     """Return the worst verdict of the Cases that is not VALID, and why."""
     for judged, severity in ((Verdict.INVALID, Severity.ERROR), (Verdict.SUSPECT, Severity.WARNING)):
         having = [case for case in cases if case.verdict == judged]

@@ -93,7 +93,7 @@ def _histories(site: Site, query: Query, case_id: str) -> tuple[Histories, objec
         suspect,
         len(readings),
         readings[-1].run_id,
-        sum(len(one.trials) for one in readings),
+        sum(one.trials for one in readings),
     )
     found = site.kept(key, lambda: histories_of(readings, metric, suspect=suspect))
     return Histories(metric, found, len(readings)), key

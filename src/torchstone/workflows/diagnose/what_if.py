@@ -23,6 +23,7 @@ from torchstone.core.stats.logs import from_log
 from torchstone.execution.timing.clock import Clock, system_clock
 from torchstone.workflows.diagnose.diagnosis import Cause, Tried, WhatIf
 from torchstone.workflows.diagnose.effects import effects_of
+from torchstone.workflows.diagnose.pairs import FEWEST
 from torchstone.workflows.diagnose.probes import with_settings
 
 _EXPERIMENT_S = 15.0  # what an experiment takes at least: templates, and six pairs of processes
@@ -57,6 +58,7 @@ class RemedyTrials:
         self._budget_s = budget_s
         self._ends_s = clock() + budget_s
         self._look_s = 0.0  # what the last first look took: where a process is slow to start, two trials take long
+        self._is_first = True  # experiment: what time is left is enough for it; others begin where they can end in time
 
     def all(self, causes: Sequence[Cause]) -> list[Tried]:
         """Try what could help by the causes, in order of promise; what is not tried says why."""
@@ -70,7 +72,9 @@ class RemedyTrials:
             finalists.setdefault((*one[1].settings, one[1].heap), one)
         done: dict[str, Tried] = {}
         for number, (cause, what_if, rate) in enumerate(finalists.values()):
-            found = self._compare(cause.id, what_if, len(finalists) - number)
+            together = sum(one.helps and not one.what_if.ceiling for one in done.values()) > 1  # its time is kept
+            left = len(finalists) - number + (len(finalists) > 1)
+            found = self._compare(cause.id, what_if, left, 1 + together)
             done[what_if.name] = msgspec.structs.replace(found, first_look=rate)
         return [
             done.get(what_if.name) or Tried(cause.id, what_if, message=why or _looked(rate), first_look=rate)
@@ -93,7 +97,7 @@ class RemedyTrials:
                 taken.append(one)
         if len(taken) < 2:
             return taken[0] if taken else None
-        together = self._compare("all", WhatIf(settings, "all that helped, together", heap=heap), 1)
+        together = self._compare("all", WhatIf(settings, "all that helped, together", heap=heap))
         return together if together.helps and _gained(together) >= _gained(taken[0]) else taken[0]
 
     def _asked(self, causes: Sequence[Cause]) -> list[tuple[Cause, WhatIf]]:
@@ -129,10 +133,13 @@ class RemedyTrials:
             return times, f"slower: {units.significant(times, 2)} times the rate in one short trial"
         return times, None
 
-    def _compare(self, cause: str, what_if: WhatIf, remaining: int) -> Tried:
-        share_s = max(_EXPERIMENT_S, self._left_s() / remaining)
-        if self._left_s() < _LEAST_S and cause != "all":
+    def _compare(self, cause: str, what_if: WhatIf, remaining: int = 1, must_fit: int = 1) -> Tried:
+        """Compare it if there is time for so many experiments. `remaining`: how many share what is left."""
+        takes_s = max(_EXPERIMENT_S, FEWEST * self._look_s)
+        share_s = max(takes_s, self._left_s() / remaining)
+        if self._left_s() < (_LEAST_S if self._is_first else must_fit * takes_s):
             return Tried(cause, what_if, message=f"not measured: the budget of {self._budget_s:g} s is spent")
+        self._is_first = False
         self._say(f"{what_if.name}: live against the present settings")
         comparison, trials = self._compare_live(with_settings(self._case, what_if.settings), what_if.heap, share_s)
         found = Tried(cause, what_if)

@@ -12,7 +12,7 @@ from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.trial import Status
 from torchstone.storage.answers import answers
-from torchstone.storage.measured import measured
+from torchstone.storage.measured import measured_cases
 from torchstone.storage.query import Entry, find
 
 _FIGURE = "epoch_time_s"
@@ -100,8 +100,8 @@ def _work(case: Case) -> object:
 def _by_run(this: Case, machine: Machine, folder: Path) -> Prediction | None:
     """Return that of the newest run that measured this Case; a training to an end predicts nothing."""
     found = [
-        one for one in measured(folder, (_FIGURE,)).measured
-        if one.case_id == this.case_id and one.machine.host.hostname == machine.host.hostname
+        one for one in measured_cases(folder, this.case_id, (_FIGURE,)).measured
+        if one.machine.host.hostname == machine.host.hostname
         and one.procedure.get("fit") is None and one.values(_FIGURE)
     ]  # fmt: skip
     if not found:

@@ -9,16 +9,19 @@ from learning import falling, of_losses
 from priced import prices_of
 from stored import CARD, a_stored_run, case, machine, store
 
+from torchstone.analysis.recommend import recommend as recommending
 from torchstone.analysis.recommend.criteria import criterion
 from torchstone.analysis.recommend.recommend import Asked, recommend
 from torchstone.cli._parsing import Parser
 from torchstone.cli.run_command import add_arguments
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Placement
+from torchstone.core.schema.codec import encode
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.report.documents.recommendation import recommendation_document
 from torchstone.report.renderers.terminal import terminal
 from torchstone.storage.measured import measured
+from torchstone.storage.summaries import KEPT
 
 SIZES = (8, 16, 32)
 PRICES = prices_of("EUR", {"H200": 4.0, "Xeon": 0.1})
@@ -358,8 +361,8 @@ def test_energy_counts_items_a_joule(outputs):
     store(outputs, both())
     one = measured(outputs, ("throughput",)).measured[0]
     by = criterion("energy")
-    assert by.of({"energy_per_item_j": 0.25}, one) == 4.0
-    assert by.of({"throughput": 3.0}, one) is None
+    assert by.of(msgspec.structs.replace(one, figures={"energy_per_item_j": [0.25, None, 0.5]})) == [4.0, 2.0]
+    assert by.of(msgspec.structs.replace(one, figures={"throughput": [3.0]})) == []
     assert by.unit(one) == "images/J"
 
 
@@ -368,3 +371,25 @@ def test_nothing_is_recommended_on_top_of_trials_that_differ_too_much(told):
     assert found.recommended is None
     assert not found.clear
     assert "--trials 10" in (found.to_type or "")
+
+
+@pytest.mark.parametrize("by", ["speed", "energy", "memory", "price"])
+def test_what_is_kept_of_each_run_recommends_the_same_as_all_trials_read(outputs, monkeypatch, by):
+    """Over two hosts, a card, two versions of torch, what is in doubt, failed, or fills the memory."""
+    runs = []
+    for number in range(12):
+        kind, torch = ("cpu", "cuda")[number % 2], ("2.12.0", "2.13.0")[number // 6]
+        cases = sweep((100, 150 + number, 200), kind=kind)
+        doubt = [Finding("neighbours", Severity.WARNING, "busy", "wait", cases[number % 3][0].case_id)]
+        held = {cases[2][0].case_id: 0.95 * (CARD.memory_bytes or 0)} if number == 7 else None
+        runs.append(a_stored_run(
+            number, cases, machine(kind, f"desk{number % 3}", torch), trials=2 + number % 4, memory=held,
+            findings=doubt if number % 5 == 0 else [], failed=[cases[0][0].case_id] if number == 4 else [],
+        ))  # fmt: skip
+    store(outputs, runs)
+    asked = Asked(by=by, prices=PRICES if by == "price" else None)
+    by_run = recommend(outputs, asked)
+    monkeypatch.setattr(recommending, "measured_kept", lambda place: measured(place, KEPT))
+    assert encode(recommend(outputs, asked)) == encode(by_run)
+    assert by_run.readings == 35
+    assert bool(by_run.settings) == (by != "energy"), "nothing measured energy here"

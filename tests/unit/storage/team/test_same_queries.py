@@ -22,7 +22,7 @@ from torchstone.storage.answers import answers
 from torchstone.storage.catalogue import Key, Wanted
 from torchstone.storage.importing import import_path, push_records
 from torchstone.storage.index import current, sync
-from torchstone.storage.measured import measured, measured_cases, measured_of_case
+from torchstone.storage.measured import measured, measured_cases, measured_kept, measured_of_case
 from torchstone.storage.query import find, locate, read_run, runs, stored
 from torchstone.storage.record_reader import read_record
 from torchstone.storage.team.address import team_at
@@ -176,6 +176,7 @@ def test_what_there_is_to_choose_from(places):
 @pytest.mark.parametrize("figures", [("throughput",), ("throughput", "step_time", "peak_rss_bytes"), ("nothing",)])
 def test_measured(places, figures):
     check_same(places, lambda place: measured(place, figures))
+    check_same(places, measured_kept)
     for one in (BERT, RESNET):
         check_same(places, on(lambda c, case_id=one.case_id: measured_of_case(c, case_id, figures, 5)))
         check_same(places, lambda place, word=one.case_id[:5]: measured_cases(place, word, figures))

@@ -98,6 +98,19 @@ def test_nothing_is_tried_without_a_budget():
     assert not world.probed
 
 
+@pytest.mark.parametrize("budget_s", [20.0, 30.0, 60.0, 90.0])
+def test_what_is_begun_ends_in_time_but_for_the_first_experiment(budget_s):
+    world = World({"num_workers=4": 2.0, "precision=bf16": 1.5, "feed=resident": 3.0, "optimizer=sgd": 1.2})
+    trying = world.trying(budget_s)
+    tried = trying.all([LOADER, PRECISION, a_cause("optimizer", what_if(optimizer="sgd"))])
+    assert trying.combined(tried) is not None
+    assert tried[1].helps or tried[2].helps, "something is measured"
+    assert world.now_s <= max(budget_s, 10.0 + 15.0)
+    settings = [{axis: c[axis] for axis in ("num_workers", "precision")} for c, _, _ in world.compared]
+    assert settings[0] == {"num_workers": 4, "precision": "fp32"}
+    assert ({"num_workers": 4, "precision": "bf16"} in settings) == (budget_s == 90.0), "the time of all is kept"
+
+
 def test_compiling_needs_a_larger_budget():
     world = World({})
     (one,) = world.trying().all([a_cause("computing", what_if(compile="default"))])

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
+import torch
 from torch.utils.data import DataLoader, IterableDataset, default_collate
 
 from torchstone.core.errors import UsageError
@@ -32,6 +33,7 @@ from torchstone.plugins.models.py.own_loader import (
     remakable,
 )
 from torchstone.plugins.models.py.returned import kind_of
+from torchstone.plugins.models.py.structure import movable
 
 
 class DataAtHand(msgspec.Struct):
@@ -79,6 +81,8 @@ def _facts(samples: Items | OwnLoader | Stream) -> Mapping[str, Scalar]:
 
 
 def _of_items(where: str, module: Any, loss: Any, dataset: Any) -> DataAtHand:
+    if movable(dataset) and len(dataset) and movable(dataset[0]) and not isinstance(dataset[0], torch.Tensor):
+        raise UsageError(f"{where}: {kind_of(dataset)} is one batch: return the DataLoader that makes such batches")
     first = _first_items(where, dataset, default_collate)
     naming = naming_of(where, loss, first, module)
     return DataAtHand(Items(dataset, naming), first, naming, {})

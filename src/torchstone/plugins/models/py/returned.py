@@ -137,7 +137,15 @@ def _optimizer(where: str, module: Any, given: Any) -> Callable[[Any], Any] | No
         raise UsageError(f"{where}: the optimizer is {kind_of(given)}, not a function")
     if first_argument(given) in MODULE_NAMES:
         return lambda _: given(module)
-    factory: Callable[[Any], Any] = given
+
+    def factory(parameters: Any) -> Any:
+        try:
+            return given(parameters)
+        except AttributeError as error:  # of a module, which it took its argument for
+            name = first_argument(given)
+            error.add_note(f"an optimizer is called with the parameters; with the module, if {name} is named model")
+            raise
+
     return factory
 
 
