@@ -264,7 +264,7 @@ def test_a_silent_slurm_is_told(commands, monkeypatch):
         ("/images/a sandbox", "--pwd \"$PWD\" '/images/a sandbox' python3"),
         (
             "nvcr.io#nvidia/pytorch:25.01-py3",
-            "--container-image='nvcr.io#nvidia/pytorch:25.01-py3' --container-mounts=",
+            "--container-image='nvcr.io#nvidia/pytorch:25.01-py3' --",
         ),
         ("./bench.sqsh", "--container-image=./bench.sqsh"),
         ("ubuntu", "--container-image=ubuntu"),
