@@ -76,7 +76,7 @@ _CARD = {"cuda": "--nv ", "rocm": "--rocm "}
 _WARNED = "#SBATCH --signal=B:USR1@90"
 _AT_LIMIT = """\
 limit=
-trap 'limit=reached; kill -TERM "$running"' USR1
+trap 'limit=reached; {stop}' USR1
 {command} &
 running=$!
 wait "$running"
@@ -139,7 +139,7 @@ def scripts(submission: Submission, folder: Path, shell: Mapping[str, str] | Non
 def _measuring(submission: Submission, nodes: int) -> dict[str, str]:
     """Return the parts of the job's script that measure: here or in a container, once or again at the time limit."""
     image, most = submission.wanted.get("container"), int(submission.wanted.get("requeue_at_limit", "0"))
-    before, python = "", shlex.quote(submission.python)
+    before, python, stop = "", shlex.quote(submission.python), 'kill -TERM "$running"'
     if image is not None:
         if nodes > 1:
             raise UsageError("--container: ranks on several nodes are started by srun, which the container lacks")
@@ -148,13 +148,15 @@ def _measuring(submission: Submission, nodes: int) -> dict[str, str]:
         card = _CARD.get(submission.head.plan.cases[0].placement.device, "")
         before = (_APPTAINER if _is_apptainers(image) else _PYXIS).format(image=shlex.quote(image), card=card) + "\n"
         python = '"$@"'
+        if not _is_apptainers(image):  # SIGTERM makes srun kill its step; all but the controller ignore SIGINT
+            stop = 'scancel --signal=INT "${attempt%-*}_$share"'
     command = f"{python} -m torchstone {_TYPED.format(busy=shlex.quote(submission.when_busy))}"
     if most and submission.wanted.get("requeue") == "no":
         raise UsageError("--requeue-at-limit: SLURM does not requeue a job with --no-requeue; leave out one of them")
     return {
         "keep": _KEEP if nodes > 1 or image is not None or most else "",
         "export": (_NODES if nodes > 1 else "") + (_CONF if nodes > 1 or image is not None or most else ""),
-        "measure": before + (_AT_LIMIT.format(command=command) if most else f"{command}\nstatus=$?"),
+        "measure": before + (_AT_LIMIT.format(command=command, stop=stop) if most else f"{command}\nstatus=$?"),
         "again": _AGAIN.format(most=most) if most else "",
     }
 
