@@ -131,7 +131,7 @@ def test_the_same_plan_here_and_through_slurm(work, capfd, monkeypatch):
     assert len({t.facts["job"] for t in run.trials}) == 2
 
     # There is no accounting here: of node-hours the records know most.
-    (told,) = [line for line in said.out.splitlines() if line.startswith("node-hours")]
+    (told,) = [line for line in said.out.splitlines() if line.startswith("node hours")]
     assert re.search(r"at least (\S+), by the records$", told)
     hours, at_least = node_hours(standings(folder))
     parts = [read_record(path) for path in (folder / "parts").glob("*.part")]
@@ -407,7 +407,7 @@ def test_node_hours_come_from_the_accounting_where_it_answers(work, put, capfd):
     put(sacct=SACCT.format(folder=work))
     a_sweep(cases=2, trials=1)
     assert main(["submit", "sweep.yaml", "--on", "slurm", "--no-rehearsal", "--follow"]) == 0
-    assert re.search(r"^node-hours +1\.00$", capfd.readouterr().out, re.MULTILINE)
+    assert re.search(r"^node hours +1\.00$", capfd.readouterr().out, re.MULTILINE)
     assert main(["submit", "--merge", the_submitted().name, "--json"]) == 0
     told = json.loads(capfd.readouterr().out)
     assert (told["node_hours"], told["node_hours_are_at_least"]) == (1.0, False)

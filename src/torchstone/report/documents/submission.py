@@ -54,7 +54,7 @@ def standing_parts(
     hours, more = node_hours
     if hours is not None:
         told = units.significant(hours, 3)
-        yield Facts((("node-hours", f"at least {told}, by the records" if more else told),))
+        yield Facts((("node hours", f"at least {told}, by the records" if more else told),))
     if twice:
         yield Text(f"Of trials that two jobs measured ({twice}), the one of the job that began first counts.")
 
