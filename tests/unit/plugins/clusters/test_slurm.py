@@ -83,7 +83,8 @@ def test_lines_that_only_look_alike_are_taken():
 def test_what_the_shell_says_to_sbatch_is_a_line_unless_it_is_typed():
     shell = {
         "SBATCH_PARTITION": "long",
-        "SLURM_ACCOUNT": "def-me",
+        "SBATCH_ACCOUNT": "def-me",
+        "SLURM_ACCOUNT": "def-you",  # of srun's, where sbatch has none
         "SBATCH_RESERVATION": "night",
         "SBATCH_ARRAY_INX": "9",
     }

@@ -20,8 +20,9 @@ _OPTIONS = {
     "cpus": "cpus-per-task", "memory": "mem", "time": "time", "reservation": "reservation",
 }  # fmt: skip
 # What people have in their shell for sbatch: it becomes a line of the script, where it is seen and not typed otherwise.
+# The last counts.
 _OF_SHELL = {
-    "partition": ("SBATCH_PARTITION",), "account": ("SBATCH_ACCOUNT", "SLURM_ACCOUNT"), "qos": ("SBATCH_QOS",),
+    "partition": ("SBATCH_PARTITION",), "account": ("SLURM_ACCOUNT", "SBATCH_ACCOUNT"), "qos": ("SBATCH_QOS",),
     "gres": ("SBATCH_GRES",), "constraint": ("SBATCH_CONSTRAINT",), "memory": ("SBATCH_MEM_PER_NODE",),
     "time": ("SBATCH_TIMELIMIT",), "reservation": ("SBATCH_RESERVATION",),
 }  # fmt: skip
@@ -89,7 +90,9 @@ _AGAIN = """\
 if [ -n "$limit" ] && [ "$status" -ne 0 ]; then
     if [ "${{attempt##*-}}" -ge {most} ]; then
         echo "torchstone: time limit reached, and --requeue-at-limit {most} is used up" >&2
-    elif ! scontrol requeue "${{attempt%-*}}_$share"; then
+    elif scontrol requeue "${{attempt%-*}}_$share"; then
+        sleep 60 # until SLURM ends this script: a job that ends by itself just then counts as failed
+    else
         echo "torchstone: time limit reached, and SLURM did not requeue the job" >&2
     fi
 fi
@@ -150,12 +153,13 @@ def _measuring(submission: Submission, nodes: int) -> dict[str, str]:
         python = '"$@"'
         if not _is_apptainers(image):  # SIGTERM makes srun kill its step; all but the controller ignore SIGINT
             stop = 'scancel --signal=INT "${attempt%-*}_$share"'
+    asks = nodes > 1 or most or (image is not None and not _is_apptainers(image))  # SLURM's commands, in the job
     command = f"{python} -m torchstone {_TYPED.format(busy=shlex.quote(submission.when_busy))}"
     if most and submission.wanted.get("requeue") == "no":
         raise UsageError("--requeue-at-limit: SLURM does not requeue a job with --no-requeue; leave out one of them")
     return {
-        "keep": _KEEP if nodes > 1 or image is not None or most else "",
-        "export": (_NODES if nodes > 1 else "") + (_CONF if nodes > 1 or image is not None or most else ""),
+        "keep": _KEEP if asks else "",
+        "export": (_NODES if nodes > 1 else "") + (_CONF if asks else ""),
         "measure": before + (_AT_LIMIT.format(command=command, stop=stop) if most else f"{command}\nstatus=$?"),
         "again": _AGAIN.format(most=most) if most else "",
     }

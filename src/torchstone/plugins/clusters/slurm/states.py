@@ -31,8 +31,10 @@ def asked(command: Sequence[str], env: dict[str, str]) -> subprocess.CompletedPr
             f"{command[0]} not found: type this on a machine of the cluster that has SLURM's commands; --dry-run "
             "prints the scripts without it"
         ) from None
-    except subprocess.TimeoutExpired:
-        raise MissingError(f"{command[0]} did not answer within {_MOST_S:g} s: is SLURM's controller up?") from None
+    except subprocess.TimeoutExpired as fault:  # sbatch asks again and again where there are too many jobs
+        said = bytes(fault.stderr or b"").decode("utf-8", "replace").strip().rpartition("\n")[2]
+        why = said or "is SLURM's controller up?"
+        raise MissingError(f"{command[0]} did not answer within {_MOST_S:g} s: {why}") from None
 
 
 def states(job: Job, env: dict[str, str]) -> dict[int, ShareState]:
