@@ -137,8 +137,8 @@ def test_the_same_plan_here_and_through_slurm(work, capfd, monkeypatch):
     parts = [read_record(path) for path in (folder / "parts").glob("*.part")]
     assert len(parts) == 2
     assert hours == pytest.approx(sum(map(lasted_s, parts)) / 3600)
+    assert all(0 < lasted_s(part) < 60 for part in parts)
     assert at_least
-    assert 0 < hours < 120 / 3600
 
     # Merged again and imported twice, nothing changes; there is nothing to resume.
     record = Path("outputs/records") / f"{folder.name}.jsonl"
@@ -344,7 +344,8 @@ def test_a_job_at_its_time_limit_is_requeued_and_goes_on(work, slurm, put, capfd
     at_its_limit(slurm, folder, job)
     assert slurm.state(job, 0) == "PENDING"
     first = read_record(folder / "parts" / f"0.{job}-0.part")
-    assert first.end.status == "interrupted"  # in order
+    assert first.end is not None  # in order
+    assert first.end.status == "interrupted"
     slurm.at_once(job)  # SLURM starts it after two minutes
     Path("pause").write_text("0")
     assert main(["submit", "--merge", folder.name, "--follow"]) == 0
@@ -386,7 +387,9 @@ def test_slurm_itself_says_when_the_time_limit_is_near(work, slurm, capfd):
     folder = the_submitted()
     job = job_of(folder)
     until(lambda: slurm.state(job, 0) == "PENDING" and attempts(folder), 150)
-    assert read_record(folder / "parts" / attempts(folder)[0]).end.status == "interrupted"
+    end = read_record(folder / "parts" / attempts(folder)[0]).end
+    assert end is not None
+    assert end.status == "interrupted"
     Path("pause").write_text("0")
     slurm.at_once(job)
     assert main(["submit", "--merge", folder.name, "--follow"]) == 0

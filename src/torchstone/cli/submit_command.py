@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     slurm.add_argument("--no-requeue", action="store_true", help="do not start a preempted job again")
     slurm.add_argument(
         "--requeue-at-limit", metavar="N",
-        help="requeue a job that reaches its time limit, up to N times: it goes on with the missing trials",
+        help="requeue a job that reaches its time limit, up to N times: it continues with the missing trials",
     )  # fmt: skip
     slurm.add_argument(
         "--container", metavar="IMAGE",
