@@ -110,12 +110,13 @@ def finished(trials: Sequence[Trial]) -> tuple[Trial, ...]:
 
 
 def lasted_s(run: Run) -> float:
-    """Return the seconds from the head of a record to its end; of one that was cut off, to that of its last trial."""
-    began = datetime.fromisoformat(run.head.started_utc)
-    if run.end is not None:
-        return (datetime.fromisoformat(run.end.ended_utc) - began).total_seconds()
-    last = run.trials[-1] if run.trials else None
-    return (datetime.fromisoformat(last.started_utc) - began).total_seconds() + last.duration_s if last else 0.0
+    """Return the seconds from the head of a record to its end, or to that of its last trial: the times have no parts."""
+
+    def since_s(utc: str) -> float:
+        return (datetime.fromisoformat(utc) - datetime.fromisoformat(run.head.started_utc)).total_seconds()
+
+    to_trials = [since_s(trial.started_utc) + trial.duration_s for trial in run.trials[-1:]]
+    return max([*to_trials, since_s(run.end.ended_utc) if run.end is not None else 0.0])
 
 
 def is_complete(submission: Submission, part: Plan, attempts: Sequence[Run]) -> bool:

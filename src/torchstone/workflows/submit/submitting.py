@@ -138,7 +138,7 @@ def standings(folder: Path, attempts: Sequence[tuple[int, Run]] | None = None) -
         state, words, node_s = states.get(share, (None, None, None))
         accounted = node_s is not None
         if node_s is None and own and nodes is not None:
-            node_s = nodes * sum(map(lasted_s, own))
+            node_s = nodes * sum(map(lasted_s, own)) or None
         trials, why = (have, len(plan.slots)), None if complete else words
         found.append(Standing(share, state, trials, complete, why, node_s, accounted))
     return tuple(found)
