@@ -110,9 +110,9 @@ def finished(trials: Sequence[Trial]) -> tuple[Trial, ...]:
 
 
 def lasted_s(run: Run) -> float:
-    """Return the seconds from the head of a record to its end, or to that of its last trial: the times have no parts."""
+    """Return the seconds from the head of a record to its end, or to that of its last trial where that is later."""
 
-    def since_s(utc: str) -> float:
+    def since_s(utc: str) -> float:  # to whole seconds
         return (datetime.fromisoformat(utc) - datetime.fromisoformat(run.head.started_utc)).total_seconds()
 
     to_trials = [since_s(trial.started_utc) + trial.duration_s for trial in run.trials[-1:]]
