@@ -48,7 +48,8 @@ class Slurm:
         self.ask("slurmd", "-N", node, "-f", str(self.folder / "slurm.conf"))
 
     def at_once(self, job: str) -> None:
-        """Start jobs that were requeued: SLURM waits two minutes after a node has failed."""
+        """Start jobs that were requeued: SLURM waits two minutes."""
+        time.sleep(2)  # on the same node in the same second, "Job credential revoked" ends the new attempt
         with contextlib.suppress(subprocess.CalledProcessError):  # some tasks have ended
             self.ask("scontrol", "update", f"JobId={job}", "StartTime=now")
 

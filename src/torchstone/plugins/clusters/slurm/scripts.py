@@ -90,9 +90,7 @@ _AGAIN = """\
 if [ -n "$limit" ] && [ "$status" -ne 0 ]; then
     if [ "${{attempt##*-}}" -ge {most} ]; then
         echo "torchstone: time limit reached, and --requeue-at-limit {most} is used up" >&2
-    elif scontrol requeue "${{attempt%-*}}_$share"; then
-        sleep 60 # until SLURM ends this script: a job that ends by itself just then counts as failed
-    else
+    elif ! scontrol requeue "${{attempt%-*}}_$share"; then
         echo "torchstone: time limit reached, and SLURM did not requeue the job" >&2
     fi
 fi
