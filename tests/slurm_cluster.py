@@ -48,7 +48,8 @@ class Slurm:
         self.ask("slurmd", "-N", node, "-f", str(self.folder / "slurm.conf"))
 
     def at_once(self, job: str) -> None:
-        """Start jobs that were requeued: SLURM waits two minutes after a node has failed."""
+        """Start jobs that were requeued: SLURM waits two minutes."""
+        time.sleep(2)  # on the same node in the same second, "Job credential revoked" ends the new attempt
         with contextlib.suppress(subprocess.CalledProcessError):  # some tasks have ended
             self.ask("scontrol", "update", f"JobId={job}", "StartTime=now")
 
@@ -72,6 +73,18 @@ def running() -> Iterator[Slurm]:
             yield Slurm(folder)
         finally:
             subprocess.run([str(HERE / "down.sh"), str(folder)], capture_output=True, timeout=60, check=False)
+    left = left_of(folder)
+    assert not left, f"processes of SLURM are left: {left}"
+
+
+def left_of(folder: Path) -> list[str]:
+    """Return the processes that a SLURM has started, and that know its configuration."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended
+            if f"SLURM_CONF={folder}/slurm.conf\0".encode() in (process / "environ").read_bytes():
+                found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+    return found
 
 
 def until(true: Callable[[], bool], most_s: float = 60.0) -> None:

@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,8 @@ from torchstone.cli import main
 from torchstone.cli.submit_command import _progress
 from torchstone.core.schema.trial import Status
 from torchstone.storage.record_reader import read_record
-from torchstone.workflows.submit.submitting import standings
+from torchstone.workflows.submit.share import lasted_s
+from torchstone.workflows.submit.submitting import node_hours, standings
 
 pytestmark = pytest.mark.xdist_group("slurm")  # its ports are fixed
 
@@ -50,6 +53,20 @@ def work(slurm, tmp_path, monkeypatch):
     Path("net.py").write_text(MODEL)
     Path("pause").write_text("0")
     return tmp_path
+
+
+@pytest.fixture
+def put(work, monkeypatch):
+    """Put programs of these names and texts first in the path, which jobs inherit."""
+    (work / "bin").mkdir()
+    monkeypatch.setenv("PATH", f"{work / 'bin'}:{os.environ['PATH']}")
+
+    def put(**texts):
+        for name, text in texts.items():
+            (work / "bin" / name).write_text(text)
+            (work / "bin" / name).chmod(0o755)
+
+    return put
 
 
 def a_sweep(cases, trials):
@@ -113,6 +130,16 @@ def test_the_same_plan_here_and_through_slurm(work, capfd, monkeypatch):
     assert {t.facts["machine"] for t in run.trials} == {0}
     assert len({t.facts["job"] for t in run.trials}) == 2
 
+    # There is no accounting here: of node-hours the records know most.
+    (told,) = [line for line in said.out.splitlines() if line.startswith("node hours")]
+    assert re.search(r"at least (\S+), by the records$", told)
+    hours, at_least = node_hours(standings(folder))
+    parts = [read_record(path) for path in (folder / "parts").glob("*.part")]
+    assert len(parts) == 2
+    assert hours == pytest.approx(sum(map(lasted_s, parts)) / 3600)
+    assert all(0 < lasted_s(part) < 60 for part in parts)
+    assert at_least
+
     # Merged again and imported twice, nothing changes; there is nothing to resume.
     record = Path("outputs/records") / f"{folder.name}.jsonl"
     before = record.read_bytes()
@@ -153,29 +180,11 @@ exec %s "$@"
 """
 
 
-def test_a_site_that_demands_a_time_limit_gets_it_of_every_job(work, slurm, monkeypatch, capfd):
-    (work / "bin").mkdir()
-    (work / "bin" / "sbatch").write_text(STRICT % shutil.which("sbatch"))
-    (work / "bin" / "sbatch").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{work / 'bin'}:{os.environ['PATH']}")
+def test_a_site_that_demands_a_time_limit_gets_it_of_every_job(work, put, capfd):
+    put(sbatch=STRICT % shutil.which("sbatch"))
     a_sweep(cases=2, trials=1)
-    assert (
-        main(
-            [
-                "submit",
-                "sweep.yaml",
-                "--on",
-                "slurm",
-                "--no-rehearsal",
-                "--time",
-                "5",
-                "--follow",
-                "--setup",
-                "touch $folder/set-up",
-            ]
-        )
-        == 0
-    )
+    set_up = ("--setup", "touch $folder/set-up")
+    assert main(["submit", "sweep.yaml", "--on", "slurm", "--no-rehearsal", "--time", "5", "--follow", *set_up]) == 0
     assert (the_submitted() / "set-up").exists()
     assert equals_its_plan(merged(the_submitted()))
     capfd.readouterr()
@@ -187,6 +196,9 @@ def test_what_can_never_start_is_told_with_slurms_reason(work, slurm, capfd):
     folder = the_submitted()
     told = standings(folder)
     until(lambda: all("PartitionConfig" in str(one.state) for one in standings(folder)), 20)
+    capfd.readouterr()
+    assert main(["submit", "--merge", folder.name]) == 2
+    assert "no job has recorded anything yet (waiting: PartitionConfig); `torchstone" in capfd.readouterr().err
     assert _progress(standings(folder)).endswith("jobs: 1 waiting (PartitionConfig), 0 running, 0 over")
     assert told[0].open
     slurm.ask("scancel", job_of(folder))
@@ -261,6 +273,147 @@ def test_a_job_that_its_time_limit_ends_is_told_and_resumed(work, slurm, capfd):
     assert main(["submit", "--merge", folder.name, "--follow"]) == 0
     assert equals_its_plan(merged(folder))
     assert os.listdir(folder / "ended")
+
+
+# A container here is what these programs leave of their options: the same machine, with the python of these tests.
+APPTAINER = """#!/bin/bash
+echo "$@" >>{folder}/asked
+while [ "$1" != image.sif ]; do shift; done
+shift
+IN=apptainer PATH={bin}:$PATH "$@" &  # it stays, and hands signals on
+trap 'kill -TERM $!' TERM
+wait $! || {{ s=$?; wait $! && s=$?; exit $s; }}
+"""
+SRUN = """#!/bin/bash
+echo "$@" >>{folder}/asked
+words=()
+for word; do case $word in --container-*) ;; *) words+=("$word") ;; esac; done
+IN=pyxis PATH={bin}:$PATH exec {srun} "${{words[@]}}"
+"""
+
+
+@pytest.mark.parametrize(("image", "kind"), [("image.sif", "apptainer"), ("nvcr.io#nvidia/pytorch:25.01-py3", "pyxis")])
+def test_jobs_measure_in_a_container(work, put, image, kind):
+    at = {"folder": work, "bin": Path(sys.executable).parent, "srun": shutil.which("srun")}
+    put(**({"apptainer": APPTAINER.format(**at)} if kind == "apptainer" else {"srun": SRUN.format(**at)}))
+    a_sweep(cases=2, trials=1)
+    Path("net.py").write_text(MODEL.replace('("SLURM_"', '("IN", "SRUN_", "SLURM_"'))
+    here = ("submit", "sweep.yaml", "--on", "slurm", "--container", image, "--cases-per-job", "2", "--follow")
+    assert main([*here]) == 0  # nothing is rehearsed here: torch is in the container
+    assert equals_its_plan(merged(the_submitted()))
+    assert set(Path("seen").read_text().splitlines()) == {"IN"}  # and nothing of SLURM
+    asked = Path("asked").read_text()
+    folder = the_submitted().absolute()
+    bound = f"--bind {work},{folder} --pwd {work} image.sif python3 -m torchstone run --plan {folder}/plan.json"
+    mounts = f"--container-mounts={work}:{work},{folder}:{folder} --container-workdir={work} bash -c"
+    assert (bound if kind == "apptainer" else f"--container-image={image} {mounts}") in asked
+
+
+def test_a_node_without_the_container_program_is_told(work, monkeypatch, capfd):
+    a_sweep(cases=1, trials=1)
+    assert main(["submit", "sweep.yaml", "--on", "slurm", "--container", "image.sif", "--follow"]) == 1
+    assert "no apptainer on this node: --setup 'module load apptainer' may bring it" in capfd.readouterr().out
+    (trial,) = merged(the_submitted()).trials
+    assert trial.outcome.status == Status.INTERRUPTED
+
+
+def at_its_limit(slurm, folder, job, task=0):
+    """Have a running job of which something is recorded told that its time ends, as SLURM tells it."""
+    before = len(attempts(folder, task))
+    until(lambda: slurm.state(job, task) == "RUNNING" and one_recorded(folder, task))
+    slurm.ask("scancel", "--batch", "--signal=USR1", f"{job}_{task}")
+    until(lambda: slurm.state(job, task) != "RUNNING")
+    return before
+
+
+def attempts(folder, task=0):
+    return sorted(path.name for path in (folder / "parts").glob(f"{task}.*.part"))
+
+
+@pytest.mark.parametrize("container", [None, "image.sif", "x:y"])
+def test_a_job_at_its_time_limit_is_requeued_and_goes_on(work, slurm, put, capfd, container):
+    at = {"folder": work, "bin": Path(sys.executable).parent, "srun": shutil.which("srun")}
+    put(apptainer=APPTAINER.format(**at), srun=SRUN.format(**at))
+    a_sweep(cases=1, trials=4)
+    Path("pause").write_text("1.5")
+    more = ["--container", container] if container else []
+    again = ["--requeue-at-limit", "2", "--time", "10", *more]
+    assert main(["submit", "sweep.yaml", "--on", "slurm", "--no-rehearsal", *again]) == 0
+    folder = the_submitted()
+    job = job_of(folder)
+    at_its_limit(slurm, folder, job)
+    assert slurm.state(job, 0) == "PENDING"
+    first = read_record(folder / "parts" / f"0.{job}-0.part")
+    assert first.end is not None  # in order
+    assert first.end.status == "interrupted"
+    slurm.at_once(job)  # SLURM starts it after two minutes
+    Path("pause").write_text("0")
+    assert main(["submit", "--merge", folder.name, "--follow"]) == 0
+    assert equals_its_plan(merged(folder))
+    assert attempts(folder) == [f"0.{job}-0.part", f"0.{job}-1.part"]
+    second = read_record(folder / "parts" / f"0.{job}-1.part")
+    taken = [t.number for run in (first, second) for t in run.trials if t.outcome.status == Status.OK]
+    assert sorted(taken) == [0, 1, 2, 3]
+    assert len(list((folder / "jobs").iterdir())) == 1
+    capfd.readouterr()
+
+
+def test_a_job_is_requeued_so_many_times_and_no_more(work, slurm, capfd):
+    a_sweep(cases=2, trials=9)
+    Path("pause").write_text("1")
+    again = ["--requeue-at-limit", "1", "--cases-per-job", "2"]
+    assert main(["submit", "sweep.yaml", "--on", "slurm", "--no-rehearsal", *again]) == 0
+    folder = the_submitted()
+    job = job_of(folder)
+    at_its_limit(slurm, folder, job)
+    slurm.at_once(job)
+    until(lambda: len(attempts(folder)) == 2)
+    at_its_limit(slurm, folder, job)
+    assert slurm.state(job, 0) == "FAILED"
+    capfd.readouterr()
+    assert main(["submit", "--merge", folder.name, "--follow"]) == 1
+    assert "time limit reached, and --requeue-at-limit 1 is used up" in capfd.readouterr().out
+    assert main(["resume", folder.name]) == 0  # what is missing, with as many requeues again
+    slurm.ask("scancel", job_of(folder))
+    capfd.readouterr()
+
+
+@pytest.mark.long
+def test_slurm_itself_says_when_the_time_limit_is_near(work, slurm, capfd):
+    a_sweep(cases=1, trials=40)
+    Path("pause").write_text("3")
+    again = ["--requeue-at-limit", "1", "--time", "2"]
+    assert main(["submit", "sweep.yaml", "--on", "slurm", "--no-rehearsal", *again]) == 0
+    folder = the_submitted()
+    job = job_of(folder)
+    until(lambda: slurm.state(job, 0) == "PENDING" and attempts(folder), 150)
+    end = read_record(folder / "parts" / attempts(folder)[0]).end
+    assert end is not None
+    assert end.status == "interrupted"
+    Path("pause").write_text("0")
+    slurm.at_once(job)
+    assert main(["submit", "--merge", folder.name, "--follow"]) == 0
+    assert equals_its_plan(merged(folder))
+    capfd.readouterr()
+
+
+# What sacct says of the jobs that there are, of which it is asked.
+SACCT = """#!/bin/bash
+echo "$@" >>{folder}/asked
+id=$(echo "$1" | sed 's/.*=//')
+for task in 0 1; do echo "2026-11-24T10:00:0$task|${{id}}_$task|COMPLETED|900|1"; done
+echo "2026-11-24T09:00:00|${{id}}_1|NODE_FAIL|1800|1"
+"""
+
+
+def test_node_hours_come_from_the_accounting_where_it_answers(work, put, capfd):
+    put(sacct=SACCT.format(folder=work))
+    a_sweep(cases=2, trials=1)
+    assert main(["submit", "sweep.yaml", "--on", "slurm", "--no-rehearsal", "--follow"]) == 0
+    assert re.search(r"^node hours +1\.00$", capfd.readouterr().out, re.MULTILINE)
+    assert main(["submit", "--merge", the_submitted().name, "--json"]) == 0
+    told = json.loads(capfd.readouterr().out)
+    assert (told["node_hours"], told["node_hours_are_at_least"]) == (1.0, False)
 
 
 def test_two_nodes_of_a_job_train_together(work):

@@ -130,7 +130,7 @@ def test_a_merge_job_that_is_refused_leaves_the_others_known(work, capfd):
     (work / "bin" / "scontrol").write_text(WAITING)
     assert "Priority" in str([one.state for one in standings(plan.parent)])
     assert main(["resume", "sweep"]) == 2
-    assert "still waiting or running" in capfd.readouterr().err  # none is submitted twice
+    assert "still waiting (Priority) or running" in capfd.readouterr().err  # none is submitted twice
     assert len(Path("said").read_text().splitlines()) == 1
     (work / "bin" / "scontrol").write_text(GONE)
     assert main(["resume", "sweep"]) == 2

@@ -70,7 +70,7 @@ def _resume_submitted(options: argparse.Namespace, place: Path) -> int:
     from torchstone.cli.submit_command import finish
     from torchstone.report.documents.submission import submitted_document
     from torchstone.storage.submissions import read_plan
-    from torchstone.workflows.submit.submitting import standings, submit_missing
+    from torchstone.workflows.submit.submitting import reasons, standings, submit_missing
 
     if options.push:
         raise UsageError(f"{place.name} is measured by jobs: push the merged run, `torchstone push {place.name}`")
@@ -81,9 +81,9 @@ def _resume_submitted(options: argparse.Namespace, place: Path) -> int:
         raise UsageError(f"{place.name}: nothing is missing, all {len(now)} jobs are done")
     job_id, shares = submit_missing(place, now, options.address)
     if job_id is None:
-        raise UsageError(
-            f"{place.name}: its jobs are still waiting or running; `torchstone submit --merge {place.name} --follow`"
-        )
+        waiting = f" ({', '.join(why)})" if (why := reasons(now)) else ""
+        follow = f"`torchstone submit --merge {place.name} --follow`"
+        raise UsageError(f"{place.name}: its jobs are still waiting{waiting} or running; {follow}")
     show_document(submitted_document(read_plan(place / "plan.json"), job_id, place, shares))
     waits = not any(one.open for one in standings(place))
     return finish(options, place) if waits else ExitCode.DONE

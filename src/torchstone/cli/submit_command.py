@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _WANTED = (
     "partition", "account", "qos", "gres", "constraint", "cpus", "memory", "time", "at_most", "address",
-    "accelerator_type",
+    "accelerator_type", "container", "requeue_at_limit",
 )  # fmt: skip
 
 
@@ -71,6 +71,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     slurm.add_argument("--time", metavar="T", help="time limit of a job as SLURM writes it, for example 1:00:00")
     slurm.add_argument("--at-most", metavar="N", help="jobs that may run at once")
     slurm.add_argument("--no-requeue", action="store_true", help="do not start a preempted job again")
+    slurm.add_argument(
+        "--requeue-at-limit", metavar="N",
+        help="requeue a job that reaches its time limit, up to N times: it continues with the missing trials",
+    )  # fmt: skip
+    slurm.add_argument(
+        "--container", metavar="IMAGE",
+        help="measure in a container that has torchstone: x.sif, docker://x by Apptainer; x.sqsh, nvcr.io#x by pyxis",
+    )  # fmt: skip
     slurm.add_argument(
         "--setup", action="append", metavar="LINE",
         help="a line of shell before torchstone starts in a job, as 'module load cuda/12.4', or a file of such lines",
@@ -134,13 +142,14 @@ def finish(options: argparse.Namespace, place: Path, *, follow: bool = True) -> 
 def _progress(now: Sequence[Standing]) -> str:
     """Return how far all jobs are, in a line."""
     from torchstone.core.schema.submission import Phase
+    from torchstone.workflows.submit.submitting import reasons
 
     have, planned = (sum(one.trials[place] for one in now) for place in (0, 1))
     phases = [one.state.phase if one.state is not None else Phase.OVER for one in now]
-    reasons = sorted({one.state.why for one in now if one.state is not None and one.state.why is not None})
+    why = reasons(now)
     counts = {phase: f"{phases.count(phase)} {phase}" for phase in Phase}
-    if reasons:
-        counts[Phase.WAITING] += f" ({', '.join(reasons)})"
+    if why:
+        counts[Phase.WAITING] += f" ({', '.join(why)})"
     return f"{have}/{planned} trials · jobs: {', '.join(counts.values())}"
 
 
@@ -159,14 +168,14 @@ def _planned(options: argparse.Namespace, folder: Path) -> Submission:
         wanted["sbatch"] = "\n".join(options.sbatch)
     if options.setup:
         wanted["setup"] = "\n".join(_lines_of(word) for word in options.setup)
-    for name in ("cpus", "at_most"):
+    for name in ("cpus", "at_most", "requeue_at_limit"):
         if name in wanted and not (wanted[name].isdigit() and int(wanted[name])):
             raise UsageError(f"--{name.replace('_', '-')} {wanted[name]}: a number, 1 or more")
     busy_of(options)  # a wrong word is told here
     at_least("--cases-per-job", options.cases_per_job, 1)
     how = Asked(
         options.on, wanted, options.cases_per_job, folder, options.report,
-        rehearse=not (options.no_rehearsal or options.dry_run), when_busy=options.when_busy,
+        rehearse=not (options.no_rehearsal or options.dry_run or options.container), when_busy=options.when_busy,
     )  # fmt: skip
     progress = ProgressBar(quiet=True, verbose=False)
     return planned(asked(options), how, sys.argv[1:], progress)
@@ -212,11 +221,14 @@ def _merge(options: argparse.Namespace, folder: Path) -> int:
 
 
 def _show(options: argparse.Namespace, place: Path, taken: Taken) -> None:
+    from torchstone.workflows.submit.submitting import node_hours
+
+    used = node_hours(taken.standings)
     if options.json:
         from torchstone.cli._json import print_json
         from torchstone.cli._run_json import whole
 
-        print_json(whole(taken.summary))
+        print_json({**whole(taken.summary), "node_hours": used[0], "node_hours_are_at_least": used[1]})
         return
     from torchstone.cli._render import show_document
     from torchstone.report.document import Document
@@ -225,5 +237,5 @@ def _show(options: argparse.Namespace, place: Path, taken: Taken) -> None:
     from torchstone.storage.submissions import read_plan
 
     told = measured_document(taken.results) if taken.results is not None else run_document(taken.summary)
-    parts = standing_parts(read_plan(place / "plan.json"), taken.standings, taken.twice)
+    parts = standing_parts(read_plan(place / "plan.json"), taken.standings, taken.twice, used)
     show_document(Document(told.title, (*parts, *told.parts)))

@@ -110,8 +110,10 @@ def _has_begun(path: Path) -> bool:
 
 def exit_status(folder: Path, share: int, job: str) -> int | None:
     """Return the exit status that the newest attempt of a job at a share left; None where it left none."""
-    found = sorted((folder / "ended").glob(f"{share}.{job}*"))
-    word = found[-1].read_text(encoding="utf-8", errors="replace").strip()[:8] if found else ""
+    words = [path.name.rpartition("-")[2] for path in (folder / "ended").glob(f"{share}.{job}-*")]
+    restarts = [word for word in words if word.isdigit()]
+    newest = folder / "ended" / (f"{share}.{job}-{max(restarts, key=int)}" if restarts else f"{share}.{job}")
+    word = newest.read_text(encoding="utf-8", errors="replace").strip()[:8] if newest.exists() else ""
     return int(word) if word.isdigit() else None
 
 

@@ -39,6 +39,12 @@ def most_nodes(configurations: Iterable[Mapping[str, Scalar]]) -> int:
     return max(map(nodes, configurations), default=1)
 
 
+def widest(placement: Placement, configurations: Iterable[Mapping[str, Scalar]]) -> Placement:
+    """Return a Placement with all devices of a node that the largest of these Configurations has there."""
+    counts = [world_size(one) // nodes(one) for one in configurations]
+    return msgspec.structs.replace(placement, count=max(counts, default=1) or 1)
+
+
 def is_distributed(configuration: Mapping[str, Scalar]) -> bool:
     """Say whether a step runs in a process group, be it of one rank."""
     return configuration.get(STRATEGY) not in (None, "auto", NO_STRATEGY)

@@ -54,10 +54,11 @@ class Phase(StrEnum):
 class ShareState(msgspec.Struct, frozen=True):
     """What a cluster says of the job of a share. `word`: its own term, COMPLETED or TIMEOUT; `job`: its own name.
 
-    `why`: its own term for what a job waits for.
+    `why`: its own term for what a job waits for. `node_s`: seconds on nodes, all restarts, where it accounts for them.
     """
 
     phase: Phase
     word: str
     job: str
     why: str | None = None
+    node_s: float | None = None

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torchstone.core import units
 from torchstone.core.schema.submission import Submission
 from torchstone.report.document import Column, Command, Document, Facts, Part, Role, Table, Text
 
@@ -30,8 +31,13 @@ def submitted_document(submission: Submission, job_id: str, folder: Path, resume
     )  # fmt: skip
 
 
-def standing_parts(submission: Submission, standings: Sequence[Standing], twice: int) -> Iterator[Part]:
-    """Yield how far the jobs are: a sentence; a row for each that is not complete; what to type next."""
+def standing_parts(
+    submission: Submission, standings: Sequence[Standing], twice: int, node_hours: tuple[float | None, bool]
+) -> Iterator[Part]:
+    """Yield how far the jobs are: a sentence; a row for each that is not complete; what to type next.
+
+    `node_hours`: of the run, and whether it may be more.
+    """
     have, planned = (sum(one.trials[place] for one in standings) for place in (0, 1))
     left = [one for one in standings if not one.complete]
     if left:
@@ -45,6 +51,10 @@ def standing_parts(submission: Submission, standings: Sequence[Standing], twice:
         if running < len(left):
             yield Text("Submit the missing trials again:")
             yield Command(f"torchstone resume {submission.head.run_id}")
+    hours, more = node_hours
+    if hours is not None:
+        told = units.significant(hours, 3)
+        yield Facts((("node hours", f"at least {told}, by the records" if more else told),))
     if twice:
         yield Text(f"Of trials that two jobs measured ({twice}), the one of the job that began first counts.")
 

@@ -12,7 +12,7 @@ from torchstone.core.schema.case import Placement
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.message import Inspected
 from torchstone.core.schema.page_locking import notes
-from torchstone.core.schema.ranks import most_nodes
+from torchstone.core.schema.ranks import most_nodes, widest
 from torchstone.core.schema.run import Plan
 from torchstone.execution import plan
 from torchstone.execution.controller.active_run import take_all
@@ -43,14 +43,16 @@ class Campaign:
         """Measure into `folder`; return the summary, and where document and table are."""
         began_s = system_clock()
         request, preload = self._request, [sketch.workload.model for sketch in self._sketches]
-        nodes = most_nodes(one for sketch in self._sketches for one in sketch.configurations)
+        wanted = [one for sketch in self._sketches for one in sketch.configurations]
+        nodes = most_nodes(wanted)
         with Session(request.procedure, preload, self._watcher, nodes=nodes) as session:
             machine, found = session.inspect()
             words = (request.device or "auto").split(",")
             placements, absent = places(words, found, machine, absent_ok=request.absent_ok)
             how = session.procedure
+            held = [widest(placement, wanted) for placement in placements]
             with begun(
-                session, machine, placements, request.name or "run", command, self._busy, source=request.source,
+                session, machine, held, request.name or "run", command, self._busy, source=request.source,
                 code=code_of(self._sketches), usual=usual_spread(folder, machine),
             ) as (draft, waited_s):  # fmt: skip
                 began_s += waited_s  # waiting for others is not part of the run's time

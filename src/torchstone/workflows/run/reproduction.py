@@ -19,7 +19,7 @@ from torchstone.core.schema.claim import is_imported
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.procedure import Procedure
-from torchstone.core.schema.ranks import most_nodes
+from torchstone.core.schema.ranks import most_nodes, widest
 from torchstone.core.schema.run import Plan, Run, Slot
 from torchstone.core.schema.trial import Status, replicates
 from torchstone.execution.controller.active_run import take_all
@@ -93,9 +93,10 @@ class Reproduction:
         with Session(procedure, models, self._watcher, nodes=nodes) as session:
             machine, found = session.inspect()
             words = list(dict.fromkeys(str(case.placement) for case in self._cases))
-            placements, absent = places(words, found, machine, absent_ok=True)
+            here, absent = places(words, found, machine, absent_ok=True)
+            held = [widest(one, (case.configuration for case in self._cases)) for one in here]
             with begun(
-                session, machine, placements, head.name, command, self._busy, code=self._found.code,
+                session, machine, held, head.name, command, self._busy, code=self._found.code,
                 usual=usual_spread(folder, machine),
             ) as (draft, waited_s):  # fmt: skip
                 session.rehearse([case for case in self._found.own if case.placement not in absent])

@@ -16,6 +16,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.load import SEARCH
+from torchstone.core.schema.ranks import WORLD_SIZE, widest
 from torchstone.core.schema.run import Head, Plan, Run
 from torchstone.execution import machine_facts
 from torchstone.execution.controller.active_run import RESUMED, ActiveRun, finish, missing
@@ -91,7 +92,9 @@ class Resumption:
             machine, _ = session.inspect()
             self._changes += of_devices(head.machine, machine, placements)
             self._insist(head, "was started with other devices or libraries")
-            with held(placements, machine, head.run_id, self._busy):
+            searched = [{WORLD_SIZE: n} for n in head.tune.axes.get(WORLD_SIZE, ())] if head.tune is not None else []
+            wanted = [*(case.configuration for case in asked_for(head)), *searched]
+            with held([widest(one, wanted) for one in placements], machine, head.run_id, self._busy):
                 session.rehearse(own)
                 rest = Plan(head.plan.cases, tuple(slot for _, slot in missing(so_far)))
                 self._watcher.begins(msgspec.structs.replace(head, plan=rest))

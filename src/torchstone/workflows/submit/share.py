@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -65,10 +66,12 @@ class ShareRun:
         with Session(head.procedure, models, self._watcher, nodes=nodes) as session:
             machine, found = session.inspect()
             words = list(dict.fromkeys(str(case.placement) for case in self._part.cases))
-            placements, _ = places(words, found, machine, absent_ok=False)
-            with begun(
-                session, machine, placements, head.name, command, self._busy, source=head.source, code=head.code
-            ) as (draft, waited_s):
+            places(words, found, machine, absent_ok=False)  # refuses what is not here
+            held = list(dict.fromkeys(case.placement for case in self._part.cases))
+            with begun(session, machine, held, head.name, command, self._busy, source=head.source, code=head.code) as (
+                draft,
+                waited_s,
+            ):
                 session.rehearse(self._own)
                 run = self._taken(session, draft, began_s + waited_s)
         done = [*self._earlier, *run.trials]
@@ -104,6 +107,16 @@ def finished(trials: Sequence[Trial]) -> tuple[Trial, ...]:
         if trial.outcome.status != Status.INTERRUPTED:
             found.setdefault((trial.case_id, trial.number), trial)
     return tuple(found.values())
+
+
+def lasted_s(run: Run) -> float:
+    """Return the seconds from the head of a record to its end, or to that of its last trial where that is later."""
+
+    def since_s(utc: str) -> float:  # to whole seconds
+        return (datetime.fromisoformat(utc) - datetime.fromisoformat(run.head.started_utc)).total_seconds()
+
+    to_trials = [since_s(trial.started_utc) + trial.duration_s for trial in run.trials[-1:]]
+    return max([*to_trials, since_s(run.end.ended_utc) if run.end is not None else 0.0])
 
 
 def is_complete(submission: Submission, part: Plan, attempts: Sequence[Run]) -> bool:

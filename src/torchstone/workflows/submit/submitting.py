@@ -12,6 +12,7 @@ import msgspec
 
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.errors import MissingError, TorchstoneError, UsageError
+from torchstone.core.schema.ranks import most_nodes
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.submission import Phase, ShareState, Submission
 from torchstone.core.schema.trial import Status
@@ -33,7 +34,7 @@ from torchstone.storage.submissions import (
 )
 from torchstone.workflows.run.results import Results, published, table_path
 from torchstone.workflows.submit.merging import merged
-from torchstone.workflows.submit.share import finished, is_complete, plans
+from torchstone.workflows.submit.share import finished, is_complete, lasted_s, plans
 
 _FIRST_WAIT_S, _MOST_WAIT_S, _GROWS = 1.0, 15.0, 1.3  # between two looks at a cluster
 _FORGOTTEN = "the cluster no longer knows it: cancelled before it began, or long ago"
@@ -48,6 +49,8 @@ class Standing(msgspec.Struct, frozen=True):
     trials: tuple[int, int]
     complete: bool
     why: str | None = None  # what the job said last, or waits for, where something is missing
+    node_s: float | None = None  # seconds on nodes of all its jobs; None: nothing is known
+    accounted: bool = False  # by the cluster; else at least so much, by the records
 
     @property
     def open(self) -> bool:
@@ -121,7 +124,9 @@ def submit_missing(
 def standings(folder: Path, attempts: Sequence[tuple[int, Run]] | None = None) -> tuple[Standing, ...]:
     """Return how far each share is, as the cluster and the records say. `attempts`: the records, if they are read."""
     submission = read_plan(folder / "plan.json")
-    states = _states(submission, folder)
+    cluster: Cluster = registry.load("clusters", submission.cluster)
+    states = _states(cluster, folder)
+    nodes = most_nodes(case.configuration for case in submission.head.plan.cases) if cluster.spreads else None
     of_share: dict[int, list[Run]] = {}
     for number, run in parts(folder) if attempts is None else attempts:
         of_share.setdefault(number, []).append(run)
@@ -130,15 +135,29 @@ def standings(folder: Path, attempts: Sequence[tuple[int, Run]] | None = None) -
         own = of_share.get(share, [])
         complete = is_complete(submission, plan, own)
         have = len(finished([trial for run in own for trial in run.trials]))
-        state, words = states.get(share, (None, None))
-        found.append(Standing(share, state, (have, len(plan.slots)), complete, None if complete else words))
+        state, words, node_s = states.get(share, (None, None, None))
+        accounted = node_s is not None
+        if node_s is None and own and nodes is not None:
+            node_s = nodes * sum(map(lasted_s, own)) or None
+        trials, why = (have, len(plan.slots)), None if complete else words
+        found.append(Standing(share, state, trials, complete, why, node_s, accounted))
     return tuple(found)
 
 
-def _states(submission: Submission, folder: Path) -> Mapping[int, tuple[ShareState, str | None]]:
-    """Return what the cluster says of each share's newest job; of one that it has forgotten, what the script left."""
-    cluster: Cluster = registry.load("clusters", submission.cluster)
-    found: dict[int, tuple[ShareState, str | None]] = {}
+def node_hours(standings: Sequence[Standing]) -> tuple[float | None, bool]:
+    """Return the node-hours of a run (None: unknown), and whether it may be more: where they come from records."""
+    known = [one for one in standings if one.node_s is not None]
+    begun = [one for one in standings if one.state is not None and one.state.phase != Phase.WAITING]
+    hours = sum(one.node_s or 0.0 for one in known) / 3600.0 if known else None
+    return hours, not all(one.accounted for one in (*known, *begun))
+
+
+def _states(cluster: Cluster, folder: Path) -> Mapping[int, tuple[ShareState, str | None, float | None]]:
+    """Return what the cluster says of each share's newest job; of one that it has forgotten, what the script left.
+
+    The last of the three: seconds on nodes of all jobs of the share, where the cluster knows of each.
+    """
+    found: dict[int, tuple[ShareState, str | None, float | None]] = {}
     for job in jobs(folder):
         told = cluster.states(job, folder)
         for share in job.shares:
@@ -149,7 +168,9 @@ def _states(submission: Submission, folder: Path) -> Mapping[int, tuple[ShareSta
                 word = "UNKNOWN" if status is None else "COMPLETED" if status == 0 else "FAILED"
                 state = ShareState(Phase.OVER, word, f"{job.job_id}_{share}")
                 words = words or _FORGOTTEN
-            found[share] = state, words or state.why
+            before = found[share][2] if share in found else 0.0
+            node_s = None if before is None or state.node_s is None else before + state.node_s
+            found[share] = msgspec.structs.replace(state, node_s=None), words or state.why, node_s
     return found
 
 
@@ -195,7 +216,11 @@ def take_in(folder: Path) -> Taken:
     whole = merged(submission, [run for _, run in attempts], stored, lost)
     run = whole.run
     if not run.trials:
-        raise UsageError(f"{run_id}: no job has recorded anything yet; `torchstone submit --merge {run_id} --follow`")
+        if not jobs(folder):
+            raise UsageError(f"{run_id}: nothing is submitted yet; `torchstone resume {run_id}` does it")
+        waiting = f" (waiting: {', '.join(why)})" if (why := reasons(now)) else ""
+        follow = f"`torchstone submit --merge {run_id} --follow`"
+        raise UsageError(f"{run_id}: no job has recorded anything yet{waiting}; {follow}")
     if run is not stored:
         write_run(run, target)
     ended = all(one.complete for one in now)
@@ -203,6 +228,11 @@ def take_in(folder: Path) -> Taken:
         results = published(read_record(target), output)
         return Taken(results.summary, results, now, whole.twice)
     return Taken(summarize(find(output, run_id)), None, now, whole.twice)
+
+
+def reasons(standings: Sequence[Standing]) -> list[str]:
+    """Return what jobs wait for, in the cluster's words."""
+    return sorted({one.state.why for one in standings if one.state is not None and one.state.why is not None})
 
 
 def _lost(one: Standing) -> str:

@@ -73,6 +73,11 @@ class TuneSketch:
         """On how many nodes of an allocation the largest point is."""
         return ranks.most_nodes({ranks.NODES: value} for value in self._asked.axes.get(ranks.NODES, ()))
 
+    def held(self, placement: Placement) -> Placement:
+        """Return the devices that the largest point has on a node."""
+        searched = [{ranks.WORLD_SIZE: value} for value in self._asked.axes.get(ranks.WORLD_SIZE, ())]
+        return ranks.widest(placement, (self.base, *searched))
+
     def take(self, data: OwnData) -> None:
         """Begin from the data that the user's own code brought: a loader's settings are what the user has now.
 

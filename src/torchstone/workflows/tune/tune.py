@@ -60,8 +60,8 @@ class TuneCampaign:
             if not sketch.own:
                 Space(self._sketch.spec(placement, machine, 1))  # what is wrong with it is said before anyone waits
             with begun(
-                session, machine, [placement], request.name or "tune", command, self._busy, source=request.source,
-                code=code_of([sketch]),
+                session, machine, [self._sketch.held(placement)], request.name or "tune", command, self._busy,
+                source=request.source, code=code_of([sketch]),
             ) as (draft, _):  # fmt: skip
                 if sketch.own:
                     first = plan.first_case(sketch, placement, machine)

@@ -102,3 +102,9 @@ def test_a_search_tries_what_the_words_mean():
     assert found == {"strategy": ("ddp", "fsdp2"), "backend": ("gloo",), "world_size": (1, 2)}
     with pytest.raises(UsageError, match="world_size=2 needs as many devices"):
         ranks.meant(axes, Placement("cuda"), a_machine(devices=(DeviceInfo("cuda", "cuda", "NVIDIA", 0, "H200"),)))
+
+
+def test_the_widest_of_several_configurations_is_what_a_run_takes_of_a_node():
+    asked = [{"batch_size": 8}, {"world_size": 4}, {"world_size": 6, "nodes": 3}]
+    assert ranks.widest(Placement("cuda", 1), asked) == Placement("cuda", 1, count=4)
+    assert ranks.widest(CPU, []) == CPU

@@ -8,10 +8,12 @@ import pytest
 from build import a_submission
 
 from torchstone.core.errors import MissingError, UsageError
+from torchstone.core.schema.case import Placement
 from torchstone.core.schema.submission import Job, Phase
 from torchstone.plugins import registry
 from torchstone.plugins.clusters.slurm import environment
 from torchstone.plugins.clusters.slurm.scripts import array_of, scripts
+from torchstone.storage.submissions import exit_status
 
 SLURM = registry.load("clusters", "slurm")
 JOB = Job("17", (0, 1, 2, 3), "2026-11-23T19:00:00+00:00")
@@ -81,7 +83,8 @@ def test_lines_that_only_look_alike_are_taken():
 def test_what_the_shell_says_to_sbatch_is_a_line_unless_it_is_typed():
     shell = {
         "SBATCH_PARTITION": "long",
-        "SLURM_ACCOUNT": "def-me",
+        "SBATCH_ACCOUNT": "def-me",
+        "SLURM_ACCOUNT": "def-you",  # of srun's, where sbatch has none
         "SBATCH_RESERVATION": "night",
         "SBATCH_ARRAY_INX": "9",
     }
@@ -128,7 +131,7 @@ def test_the_settings_of_an_outer_allocation_reach_neither_sbatch_nor_what_is_me
     (tmp_path / "ended").mkdir()
     told = subprocess.run(
         ["bash"], input=text, capture_output=True, text=True, cwd=tmp_path, check=True,
-        env={"PATH": "/usr/bin:/bin", "SLURM_ARRAY_TASK_ID": "3", "SLURM_JOB_ID": "17", "SLURM_CPU_BIND": "x"},
+        env={"PATH": "/usr/bin:/bin", "SLURM_ARRAY_TASK_ID": "3", "SLURM_ARRAY_JOB_ID": "17", "SLURM_CPU_BIND": "x"},
     )  # fmt: skip
     assert "SLURM" not in told.stdout
     assert (tmp_path / "ended" / "3.17-0").read_text() == "0\n"
@@ -155,11 +158,25 @@ def test_without_accounting_the_controller_is_asked(commands):
     assert [found[n].why for n in range(4)] == [None, None, "Nodes are DOWN", "Nodes are DOWN"]
 
 
-def test_the_accounting_knows_what_the_controller_has_forgotten(commands):
-    said = "17_0|COMPLETED\n17_1|CANCELLED by 1000\n17_2|NODE_FAIL\n17_3|OUT_OF_MEMORY\n18|RUNNING\n"
-    commands(sacct=f"#!/bin/sh\nprintf '{said}'\n", scontrol=FORGOTTEN)
-    words = {n: s.word for n, s in SLURM.states(JOB, Path()).items()}
+def test_the_accounting_knows_what_the_controller_has_forgotten(commands, tmp_path):
+    told = """\
+2026-11-23T19:30:00|17_0|COMPLETED|60|2
+2026-11-23T19:00:00|17_0|TIMEOUT|600|2
+2026-11-23T19:00:00|17_1|CANCELLED by 1000|0|1
+2026-11-23T19:00:00|17_2|NODE_FAIL||1
+2026-11-23T19:00:00|17_3|OUT_OF_MEMORY|30|1
+2026-11-23T19:00:00|18|RUNNING|9|1
+"""
+    commands(sacct=f"#!/bin/sh\necho \"$@\" >{tmp_path}/asked\ncat <<'E'\n{told}E\n", scontrol=FORGOTTEN)
+    found = SLURM.states(JOB, Path())
+    words = {n: s.word for n, s in found.items()}
     assert words == {0: "COMPLETED", 1: "CANCELLED", 2: "NODE_FAIL", 3: "OUT_OF_MEMORY"}
+    assert [found[n].node_s for n in range(4)] == [1320.0, 0.0, None, 30.0]  # on two nodes, twice
+    assert "--starttime=2026-11-22 " in (tmp_path / "asked").read_text()  # not of a job that once had this number
+    # The controller is asked for the state, the accounting for the time.
+    shown = "JobId=18 ArrayJobId=17 ArrayTaskId=0 JobName=x JobState=RUNNING Reason=None Dependency=(null)"
+    commands(scontrol=f"#!/bin/sh\necho '{shown}'\n")
+    assert (SLURM.states(JOB, Path())[0].word, SLURM.states(JOB, Path())[0].node_s) == ("RUNNING", 1320.0)
 
 
 def test_what_neither_knows_is_left_out(commands):
@@ -191,8 +208,8 @@ def test_only_the_shares_asked_for_are_submitted_and_the_merge_waits_for_them(co
     ]
 
 
-def a_training_on(nodes):
-    plain = a_submission(cases=1)
+def a_training_on(nodes, **wanted):
+    plain = a_submission(cases=1, wanted=wanted)
     (case,) = plain.head.plan.cases
     ranks = {**case.configuration, "world_size": 4, "nodes": nodes, "strategy": "ddp"}
     plan = msgspec.structs.replace(plain.head.plan, cases=(msgspec.structs.replace(case, configuration=ranks),))
@@ -238,3 +255,61 @@ def test_a_silent_slurm_is_told(commands, monkeypatch):
     commands(scontrol="#!/bin/sh\necho 'slurm_load_node error: Unable to contact slurm controller' >&2; exit 1\n")
     with pytest.raises(MissingError, match="SLURM does not answer: slurm_load_node error: Unable to contact"):
         SLURM.allocation()
+
+
+@pytest.mark.parametrize(
+    ("image", "runs"),
+    [
+        ("bench.sif", '"$apptainer" exec --bind "$PWD,$folder" --pwd "$PWD" bench.sif python3'),
+        ("docker://a/b:1", '"$apptainer" exec --bind "$PWD,$folder" --pwd "$PWD" docker://a/b:1 python3'),
+        ("/images/a sandbox", "--pwd \"$PWD\" '/images/a sandbox' python3"),
+        (
+            "nvcr.io#nvidia/pytorch:25.01-py3",
+            "--container-image='nvcr.io#nvidia/pytorch:25.01-py3' --",
+        ),
+        ("./bench.sqsh", "--container-image=./bench.sqsh"),
+        ("ubuntu", "--container-image=ubuntu"),
+    ],
+)
+def test_the_form_of_an_image_says_what_runs_it(image, runs):
+    text = scripts(a_submission(wanted={"container": image}), Path("/out"))
+    assert runs in text["job.sbatch"]
+    assert '"$@" -m torchstone run --plan' in text["job.sbatch"]
+    assert ("srun" in text["job.sbatch"]) == ("--container-image" in runs)
+    assert subprocess.run(["bash", "-n"], input=text["job.sbatch"], text=True, check=False).returncode == 0
+    assert "/usr/bin/python3 -m torchstone submit --merge" in text["merge.sbatch"]  # it measures nothing
+
+
+def test_a_container_sees_the_cards_of_its_case():
+    plain = a_submission(cases=1, wanted={"container": "x.sif"})
+    (case,) = plain.head.plan.cases
+    for device, flag in (("cuda", "exec --nv --bind"), ("rocm", "exec --rocm --bind"), ("cpu", "exec --bind")):
+        cases = (msgspec.structs.replace(case, placement=Placement(device)),)
+        head = msgspec.structs.replace(plain.head, plan=msgspec.structs.replace(plain.head.plan, cases=cases))
+        assert flag in scripts(msgspec.structs.replace(plain, head=head), Path("/out"))["job.sbatch"]
+
+
+def test_what_a_container_cannot_do_is_refused():
+    with pytest.raises(UsageError, match="--container: ranks on several nodes"):
+        scripts(a_training_on(2, container="x.sif"), Path("/out"))
+    with pytest.raises(UsageError, match="--container: a folder with : or , cannot be bound: /a:b"):
+        scripts(a_submission(wanted={"container": "x.sif"}, folder="/a:b"), Path("/out"))
+
+
+def test_a_job_at_its_time_limit_is_requeued_where_that_is_asked_for():
+    plain, again = (scripts(a_submission(wanted=wanted), Path("/out")) for wanted in ({}, {"requeue_at_limit": "3"}))
+    assert "--signal" not in plain["job.sbatch"]
+    assert "scontrol" not in plain["job.sbatch"]
+    assert "#SBATCH --signal=B:USR1@90\n" in again["job.sbatch"]
+    assert "-ge 3 ]" in again["job.sbatch"]
+    assert "--signal" not in again["merge.sbatch"]
+    assert subprocess.run(["bash", "-n"], input=again["job.sbatch"], text=True, check=False).returncode == 0
+    with pytest.raises(UsageError, match="--requeue-at-limit: SLURM does not requeue a job with --no-requeue"):
+        scripts(a_submission(wanted={"requeue_at_limit": "3", "requeue": "no"}), Path("/out"))
+
+
+def test_the_exit_status_is_of_the_newest_attempt_of_that_job(tmp_path):
+    (tmp_path / "ended").mkdir()
+    for name, status in {"1.17-9": 1, "1.17-10": 0, "1.170-0": 3, "11.17-0": 4, "2.ray7-abc": 5}.items():
+        (tmp_path / "ended" / name).write_text(f"{status}\n")
+    assert [exit_status(tmp_path, *of) for of in ((1, "17"), (1, "170"), (2, "ray7-abc"), (3, "17"))] == [0, 3, 5, None]

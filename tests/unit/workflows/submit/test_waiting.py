@@ -1,11 +1,15 @@
 """Waiting for jobs: until all shares are complete or over, across a controller that is restarted."""
 
+import msgspec
 import pytest
+from build import a_part, a_submission
 
 from torchstone.core.errors import MissingError
+from torchstone.core.schema.run import End
 from torchstone.core.schema.submission import Phase, ShareState
 from torchstone.workflows.submit import submitting
-from torchstone.workflows.submit.submitting import Standing
+from torchstone.workflows.submit.share import lasted_s
+from torchstone.workflows.submit.submitting import Standing, node_hours
 
 
 def standing(phase, have=0, *, complete=False):
@@ -48,3 +52,27 @@ def test_a_controller_that_is_restarted_is_asked_again(monkeypatch, tmp_path):
     assert len(said) == 1
     with pytest.raises(MissingError):
         waited(monkeypatch, tmp_path, [silence] * 21)
+
+
+def test_a_record_lasts_to_its_end_and_one_that_was_cut_off_to_its_last_trial():
+    part = a_part(a_submission(), 0, 0, 1)
+    began, last = part.head.started_utc, part.trials[-1]
+    assert began == "2026-11-23T19:01:00+00:00"
+    trials = (msgspec.structs.replace(last, started_utc="2026-11-23T19:02:00+00:00", duration_s=3.5),)
+    cut_off = msgspec.structs.replace(part, trials=trials, end=None)
+    assert lasted_s(cut_off) == 63.5
+    assert lasted_s(msgspec.structs.replace(cut_off, end=End("2026-11-23T19:05:00+00:00", "done"))) == 240.0
+    assert lasted_s(msgspec.structs.replace(cut_off, end=End("2026-11-23T19:02:03+00:00", "done"))) == 63.5
+    assert lasted_s(msgspec.structs.replace(cut_off, trials=())) == 0.0
+
+
+def test_node_hours_are_those_that_are_known_and_at_least_so_many_where_records_say_so():
+    over = ShareState(Phase.OVER, "COMPLETED", "17_0")
+    accounted = Standing(0, over, (2, 2), True, None, 3600.0, True)
+    recorded = Standing(1, over, (2, 2), True, None, 1800.0)
+    lost = Standing(2, over, (0, 2), False)
+    assert node_hours([accounted, standing(Phase.WAITING)]) == (1.0, False)
+    assert node_hours([accounted, recorded]) == (1.5, True)
+    assert node_hours([accounted, lost]) == (1.0, True)
+    assert node_hours([lost])[0] is None
+    assert node_hours([standing(Phase.WAITING)]) == (None, False)

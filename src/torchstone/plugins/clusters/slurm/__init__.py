@@ -22,7 +22,7 @@ class Slurm:
     describes = "SLURM: generated sbatch scripts, an array of jobs, a dependent job that merges"
     takes: tuple[str, ...] = (
         "partition", "account", "qos", "gres", "constraint", "cpus", "memory", "time", "sbatch", "at_most", "requeue",
-        "setup",
+        "setup", "container", "requeue_at_limit",
     )  # fmt: skip
 
     spreads = True
@@ -52,7 +52,7 @@ class Slurm:
     def states(self, job: Job, folder: Path) -> Mapping[int, ShareState]:
         from torchstone.plugins.clusters.slurm.states import states
 
-        return states(job.job_id, environment())
+        return states(job, environment())
 
     def _sbatch(self, words: Sequence[str]) -> str:
         from torchstone.plugins.clusters.slurm.states import asked

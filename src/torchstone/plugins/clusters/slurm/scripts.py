@@ -20,8 +20,9 @@ _OPTIONS = {
     "cpus": "cpus-per-task", "memory": "mem", "time": "time", "reservation": "reservation",
 }  # fmt: skip
 # What people have in their shell for sbatch: it becomes a line of the script, where it is seen and not typed otherwise.
+# The last counts.
 _OF_SHELL = {
-    "partition": ("SBATCH_PARTITION",), "account": ("SBATCH_ACCOUNT", "SLURM_ACCOUNT"), "qos": ("SBATCH_QOS",),
+    "partition": ("SBATCH_PARTITION",), "account": ("SLURM_ACCOUNT", "SBATCH_ACCOUNT"), "qos": ("SBATCH_QOS",),
     "gres": ("SBATCH_GRES",), "constraint": ("SBATCH_CONSTRAINT",), "memory": ("SBATCH_MEM_PER_NODE",),
     "time": ("SBATCH_TIMELIMIT",), "reservation": ("SBATCH_RESERVATION",),
 }  # fmt: skip
@@ -34,7 +35,7 @@ _SHORTEST = 4  # letters of an option that sbatch takes for the whole
 
 _ARRAY = """\
 share=$SLURM_ARRAY_TASK_ID
-attempt=$SLURM_JOB_ID-${{SLURM_RESTART_COUNT:-0}}
+attempt=$SLURM_ARRAY_JOB_ID-${{SLURM_RESTART_COUNT:-0}}
 folder=$PWD
 {keep}
 # Settings of an outer allocation (SLURM_CPU_BIND and others) would bind or slow down what is measured.
@@ -44,17 +45,55 @@ unset ${{!SLURM*}} ${{!SBATCH_*}} ${{!SRUN_*}}
 trap : TERM
 
 cd {folder} || exit 3
-{python} -m torchstone run --plan "$folder/plan.json" --share "$share" --attempt "$attempt" --when-busy {busy} --quiet
-status=$?
+{measure}
 echo "$status" >"$folder/ended/$share.$attempt"
-exit "$status"
+{again}exit "$status"
 """
+_TYPED = 'run --plan "$folder/plan.json" --share "$share" --attempt "$attempt" --when-busy {busy} --quiet'
 
 _KEEP = "job=$SLURM_JOB_ID nodes=$SLURM_JOB_NODELIST here=$SLURMD_NODENAME conf=${SLURM_CONF:-}\n"
-_EXPORT = """
+_CONF = """
+[ -z "$conf" ] || export SLURM_CONF=$conf
+"""
+_NODES = """
 # The further nodes of this job are reached by `srun --jobid`.
 export SLURM_JOB_ID=$job SLURM_JOB_NODELIST=$nodes SLURMD_NODENAME=$here
-[ -z "$conf" ] || export SLURM_CONF=$conf
+"""
+
+_APPTAINER = """\
+apptainer=$(command -v apptainer || command -v singularity) || {{
+    echo "torchstone: no apptainer on this node: --setup 'module load apptainer' may bring it" >&2
+    exit 3
+}}
+set -- "$apptainer" exec {card}--bind "$PWD,$folder" --pwd "$PWD" {image} python3"""
+# The step has all that the job has; what srun sets for it would reach what is measured.
+_PYXIS = """\
+set -- srun --jobid="$job" --overlap --nodes=1 --ntasks=1 --cpu-bind=none --mpi=none \\
+    --container-image={image} --container-mounts="$PWD:$PWD,$folder:$folder" --container-workdir="$PWD" \\
+    bash -c 'unset ${{!SLURM*}} ${{!SRUN_*}}; exec "$@"' bash python3"""
+_CARD = {"cuda": "--nv ", "rocm": "--rocm "}
+
+# 90 s before the end, and SLURM may be 30 s early; the trial that runs then is lost, and taken by the next attempt.
+_WARNED = "#SBATCH --signal=B:USR1@90"
+_AT_LIMIT = """\
+limit=
+trap 'limit=reached; {stop}' USR1
+{command} &
+running=$!
+wait "$running"
+status=$?
+while [ "$status" -gt 128 ] && kill -0 "$running" 2>/dev/null; do # a signal ends `wait`, too
+    wait "$running"
+    status=$?
+done"""
+_AGAIN = """\
+if [ -n "$limit" ] && [ "$status" -ne 0 ]; then
+    if [ "${{attempt##*-}}" -ge {most} ]; then
+        echo "torchstone: time limit reached, and --requeue-at-limit {most} is used up" >&2
+    elif ! scontrol requeue "${{attempt%-*}}_$share"; then
+        echo "torchstone: time limit reached, and SLURM did not requeue the job" >&2
+    fi
+fi
 """
 
 _MERGE = """\
@@ -85,18 +124,48 @@ def scripts(submission: Submission, folder: Path, shell: Mapping[str, str] | Non
     words = {
         "folder": shlex.quote(submission.folder), "python": shlex.quote(submission.python), "run_id": run_id,
         "output": shlex.quote(submission.output), "formats": shlex.quote(submission.formats),
-        "busy": shlex.quote(submission.when_busy), "setup": f"{setup}\n" if setup else "",
+        "setup": f"{setup}\n" if setup else "", **_measuring(submission, nodes),
     }  # fmt: skip
-    several = {"keep": _KEEP, "export": _EXPORT} if nodes > 1 else {"keep": "", "export": ""}
     # What a site demands of a job (--time, a card in a partition of cards) it demands of the one that merges, too.
     asked = _asked(submission)
     array = [*_common(f"torchstone-{name}", folder, "log/%A_%a.txt", nodes), *_array(submission), *asked]
     merge = [*_common(f"torchstone-merge-{name}", folder, "log/merge_%j.txt"), *asked]
     edited = f"# `torchstone resume {run_id}` submits this file again, as you have edited it, for the missing shares."
     return {
-        "job.sbatch": "\n".join(["#!/bin/bash", edited, *array, "", _ARRAY.format(**words, **several)]),
+        "job.sbatch": "\n".join(["#!/bin/bash", edited, *array, "", _ARRAY.format(**words)]),
         "merge.sbatch": "\n".join(["#!/bin/bash", *merge, "", _MERGE.format(**words)]),
     }
+
+
+def _measuring(submission: Submission, nodes: int) -> dict[str, str]:
+    """Return the parts of the job's script that measure: here or in a container, once or again at the time limit."""
+    image, most = submission.wanted.get("container"), int(submission.wanted.get("requeue_at_limit", "0"))
+    before, python, stop = "", shlex.quote(submission.python), 'kill -TERM "$running"'
+    if image is not None:
+        if nodes > 1:
+            raise UsageError("--container: ranks on several nodes are started by srun, which the container lacks")
+        if any(c in submission.folder + submission.output for c in ":,"):
+            raise UsageError(f"--container: a folder with : or , cannot be bound: {submission.folder}")
+        card = _CARD.get(submission.head.plan.cases[0].placement.device, "")
+        before = (_APPTAINER if _is_apptainers(image) else _PYXIS).format(image=shlex.quote(image), card=card) + "\n"
+        python = '"$@"'
+        if not _is_apptainers(image):  # SIGTERM makes srun kill its step; all but the controller ignore SIGINT
+            stop = 'scancel --signal=INT "${attempt%-*}_$share"'
+    asks = nodes > 1 or most or (image is not None and not _is_apptainers(image))  # SLURM's commands, in the job
+    command = f"{python} -m torchstone {_TYPED.format(busy=shlex.quote(submission.when_busy))}"
+    if most and submission.wanted.get("requeue") == "no":
+        raise UsageError("--requeue-at-limit: SLURM does not requeue a job with --no-requeue; leave out one of them")
+    return {
+        "keep": _KEEP if asks else "",
+        "export": (_NODES if nodes > 1 else "") + (_CONF if asks else ""),
+        "measure": before + (_AT_LIMIT.format(command=command, stop=stop) if most else f"{command}\nstatus=$?"),
+        "again": _AGAIN.format(most=most) if most else "",
+    }
+
+
+def _is_apptainers(image: str) -> bool:
+    """Say whether Apptainer or pyxis has images of that form: x.sif, ./folder, docker://x; x.sqsh, nvcr.io#x, x:tag."""
+    return "://" in image or image.endswith(".sif") or (image.startswith(("/", ".")) and not image.endswith(".sqsh"))
 
 
 def _check_line(line: str) -> None:
@@ -128,7 +197,7 @@ def _array(submission: Submission) -> list[str]:
     wanted = submission.wanted
     lines = [f"#SBATCH --array={array_of(submission, range(len(submission.shares)))}"]
     lines.append("#SBATCH --requeue" if wanted.get("requeue", "yes") == "yes" else "#SBATCH --no-requeue")
-    return lines
+    return [*lines, _WARNED] if wanted.get("requeue_at_limit", "0") != "0" else lines
 
 
 def array_of(submission: Submission, shares: Sequence[int]) -> str:

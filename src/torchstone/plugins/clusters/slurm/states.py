@@ -9,9 +9,12 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+
+import msgspec
 
 from torchstone.core.errors import MissingError
-from torchstone.core.schema.submission import Phase, ShareState
+from torchstone.core.schema.submission import Job, Phase, ShareState
 
 _WAITING = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
 _RUNNING = {"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"}
@@ -28,27 +31,41 @@ def asked(command: Sequence[str], env: dict[str, str]) -> subprocess.CompletedPr
             f"{command[0]} not found: type this on a machine of the cluster that has SLURM's commands; --dry-run "
             "prints the scripts without it"
         ) from None
-    except subprocess.TimeoutExpired:
-        raise MissingError(f"{command[0]} did not answer within {_MOST_S:g} s: is SLURM's controller up?") from None
+    except subprocess.TimeoutExpired as fault:  # sbatch asks again and again where there are too many jobs
+        said = bytes(fault.stderr or b"").decode("utf-8", "replace").strip().rpartition("\n")[2]
+        why = said or "is SLURM's controller up?"
+        raise MissingError(f"{command[0]} did not answer within {_MOST_S:g} s: {why}") from None
 
 
-def states(job_id: str, env: dict[str, str]) -> dict[int, ShareState]:
+def states(job: Job, env: dict[str, str]) -> dict[int, ShareState]:
     """Return the state of each task of an array that SLURM still knows. Raises MissingError as `asked` does."""
-    # The controller knows of a requeue at once, the accounting later.
-    return {**dict(_by_accounting(job_id, env)), **dict(_by_controller(job_id, env))}
+    found = _by_accounting(job, env)
+    for task, state in _by_controller(job.job_id, env):  # it knows of a requeue at once, the accounting later
+        known = found.get(task)
+        found[task] = msgspec.structs.replace(state, node_s=known.node_s if known is not None else None)
+    return found
 
 
-def _by_accounting(job_id: str, env: dict[str, str]) -> Iterator[tuple[int, ShareState]]:
+def _by_accounting(job: Job, env: dict[str, str]) -> dict[int, ShareState]:
+    """Return the newest state of each task, with the seconds on nodes of all its restarts."""
+    found: dict[int, ShareState] = {}
+    fields = "--format=Submit,JobID,State,ElapsedRaw,NNodes"
+    # All restarts, but no job of former years that had the same number. Local time: the day before is early enough.
+    since = f"--starttime={datetime.fromisoformat(job.submitted_utc) - timedelta(days=1):%Y-%m-%d}"
+    plain = ("--noheader", "--parsable2", "--allocations", "--duplicates")
+    words = ("sacct", f"--jobs={job.job_id}", since, *plain, fields)
     try:
-        told = asked(
-            ("sacct", f"--jobs={job_id}", "--noheader", "--parsable2", "--allocations", "--format=JobID,State"), env
-        )
+        told = asked(words, env)
     except MissingError:  # not every site has it
-        return
-    if told.returncode == 0:
-        for line in told.stdout.splitlines():
-            job, _, word = line.partition("|")
-            yield from _tasks(job_id, job.partition("_")[2], word)
+        return found
+    rows = [line.split("|") for line in told.stdout.splitlines()] if told.returncode == 0 else []
+    for _, name, word, elapsed, nodes in sorted(row for row in rows if len(row) == 5):
+        node_s = float(elapsed) * float(nodes) if elapsed.isdigit() and nodes.isdigit() else None
+        for task, state in _tasks(job.job_id, name.partition("_")[2], word):
+            before = found[task].node_s if task in found else 0.0
+            both = None if before is None or node_s is None else before + node_s
+            found[task] = msgspec.structs.replace(state, node_s=both)
+    return found
 
 
 def _by_controller(job_id: str, env: dict[str, str]) -> Iterator[tuple[int, ShareState]]:
