@@ -80,7 +80,7 @@ COMMANDS = {  # by the kind of their result
     "--output trained",
     "goodput": "goodput --model py:slow.py:sleeper --p99 200ms --budget 1s --within 40s --trials 1 --axis threads=1 "
     "--device cpu",
-    "failed": f"run --model builtin:mlp {SHORT} --timeout 1ms",
+    "failed": f"run --model builtin:mlp {SHORT} --trials 1 --timeout 1ms",
     "imported": f"import {SAMPLE}",
 }
 
@@ -120,7 +120,7 @@ def collect(folder: Path) -> None:
     packages = Path(importlib.util.find_spec("torch").origin).parents[1]  # type: ignore[union-attr, arg-type]
     for path in HERE.iterdir():
         data = path.read_bytes()
-        for place in (folder, packages, Path(__file__).parents[1]):
+        for place in (folder, packages, Path(__file__).parents[1], sys.base_prefix):
             data = data.replace(str(place).encode(), b"/here")
         path.write_bytes(data)
 
