@@ -312,7 +312,8 @@ def test_jobs_measure_in_a_container(work, put, image, kind):
 def test_a_node_without_the_container_program_is_told(work, monkeypatch, capfd):
     a_sweep(cases=1, trials=1)
     assert main(["submit", "sweep.yaml", "--on", "slurm", "--container", "image.sif", "--follow"]) == 1
-    assert "no apptainer on this node: --setup 'module load apptainer' may bring it" in capfd.readouterr().out
+    said = " ".join(capfd.readouterr().out.split())
+    assert "no apptainer on this node: --setup 'module load apptainer' may bring it" in said
     (trial,) = merged(the_submitted()).trials
     assert trial.outcome.status == Status.INTERRUPTED
 

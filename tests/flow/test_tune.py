@@ -111,8 +111,8 @@ def test_a_tune_that_was_out_of_time_goes_on_where_it_was(outputs):
     assert run.answer is not None
     good = [t for t in run.trials if t.outcome.status == Status.OK]
     assert [t.trial_id for t in good[: len(before)]] == [t.trial_id for t in before], "what was measured is believed"
-    taken = [(t.case_id, t.number, t.purpose) for t in good]
-    assert len(set(taken)) == len(taken), "no trial was started twice"
+    taken = [(t.case_id, t.number, t.purpose) for t in good if not t.disturbed]
+    assert len(set(taken)) == len(taken), "no trial was started twice but for one that others disturbed"
     again = subprocess.run([*TORCHSTONE, "resume", path.stem], capture_output=True, text=True, timeout=60, check=False)
     assert again.returncode == 2
     assert "nothing is missing" in again.stderr

@@ -86,6 +86,13 @@ def middle_of(values: Sequence[float]) -> float:
     return math.exp(median(map(math.log, values))) if min(values) > 0.0 else median(values)
 
 
+def _is_wide_either_way(value: float, low: float | None, high: float | None) -> bool:
+    """Say whether a figure and its inverse both have intervals that are too wide: the time of a rate is told alike."""
+    if value <= 0.0 or low is None or high is None or low <= 0.0:
+        return is_wide(value, low, high)
+    return is_wide(value, low, high) and is_wide(1.0 / value, 1.0 / high, 1.0 / low)
+
+
 def _having(name: str, trials: Sequence[Figures]) -> list[Figures]:
     having = [t for t in trials if name in t.values]
     if name in PERCENTILES:
@@ -100,7 +107,7 @@ def _estimate(name: str, trials: Sequence[Figures], level: float, prior: Prior |
     value, low, high, method = over_trials(values, level, logs=not parts, prior=prior)
     one_training = name.startswith("loss_")
     middle, alone = middle_of(values), not parts and not one_training
-    if alone and is_wide(value, low, high) and is_wide(middle, low, high):  # one that is not would pass for sure
+    if alone and is_wide(value, low, high) and _is_wide_either_way(middle, low, high):
         value, method = middle, MIDDLE
     unit = FIGURES[name].unit if name in FIGURES else Unit.SECOND
     if unit == Unit.RATIO and high is not None:  # a share cannot pass 1, whatever its logarithm says

@@ -64,7 +64,7 @@ def _of_group(run: RunSummary, cases: Sequence[CaseSummary], *, every: bool) -> 
         best = next(c for c in sure if c.case_id == chosen.recommended.case_id)
         yield from _of_best(run, best, sure, varying, every=every)
         return
-    for case in sure:
+    for case in valid:
         name = f"{point_words(_values(case, varying))}: " if len(valid) > 1 else ""
         single = read_single_items(case, run)  # with larger batches, the phases have other shares
         read = (*single, *_phases(case, run, 1 if single else _PHASES), *read_memory(case, run))

@@ -119,20 +119,6 @@ def test_nothing_is_chosen_from_what_is_in_doubt():
     assert none == "Which is fastest is not known. SUSPECT (3 of 3 cases): it drifts. Wait."
 
 
-def test_notes_tell_the_phases_of_valid_cases_alone():
-    phases = {"data": 0.4, "forward": 0.2, "backward": 0.3, "optimizer": 0.05, "rest": 0.05}
-
-    def noted(*places):
-        run = summarize(entry_of(a_sweep(POINTS, phases=phases, findings=doubted(*places)), Path("x")))
-        return [part.text for part in note_parts(run)]
-
-    assert any("data is 40 % of the step" in note for note in noted())
-    told = [note for note in noted(1, 2) if "data is 40 % of the step" in note]
-    assert len(told) == 1
-    assert told[0].startswith("batch_size 8: ")
-    assert noted(0, 1, 2) == []
-
-
 def test_it_is_the_headline_and_fits():
     run = summarize(entry_of(a_sweep(ALIKE, spread=0.05), Path("x")))
     told = Document("", tuple(answer_parts(run)))

@@ -50,14 +50,16 @@ def launch(request: TrialRequest, line: EventPipe, work: Work) -> Ended:
         raise Unsupported("ranks on several nodes are measured by `torchstone run`, `tune` and `submit`")
     roll = Roll(size, size * meeting.node if meeting is not None else 0)
     wrong: str | None = None
+    exits: dict[int, int] = {}
     with _stacks_of_ranks(roll, line), line.shared() as descriptor:
         try:
             _elastic(request, descriptor, roll, work)
         except Exception as error:  # ChildFailedError, with a report of several lines, or the agent's own
             wrong = f"{type(error).__name__}: {str(error).strip().splitlines()[-1] if str(error).strip() else ''}"
+            exits = {rank: failure.exitcode for rank, failure in getattr(error, "failures", {}).items()}
         finally:
             roll.close()
-    return roll.outcome(wrong)
+    return roll.outcome(wrong, exits)
 
 
 def _elastic(request: TrialRequest, descriptor: int, roll: Roll, work: Work) -> None:

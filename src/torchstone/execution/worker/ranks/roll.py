@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from torchstone.core.schema.codec import Malformed, decode, encode
 from torchstone.core.schema.message import ASK_WHERE, Ended, Event
@@ -74,11 +75,17 @@ class Roll:
         time.sleep(_PAUSE_S)
         return {rank: self._stacks.get(rank) or [_silence(pid)] for rank, pid in alive.items()}
 
-    def outcome(self, agent: str | None) -> Ended:
-        """Return how all of them ended, once closed. `agent`: what torchrun's agent says was wrong, or None."""
+    def outcome(self, agent: str | None, exits: Mapping[int, int] = MappingProxyType({})) -> Ended:
+        """Return how all of them ended, once closed. `agent`: what torchrun's agent says was wrong, or None.
+
+        `exits`: the exit codes that the agent saw, by rank: -9 of one that was killed by signal 9.
+        """
         if agent is None and self._ends and all(end.outcome.status == Status.OK for end in self._ends.values()):
             return Ended(Outcome(Status.OK))
-        return first_failure(self._ends, self._deaths) or Ended(Outcome(Status.CRASHED, agent or "a rank is missing"))
+        deaths = [
+            (rank, _ending(exits[rank]) if why == _ENDED and rank in exits else why) for rank, why in self._deaths
+        ]
+        return first_failure(self._ends, deaths) or Ended(Outcome(Status.CRASHED, agent or "a rank is missing"))
 
     def _listen(self) -> None:
         readers = {read: rank for rank, (read, _) in enumerate(self._pipes, self._first)}
@@ -128,8 +135,7 @@ class Roll:
         with contextlib.suppress(ChildProcessError):  # the agent was faster
             found = os.waitid(os.P_PIDFD, descriptor, os.WEXITED | os.WNOWAIT | os.WNOHANG)
             if found is not None:
-                exited = found.si_code == os.CLD_EXITED
-                wrong = f"exited with code {found.si_status}" if exited else f"killed by {_name(found.si_status)}"
+                wrong = _ending(found.si_status if found.si_code == os.CLD_EXITED else -found.si_status)
         os.close(descriptor)
         self._deaths.append((rank, wrong))
 
@@ -179,5 +185,8 @@ def goodbye(descriptor: int, end: Ended) -> None:
         data = data[os.write(descriptor, data) :]
 
 
-def _name(number: int) -> str:
-    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+def _ending(code: int) -> str:
+    """Return an exit code in words; below 0: the signal."""
+    if code >= 0:
+        return f"exited with code {code}"
+    return f"killed by {signal.Signals(-code).name if -code in set(signal.Signals) else f'signal {-code}'}"

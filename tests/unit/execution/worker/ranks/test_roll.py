@@ -99,6 +99,9 @@ def test_a_rank_that_has_ended_and_was_waited_for_before_it_is_watched_is_notice
     assert time.monotonic() - began_s < 10.0
     roll.close()
     assert roll.outcome("killed").outcome.message == "rank 1: ended"
+    assert roll.outcome("killed", {1: -signal.SIGKILL}).outcome.message == "rank 1: killed by SIGKILL", (
+        "the agent saw it"
+    )
 
 
 def test_each_rank_says_itself_where_it_is_and_one_that_cannot_is_told():
