@@ -76,7 +76,7 @@ class _Findings(msgspec.Struct):
     findings: tuple[Finding, ...]
 
 
-# What a database has was written by this version: no former words, which `decode` looks for.
+# Made once: a store has a hundred thousand of each.
 _HEAD, _FINDINGS = msgspec.json.Decoder(_Head), msgspec.json.Decoder(_Findings)
 
 
