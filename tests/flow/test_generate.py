@@ -74,8 +74,6 @@ def test_the_parts_sum_to_the_answer(generated):
 def test_the_table_leads_with_the_tokens(generated, columns):
     folder, _ = generated
     shown = torchstone(folder, "show", columns=columns)
-    assert " ".join(shown.split()).startswith("Which is fastest is not known. SUSPECT (2 of 2 cases): ")
-    assert "Recommended for generation" not in shown, "six steps a window are too few to choose by"
     table = shown[shown.index("data synthetic:full") :].partition("\n\n")[0]
     assert max(map(len, table.splitlines())) <= columns
     header = shown[shown.index("data synthetic:full") : shown.index("───")]

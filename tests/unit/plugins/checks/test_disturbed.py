@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 from build import a_case, a_machine, a_run, a_trial
@@ -141,6 +141,19 @@ def test_drift_is_seldom_seen_in_noise_that_resembles_its_neighbours() -> None:
     rng = random.Random(5)
     fired = sum(bool(look("drift", a_run([a_trial(noise(rng)) for _ in range(3)]))) for _ in range(60))
     assert fired <= 3
+
+
+def test_drift_fires_where_trials_become_faster_one_after_the_other() -> None:
+    def of(paces: Sequence[float]) -> list[str]:
+        return [f.message for f in look("drift", a_run([a_trial([pace] * 20) for pace in paces]))]
+
+    faster = [0.341, 0.335, 0.33, 0.31, 0.29, 0.28, 0.27, 0.266, 0.264]
+    assert of(faster) == ["from the first trial to the last, steps became 26 % faster"]
+    assert of(faster[::-1])[0].endswith("slower")
+    assert not of(faster[:5]), "too few"
+    assert not of([1.0 + 0.01 * pace for pace in faster]), "under 1 %"
+    rng = random.Random(7)
+    assert sum(bool(of([rng.lognormvariate(0.0, 0.1) for _ in range(8)])) for _ in range(300)) <= 6
 
 
 def noise(rng: random.Random, sd: float = 0.13) -> list[float]:
