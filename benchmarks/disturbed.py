@@ -59,9 +59,8 @@ WORKLOADS: Mapping[str, tuple[str, ...]] = {
         "--task", "infer", "--model", "hf:distilbert-base-uncased", "--axis", "batch_size=1",
         "--axis", "sequence_length=128",
     ),
-    "DistilBERT training, b1": (
-        "--task", "train", "--model", "hf:distilbert-base-uncased", "--axis", "batch_size=1",
-        "--axis", "sequence_length=128",
+    "GPT-2 (tiny) training, b8": (
+        "--task", "train", "--model", "gpt2-tiny", "--axis", "batch_size=8", "--axis", "sequence_length=64",
     ),
 }  # fmt: skip
 
@@ -377,7 +376,7 @@ def table(rows: Sequence[Row], workloads: Sequence[str]) -> Iterator[str]:
 def next_cell(rows: Sequence[Row], workloads: Sequence[str], runs: int, only: Sequence[str]) -> tuple[str, str] | None:
     """Return the cell to measure next: the one with the fewest runs.
 
-    A quiet run comes before every third other one of a workload, and two before the first.
+    A quiet run comes before every fourth other one of a workload, and two before the first.
     """
     missing = absent()
     cells = [(d, w) for d, w in itertools.product(DISTURBANCES, workloads) if d not in missing]
@@ -385,7 +384,7 @@ def next_cell(rows: Sequence[Row], workloads: Sequence[str], runs: int, only: Se
     counts = {cell: sum((row["workload"], row["disturbance"]) == cell for row in rows) for cell in wanted}
     for workload in workloads:
         others = sum(n for (w, d), n in counts.items() if w == workload and d != QUIET)
-        if counts.get((workload, QUIET), math.inf) < min(2, others + 1) + others / 3:
+        if counts.get((workload, QUIET), math.inf) < min(2, others + 1) + others / 4:
             return workload, QUIET
     short = {cell: count for cell, count in counts.items() if cell[1] != QUIET and count < runs}
     return min(short, key=lambda cell: short[cell], default=None)
