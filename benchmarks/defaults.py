@@ -150,12 +150,13 @@ def run_line(name: str, line: Line, *, smoke: bool) -> Row:
 
 def answers(run: Mapping[str, Any]) -> Iterator[Row]:
     """Yield what a document states: of a diagnosis its gain, else the throughput, of a tune that it recommends."""
-    if "diagnosis" in run:
-        causes, applied = run["diagnosis"]["causes"], run["diagnosis"]["applied"]
+    found = run.get("answer") or run.get("diagnosis") or {}  # the second until November 2026
+    if "causes" in found:
+        causes, applied = found["causes"], found["applied"]
         first = causes[0]["id"] if causes else "no cause"
         yield answer(first, (applied or {}).get("gain"), (applied or {}).get("verdict"))
-    elif run.get("answer") is not None:
-        chosen = run["answer"]["recommended"]
+    elif found:
+        chosen = found["recommended"]
         rate = {"value": chosen["throughput"], "low": chosen["throughput_low"], "high": chosen["throughput_high"]}
         yield answer(" ".join(f"{axis}={value}" for axis, value in chosen["point"].items()), rate, None)
     else:

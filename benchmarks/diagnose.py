@@ -91,7 +91,7 @@ def diagnosed(plant: Plant, budget_s: float) -> dict[str, Any]:
             "--output-dir", folder,
         ]  # fmt: skip
         done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-    found: dict[str, Any] = json.loads(done.stdout)["diagnosis"]
+    found: dict[str, Any] = json.loads(done.stdout)["answer"]
     return found
 
 

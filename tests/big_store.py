@@ -113,7 +113,7 @@ def _copy(connection: sqlite3.Connection, folder: Path, template: Run, number: i
 _STATEMENTS = (
     (
         "INSERT INTO runs SELECT :new, name, :utc, status, host, device, cases, trials, ok, :file, :size, :mtime,"
-        " replace(replace(head, :old, :new), :was, :utc), findings, answer, comparison, readings FROM runs"
+        " replace(replace(head, :old, :new), :was, :utc), findings, answer, readings FROM runs"
         " WHERE run_id = :old"
     ),
     (

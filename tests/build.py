@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
-from torchstone.core.schema.answer import TuneSpec
+from torchstone.core.schema.answer import AbResult, Course, TuneSpec
 from torchstone.core.schema.case import Case, Placement, Task, Workload
+from torchstone.core.schema.comparison import Comparison
 from torchstone.core.schema.machine import DeviceInfo, Host, Machine
 from torchstone.core.schema.peaks import Peaks, Rate
 from torchstone.core.schema.procedure import Procedure
@@ -129,6 +130,13 @@ def a_run(
     )
     end = End("2026-11-21T10:01:00Z", "done")
     return Run(**{"head": head, "trials": tuple(trials), "findings": (), "end": end, **changes})
+
+
+def compared(run: Run, comparison: Comparison | None) -> Run:
+    """The run with what a live comparison found. A pair took 3 s."""
+    pairs = len(run.trials) // 2
+    answer = None if comparison is None else AbResult(comparison, Course(pairs, 1, 3.0 * pairs, "settled"))
+    return msgspec.structs.replace(run, answer=answer)
 
 
 def a_sweep(

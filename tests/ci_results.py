@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from build import a_case, a_machine, a_run, a_trial
+from build import a_case, a_machine, a_run, a_trial, compared
 
 from torchstone.analysis.ci.assessment import Acceptance, Assessment, assess
 from torchstone.analysis.ci.commit_history import traces
@@ -16,7 +16,7 @@ from torchstone.core.schema.ci import CiBenchmark, CiResult, HistoryEntry, Histo
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.comparison import Comparison, Judgement, OtherThreads, Rules, Side, judge
 from torchstone.core.schema.estimate import Estimate
-from torchstone.core.schema.run import SCHEMA, Compared, Plan, Run
+from torchstone.core.schema.run import SCHEMA, Answered, Plan, Run
 from torchstone.core.stats.student import normal_quantile
 from torchstone.report.document import Document
 from torchstone.report.documents.ci import Room, ci_document
@@ -58,7 +58,7 @@ def a_comparison(
     told = [Side(commit[:9], run_id, case.case_id) for commit, case in zip((base, head), sides, strict=True)]
     comparison = Comparison(told[0], told[1], "step_time", estimate, usual, 0.02)
     head_ = msgspec.structs.replace(run.head, run_id=run_id, plan=Plan(cases, ()), ab=Rules())
-    return msgspec.structs.replace(run, head=head_, comparison=msgspec.structs.replace(comparison, **found))
+    return compared(msgspec.structs.replace(run, head=head_), msgspec.structs.replace(comparison, **found))
 
 
 def _machine(device: str) -> Any:
@@ -107,7 +107,7 @@ def written(result: CiResult, runs: Mapping[str, Run], folder: Path) -> Path:
     write_result(result, folder)
     (folder / "records").mkdir(exist_ok=True)
     for run_id, run in runs.items():
-        lines = [run.head, *run.trials, *([Compared(run.comparison)] if run.comparison else []), run.end]
+        lines = [run.head, *run.trials, *([Answered(run.answer)] if run.answer else []), run.end]
         path = folder / "records" / f"{run_id}.jsonl"
         path.write_bytes(b"".join(encode(line) + b"\n" for line in lines))
     return folder

@@ -14,7 +14,6 @@ from comparable import a_stored_run as a_measured_run
 from priced import CARBON, ELECTRICITY, prices_of
 from stored import a_stored_run, case, machine, store
 
-from torchstone.analysis.compare.ab_course import Course
 from torchstone.analysis.compare.compare import Asked, compare
 from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.analysis.compare.task_answers import answers
@@ -25,6 +24,7 @@ from torchstone.analysis.recommend.recommend import Asked as Wanted
 from torchstone.analysis.recommend.recommend import recommend
 from torchstone.analysis.recommend.software import Changed
 from torchstone.analysis.summary import RunSummary, summarize
+from torchstone.core.schema.answer import AbResult, Course
 from torchstone.core.schema.comparison import Comparison, Judgement, OtherThreads, Side
 from torchstone.core.schema.estimate import Estimate, Finding, Severity
 from torchstone.core.schema.run import Run
@@ -63,7 +63,7 @@ def an_ab(verdict: Judgement = Judgement.BETTER, labels: Sequence[str] = ("old",
     summary = summarize(entry_of(a_run(trials, cases=cases), Path("x.jsonl")))
     course = Course(10, 2, 20.0, "settled", 0.75, 2)
     comparison = Comparison(a, b, "step_time", fields.pop("ratio"), verdict, 0.02, **fields)
-    return ab_document(comparison, trials, summary.cases, course, {"record": "r.jsonl", "document": "d.json"})
+    return ab_document(AbResult(comparison, course), trials, summary.cases, {"record": "r.jsonl", "document": "d.json"})
 
 
 def _unclear() -> Document:

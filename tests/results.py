@@ -14,13 +14,16 @@ from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.schema.answer import Choice, TuneResult
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.comparison import Judgement
+from torchstone.core.schema.diagnosis import Diagnosis, Tried, WhatIf
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.machine import DeviceInfo, Host
 from torchstone.core.schema.peak_memory import PeakMemory
 from torchstone.core.schema.peaks import Rate
 from torchstone.core.schema.run import Run
+from torchstone.core.schema.training import Epoch, EpochMetrics, Training, TrainingMetrics
 from torchstone.core.schema.trial import Outcome, Purpose, Status
-from torchstone.report.document import Document
+from torchstone.report.charts.training_course import training_charts
+from torchstone.report.document import Document, Section
 from torchstone.report.documents.diagnosis import diagnosis_document
 from torchstone.report.documents.evaluation import evaluation_document
 from torchstone.report.documents.machine import machine_document
@@ -30,15 +33,13 @@ from torchstone.report.documents.memory import memory_document
 from torchstone.report.documents.peaks import peaks_document, promised_of
 from torchstone.report.documents.plugins import plugins_document
 from torchstone.report.documents.run import run_document
+from torchstone.report.documents.run_pictures import TRAINING
 from torchstone.report.documents.runs import exported_document, imported_document, pushed_document, runs_document
 from torchstone.report.documents.team_store import store_document
-from torchstone.report.documents.training import training_document
 from torchstone.storage.index import Problem
 from torchstone.storage.query import RunRow, entry_of
 from torchstone.storage.team.address import team_at
 from torchstone.storage.team.status import Status as TeamStatus
-from torchstone.storage.training.metrics_log import EpochMetrics, TrainingMetrics
-from torchstone.workflows.diagnose.diagnosis import Diagnosis, Tried, WhatIf
 from torchstone.workflows.diagnose.evidence import Evidence
 from torchstone.workflows.diagnose.measured_diagnosis import told
 from torchstone.workflows.diagnose.ranking import causes_of
@@ -47,12 +48,9 @@ from torchstone.workflows.machine_check.examination import Examination
 from torchstone.workflows.machine_check.side_by_side import Round, SideBySide, judged
 from torchstone.workflows.memory.answer import Answer as Prediction
 from torchstone.workflows.memory.answer import Row
-from torchstone.workflows.run.results import Results
 from torchstone.workflows.train.evaluation import TestResults
 from torchstone.workflows.train.gauges import Readings
 from torchstone.workflows.train.quality import ClassQuality, TestMetrics
-from torchstone.workflows.train.training import TrainResults
-from torchstone.workflows.tune.verifying import Epoch
 
 GIB = 2**30
 HOSTILE = "a|b\x1b[31m<script>`x`\n# c"
@@ -189,14 +187,20 @@ def metrics_of(epochs: Sequence[EpochMetrics], **changes: Any) -> TrainingMetric
 
 
 def a_training(
-    metrics: TrainingMetrics | None, *, fixed: Mapping[str, Any] | None = None, message: str | None = None
-) -> TrainResults:
+    metrics: TrainingMetrics | None, epoch: Epoch | None = None, *, fixed: Mapping[str, Any] | None = None,
+    message: str | None = None,
+) -> RunSummary:  # fmt: skip
     """A training of a small network on the CPU. `message`: why it failed."""
     case = a_case(fixed=fixed or {"weights": "random"}, data="digits")
     ended: dict[str, Any] = {"outcome": Outcome(Status.CRASHED, message), "measurements": ()} if message else {}
-    run = a_run([a_trial(case_id=case.case_id, **ended)], cases=[case])
-    results = Results(summarize(entry_of(run, Path("t.jsonl"))), Path("t.json"), Path("t.csv"), 0)
-    return TrainResults(results, metrics, Path("trained"), len(metrics.epochs) if metrics is not None else 0)
+    answer = Training("trained", metrics, epoch)
+    run = a_run([a_trial(case_id=case.case_id, **ended)], cases=[case], answer=answer)
+    return summarize(entry_of(run, Path("t.jsonl")))
+
+
+def _trained(metrics: TrainingMetrics, epoch: Epoch | None = None) -> Document:
+    pictures = [Section(TRAINING, tuple(training_charts(metrics, "cpu")))]
+    return run_document(a_training(metrics, epoch), pictures=pictures)
 
 
 def a_quality(
@@ -251,9 +255,9 @@ DOCUMENTS: tuple[tuple[str, Callable[[], Document]], ...] = (
     ("tune", lambda: run_document(a_tuned())),
     ("tune, no present", lambda: run_document(a_tuned(present=None, gain=None), every=True)),
     ("tune, hostile", lambda: run_document(a_tuned(why=(HOSTILE,), settings={HOSTILE: HOSTILE}))),
-    ("diagnosis", lambda: diagnosis_document(a_diagnosis(), "torchstone run x", (Path("a.md"),), "r.jsonl")),
-    ("diagnosis, no cause", lambda: diagnosis_document(a_diagnosis(causes=(), tried=(), applied=None), None)),
-    ("diagnosis, hostile", lambda: diagnosis_document(a_diagnosis(about=HOSTILE, limits=(HOSTILE,)), HOSTILE)),
+    ("diagnosis", lambda: diagnosis_document(a_diagnosis(command="torchstone run x"), (Path("a.md"),), "r.jsonl")),
+    ("diagnosis, no cause", lambda: diagnosis_document(a_diagnosis(causes=(), tried=(), applied=None))),
+    ("diagnosis, hostile", lambda: diagnosis_document(a_diagnosis(about=HOSTILE, limits=(HOSTILE,), command=HOSTILE))),
     ("machine", lambda: machine_document(_MACHINE, {"mps": "this is Linux"})),
     ("machine, 40 devices", lambda: machine_document(_MANY, {})),
     ("machine, hostile", lambda: machine_document(_STRANGE, {HOSTILE: HOSTILE})),
@@ -266,9 +270,9 @@ DOCUMENTS: tuple[tuple[str, Callable[[], Document]], ...] = (
     ("memory", lambda: memory_document(Prediction((a_memory_row(),), (), {}))),
     ("memory, 40 cards", lambda: memory_document(Prediction(_ROWS, ("batch_size",), {}), "first of all")),
     ("memory, unknown", lambda: memory_document(Prediction((_LACKING,), (), {}))),
-    ("training", lambda: training_document(a_training(metrics_of([an_epoch(1), an_epoch(2)])), _STEP)),
-    ("training, 40 epochs", lambda: training_document(a_training(metrics_of(list(map(an_epoch, range(1, 41))))), None)),
-    ("training, failed", lambda: training_document(a_training(None, message=HOSTILE), None)),
+    ("training", lambda: _trained(metrics_of([an_epoch(1), an_epoch(2)]), _STEP)),
+    ("training, 40 epochs", lambda: _trained(metrics_of(list(map(an_epoch, range(1, 41)))))),
+    ("training, failed", lambda: run_document(a_training(None, message=HOSTILE))),
     ("evaluation", lambda: evaluation_document(an_evaluation(a_quality()), Path("trained"))),
     ("evaluation, loss alone", lambda: evaluation_document(an_evaluation(None, gauges={}), Path("trained"))),
     (

@@ -11,11 +11,11 @@ import msgspec
 from build import a_case, a_machine, a_run, a_trial
 
 from torchstone.core.schema.case import Case, Placement, Task
-from torchstone.core.schema.codec import encode
 from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.machine import DeviceInfo, Host, Machine
-from torchstone.core.schema.run import Noted, Run
+from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Outcome, Status, Trial
+from torchstone.storage.record_writer import record_lines
 
 CARD = DeviceInfo("cuda", "cuda", "NVIDIA", 0, "NVIDIA H200", 140 * 2**30, "9.0", "570.1", "13.0")
 PROCESSOR = DeviceInfo("cpu", "cpu", "Intel", 0, "Intel Xeon", 24 * 2**30)
@@ -79,6 +79,4 @@ def store(folder: Path, runs: Sequence[Run]) -> None:
     records = folder / "records"
     records.mkdir(parents=True, exist_ok=True)
     for run in runs:
-        assert run.end is not None
-        lines = [run.head, *run.trials, *map(Noted, run.findings), run.end]
-        (records / f"{run.head.run_id}.jsonl").write_bytes(b"".join(encode(line) + b"\n" for line in lines))
+        (records / f"{run.head.run_id}.jsonl").write_bytes(b"".join(record_lines(run)))

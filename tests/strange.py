@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Any
 
 import msgspec
-from build import a_case, a_run, a_sweep, a_trial, a_tune_spec
+from build import a_case, a_run, a_sweep, a_trial, a_tune_spec, compared
 from charted import over_ranks
 from clean import a_clean_run
 from hypothesis import strategies as st
@@ -101,7 +101,7 @@ def renamed(run: Run, before: Sequence[str]) -> Run:
     """The run with the ids of its changed Cases where the former ones stood."""
     now = [case.case_id for case in run.head.plan.cases]
     ids = dict(zip(before, now, strict=False)) if len(before) == len(now) else {}
-    text = msgspec.json.encode((run.trials, run.findings, run.answer, run.comparison))
+    text = msgspec.json.encode((run.trials, run.findings, run.answer))
     for old, new in ids.items():
         text = text.replace(f'"{old}"'.encode(), f'"{new}"'.encode())
     return run if not ids else _put_back(run, ids)
@@ -123,7 +123,6 @@ def _put_back(run: Run, ids: Mapping[str, str]) -> Run:
 
     return msgspec.structs.replace(
         run, trials=walked(run.trials), findings=walked(run.findings), answer=walked(run.answer),
-        comparison=walked(run.comparison),
     )  # fmt: skip
 
 
@@ -136,7 +135,7 @@ def an_ab_run() -> Run:
         for n in range(3) for side, one in zip("AB", cases, strict=True)
     ]  # fmt: skip
     ratio = Estimate(0.6, 0.55, 0.65, 0.99, "ratio", "pairs", 10, 100)
-    run = a_run(trials, cases=cases, comparison=Comparison(a, b, "step_time", ratio, Judgement.BETTER, 0.02))
+    run = compared(a_run(trials, cases=cases), Comparison(a, b, "step_time", ratio, Judgement.BETTER, 0.02))
     return msgspec.structs.replace(run, head=msgspec.structs.replace(run.head, ab=Rules()))
 
 
@@ -178,7 +177,7 @@ def strange_runs(draw: Callable[..., Any], kinds: Sequence[str] = tuple(SOUND)) 
     run = SOUND[draw(st.sampled_from(kinds))]()
     for _ in range(draw(st.integers(1, 4))):
         before = [case.case_id for case in run.head.plan.cases]
-        name = draw(st.sampled_from(("head", "head", "trials", "trials", "findings", "end", "answer", "comparison")))
+        name = draw(st.sampled_from(("head", "head", "trials", "trials", "findings", "end", "answer")))
         hints = typing.get_type_hints(Run)
         run = msgspec.structs.replace(run, **{name: changed(draw, getattr(run, name), hints[name])})
         run = renamed(run, before)

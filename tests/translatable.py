@@ -18,6 +18,7 @@ import torchstone
 from torchstone.analysis.ci.changes import Verdict as Change
 from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.comparison import Judgement
+from torchstone.core.schema.diagnosis import Kind
 from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.metric_table import MetricGroup
@@ -25,7 +26,6 @@ from torchstone.core.schema.trial import Status
 from torchstone.report.renderers.html.page import SAID
 from torchstone.report.translation.catalogue import DOMAIN, LOCALE
 from torchstone.report.translation.joints import bare
-from torchstone.workflows.diagnose.diagnosis import Kind
 from torchstone.workflows.machine_check.conditions import Fitness
 from torchstone.workflows.memory.answer import Verdict as Fits
 

@@ -19,7 +19,7 @@ def diagnosed(here: Here) -> None:
     done = here.torchstone("diagnose", str(file), "--budget", "40s", "--within", "80s", limit_s=110)
     here.note("exit_code", done.code)
     try:
-        diagnosis = done.document()["diagnosis"]
+        diagnosis = done.document()["answer"]
     except (Refused, KeyError) as why:
         here.note("why", str(why))
         return

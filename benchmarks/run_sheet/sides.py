@@ -59,14 +59,14 @@ def _work(task: str, model: str, **axes: Any) -> dict[str, Any]:
 
 def compared(done: Done) -> dict[str, Any]:
     """Return verdict, ratio with its ends, and pairs of an ab. Raises Refused where a side failed."""
-    document = done.document()
-    found = document["comparison"]
+    answer = done.document()["answer"]
+    found = answer["comparison"]
     ratio = found.get("ratio") or {}
     if found["verdict"] == "not_comparable":
         raise Refused(f"nothing was compared: {found.get('why')}")
     return {
         "verdict": found["verdict"], "ratio": ratio.get("value"), "low": ratio.get("low"), "high": ratio.get("high"),
-        "pairs": (document.get("experiment") or {}).get("pairs"),
+        "pairs": answer["course"]["pairs"],
     }  # fmt: skip
 
 

@@ -45,6 +45,6 @@ def _trained(here: Here, name: str, done: Done) -> Mapping[str, Any]:
     document = done.document()
     placement = document["cases"][0]["placement"]
     here.note(f"device_{name}", f"{placement['device']}:{placement.get('index', 0)}")
-    training: Mapping[str, Any] = document["training"]
+    training: Mapping[str, Any] = document["answer"]["metrics"] or {}
     here.note(f"outcome_{name}", training.get("outcome"))
     return training

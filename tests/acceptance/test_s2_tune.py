@@ -117,14 +117,14 @@ def test_s2_07_the_printed_file_runs_as_it_is_but_for_what_this_machine_is_too_s
 
 def test_s2_27_and_45_a_loader_that_is_waited_for_is_named_and_its_remedy_measured(bench):
     document = bench.claimed("S2-45").document
-    first = document["diagnosis"]["causes"][0]
+    first = document["answer"]["causes"][0]
     assert first["kind"] == "I/O"
     assert first["usual"] == ["slow disk", "too few workers", "costly preprocessing"]
     assert any(re.search(r"data is \d\d % of the step", line) for line in first["evidence"])
     words = " ".join(remedy["text"] for remedy in first["remedies"])
     for remedy in ("num_workers=2,4,8,12,16", "a faster disk (SSD)", "less preprocessing", "a faster CPU"):
         assert remedy in words
-    tried = [one for one in document["diagnosis"]["tried"] if "num_workers" in one["what_if"]["settings"]]
+    tried = [one for one in document["answer"]["tried"] if "num_workers" in one["what_if"]["settings"]]
     assert max(one["gain"]["value"] for one in tried if one["gain"] is not None) > 1.1
 
 

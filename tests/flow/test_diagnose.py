@@ -65,7 +65,7 @@ def diagnosed(tmp_path_factory) -> tuple[Any, str, Path]:
 
 def test_the_planted_cause_is_named_first_with_its_line(diagnosed):
     run, said, _ = diagnosed
-    first = run["diagnosis"]["causes"][0]
+    first = run["answer"]["causes"][0]
     assert first["id"] == "loader_waits"
     assert first["share"] > 0.6
     assert any(place["code"] == "time.sleep(0.002)" and place["file"].endswith("slow.py") for place in first["where"])
@@ -74,12 +74,12 @@ def test_the_planted_cause_is_named_first_with_its_line(diagnosed):
 
 def test_the_remedy_was_measured_before_it_is_offered(diagnosed):
     run, _, folder = diagnosed
-    applied = run["diagnosis"]["applied"]
+    applied = run["answer"]["applied"]
     assert applied["verdict"] == "better"
     assert applied["gain"]["low"] > 1.0
     assert applied["what_if"]["settings"]["num_workers"] > 0
     assert applied["loss"] == "the same"
-    words = run["command"].split()
+    words = run["answer"]["command"].split()
     assert words[:5] == ["torchstone", "run", "train.yaml", "--device", "cpu"]
     assert {"batch_size=8", "threads=1", f"num_workers={applied['what_if']['settings']['num_workers']}"} <= set(words)
     record = read_run(Path(run["record"]) if Path(run["record"]).is_absolute() else folder / run["record"])
@@ -88,7 +88,7 @@ def test_the_remedy_was_measured_before_it_is_offered(diagnosed):
 
 def test_what_helped_is_in_the_file(diagnosed):
     run, _, folder = diagnosed
-    workers = run["diagnosis"]["applied"]["what_if"]["settings"]["num_workers"]
+    workers = run["answer"]["applied"]["what_if"]["settings"]["num_workers"]
     assert f"num_workers: {workers}" in (folder / "train.yaml").read_text()
     assert "num_workers: 0" in (folder / "train.yaml.bak").read_text()
 

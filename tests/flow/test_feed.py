@@ -144,7 +144,7 @@ def test_a_tune_of_a_data_set_of_ones_own_tunes_its_workers(project):
 def test_diagnose_names_the_loader_of_a_slow_data_set_first_with_its_share_and_tries_workers(project):
     run, _ = command(project, "diagnose", "--task", "train", "--model", "py:mine.py:dataset", "--budget", "8s",
                      "--disturbed", "keep")  # fmt: skip
-    found = run["diagnosis"]
+    found = run["answer"]
     first = found["causes"][0]
     assert first["id"] == "loader_waits"
     assert first["share"] > 0.5

@@ -203,14 +203,14 @@ TUNE = ("tune", "--task", "train", "--model", "builtin:mlp", "--axis", "batch_si
 
 
 @pytest.mark.parametrize(
-    ("words", "line", "key", "forged", "said"),
+    ("words", "key", "forged", "said"),
     [
-        (AB, "comparison", "margin", 0.5, "comparison: its margin is 0.5, the rules of the run say 0.02"),
-        (TUNE, "answer", "settings", {"batch_size": 1}, "answer: setting batch_size=1, what was measured had "),
+        (AB, ("comparison", "margin"), 0.5, "comparison: its margin is 0.5, the rules of the run say 0.02"),
+        (TUNE, ("settings",), {"batch_size": 1}, "answer: setting batch_size=1, what was measured had "),
     ],
     ids=["ab", "tune"],
 )
-def test_the_answers_of_ab_and_tune_are_computed_again(tmp_path, capfd, words, line, key, forged, said):
+def test_the_answers_of_ab_and_tune_are_computed_again(tmp_path, capfd, words, key, forged, said):
     torchstone(tmp_path, *words)
     results = tmp_path / "results"
     assert main(["release", "latest", "--output", str(results)]) == 0
@@ -218,7 +218,10 @@ def test_the_answers_of_ab_and_tune_are_computed_again(tmp_path, capfd, words, l
     assert "every figure and verdict follows from its record (1 run, " in " ".join(capfd.readouterr().out.split())
 
     def forge(lines: list[Any]) -> None:
-        next(one for one in lines if one["record"] == line)[line][key] = forged
+        answer = next(one for one in lines if one["record"] == "answer")["answer"]
+        for inner in key[:-1]:
+            answer = answer[inner]
+        answer[key[-1]] = forged
 
     (record,) = (results / "records").iterdir()
     record.write_bytes(edited_record(record.read_bytes(), forge))

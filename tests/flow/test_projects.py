@@ -50,7 +50,7 @@ class Project(NamedTuple):
         No time for remedies: that what helps is measured, test_diagnose.py sees.
         """
         words = ("diagnose", "--task", "train", "--model", model, "--budget", "0", "--quiet")
-        causes = self.torchstone(*words)["diagnosis"]["causes"]
+        causes = self.torchstone(*words)["answer"]["causes"]
         first: dict[str, Any] = next(cause for cause in causes if cause["id"] != "neighbours")
         return first
 

@@ -11,11 +11,10 @@ from torchstone.analysis.roofline.roofline import Ceilings, ceilings, shares
 from torchstone.core import units
 from torchstone.core.estimates import estimates, priors_of
 from torchstone.core.figures import Figures, with_counted
-from torchstone.core.schema.answer import TuneResult
+from torchstone.core.schema.answer import Answer
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement, Workload
 from torchstone.core.schema.claim import total_runtime_s
-from torchstone.core.schema.comparison import Comparison
 from torchstone.core.schema.estimate import Estimate, Finding, Severity, Verdict, too_wide, verdict
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.memory_figures import peak_memory
@@ -74,8 +73,7 @@ class RunSummary(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...]
     record: str
     total_runtime_s: float | None
-    answer: TuneResult | None = None
-    comparison: Comparison | None = None
+    answer: Answer | None = None
 
     def __str__(self) -> str:
         """Return a few lines to print: each Case with its verdict and main figures, what to doubt, and the record."""
@@ -139,7 +137,7 @@ def summarize(entry: Entry, peaks: tuple[Peaks, ...] | None = None) -> RunSummar
     return RunSummary(
         SCHEMA, head.run_id, head.name, head.started_utc, entry.row.status, head.command, machine, head.procedure,
         cases, tuple(f for f in entry.findings if f.subject not in known), str(entry.path),
-        total_runtime_s((trial.facts, trial.duration_s) for trial in entry.trials), entry.answer, entry.comparison,
+        total_runtime_s((trial.facts, trial.duration_s) for trial in entry.trials), entry.answer,
     )  # fmt: skip
 
 

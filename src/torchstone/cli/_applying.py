@@ -8,6 +8,7 @@ from pathlib import Path
 
 from torchstone.analysis.summary import RunSummary
 from torchstone.core.errors import UsageError
+from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.axis import AXES, AxisStage, Scalar
 from torchstone.core.schema.page_locking import IN_HOST_MEMORY, PIN
 
@@ -15,7 +16,7 @@ from torchstone.core.schema.page_locking import IN_HOST_MEMORY, PIN
 def apply(path: Path, run: RunSummary) -> None:
     """Write the settings of a run's answer into a file. Raises UsageError, with nothing written, where it cannot be."""
     answer = run.answer
-    if answer is None:
+    if not isinstance(answer, TuneResult):
         raise UsageError(f"{run.run_id} is not a completed tune: nothing to apply")
     from torchstone.config.current_settings import present_settings
     from torchstone.workflows.tune.space import applied

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from torchstone.analysis.advice.insights import readings
 from torchstone.analysis.goodput import goodputs
 from torchstone.analysis.summary import RunSummary
+from torchstone.core.schema.diagnosis import Diagnosis
 from torchstone.core.schema.load import SEARCH
 
-if TYPE_CHECKING:
-    from torchstone.analysis.compare.ab_course import Course
 
-
-def whole(run: RunSummary, experiment: Course | None = None) -> Mapping[str, Any]:
-    """Return the summary with the keys of its readings: advice, convergence, performance_…; of an ab also `experiment`.
-
-    A search for goodput has `goodput`.
-    """
-    told: dict[str, Any] = {"experiment": experiment} if experiment is not None else {}
+def whole(run: RunSummary) -> Mapping[str, Any]:
+    """Return the summary with the keys of its readings: advice, convergence, performance_…; a goodput has `goodput`."""
+    told: dict[str, Any] = {}
+    if isinstance(run.answer, Diagnosis):
+        told["answer"] = diagnosis_json(run.answer)
     if run.command[:1] == (SEARCH,):
         told["goodput"] = goodputs(run)
     return {**msgspec.structs.asdict(run), **msgspec.structs.asdict(readings(run)), **told}
+
+
+def diagnosis_json(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Return a diagnosis; each cause with what its removal could gain at most."""
+    causes = [{**msgspec.structs.asdict(cause), "bound": cause.bound} for cause in diagnosis.causes]
+    return {**msgspec.to_builtins(diagnosis), "causes": causes}

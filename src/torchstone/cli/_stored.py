@@ -1,4 +1,4 @@
-"""The Document of a stored run, whatever kind it is; of an A/B comparison with what it said when it ended."""
+"""The Document of a stored run, whatever kind it is."""
 
 from __future__ import annotations
 
@@ -8,22 +8,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from torchstone.analysis.advice.loss_curves import Curves
-    from torchstone.analysis.compare.ab_course import Course
     from torchstone.analysis.summary import RunSummary
-    from torchstone.core.schema.trial import Trial
     from torchstone.report.document import Document, Section
     from torchstone.report.pictures import Specifications
-
-
-def experiment_of(summary: RunSummary) -> tuple[tuple[Trial, ...], Course | None]:
-    """Return the trials of an A/B comparison and its course; nothing of another run. Reads the record."""
-    from torchstone.analysis.compare.ab_course import course_recorded
-    from torchstone.storage.query import read_run
-
-    if summary.comparison is None:
-        return (), None
-    trials = read_run(Path(summary.record)).trials
-    return trials, course_recorded(trials)
 
 
 def document_of(
@@ -35,7 +22,6 @@ def document_of(
     `reported`: only the cases from this place up to that one have every figure, for a page of many cases. `drawing`:
     what the formats draw of charts, which is begun meanwhile.
     """
-    from torchstone.report.documents.ab import ab_document
     from torchstone.report.documents.run import run_document
 
     charts, curves = _pictures(summary) if pictures else ((), None)
@@ -43,11 +29,7 @@ def document_of(
         from torchstone.report.pictures import begin_drawing
 
         begin_drawing(charts, drawing)
-    trials, course = experiment_of(summary)
-    answer = None
-    if summary.comparison is not None and course is not None:
-        answer = ab_document(summary.comparison, trials, summary.cases, course).parts
-    return run_document(summary, every=every, answer=answer, pictures=charts, reported=reported, curves=curves)
+    return run_document(summary, every=every, pictures=charts, reported=reported, curves=curves)
 
 
 def _pictures(summary: RunSummary) -> tuple[Sequence[Section], Curves]:

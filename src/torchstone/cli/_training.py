@@ -1,18 +1,14 @@
-"""What a training says while it runs, a line an epoch; and its JSON."""
+"""What a training says while it runs, a line an epoch."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from torchstone.core import units
 
 if TYPE_CHECKING:
     from torchstone.cli._progress import ProgressBar
-    from torchstone.storage.training.metrics_log import EpochMetrics
-    from torchstone.workflows.run.results import Results
-    from torchstone.workflows.train.training import TrainResults
+    from torchstone.core.schema.training import EpochMetrics
 
 
 class EpochLines:
@@ -32,11 +28,3 @@ class EpochLines:
             told.append(f"accuracy {units.quantity(epoch.val_accuracy, 'ratio')}")
         told.append(units.quantity(epoch.train_time_s, "s"))
         self._progress.say(f"epoch {epoch.epoch} of {self._epochs}: {', '.join(told)}{', best' * epoch.best}")
-
-
-def training_json(results: Results, training: TrainResults) -> dict[str, Any]:
-    """Return the document of a run, with the training's metrics beside."""
-    return {
-        **msgspec.to_builtins(results.summary),
-        "training": {"folder": str(training.folder), **msgspec.to_builtins(training.metrics or {})},
-    }

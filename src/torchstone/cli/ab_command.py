@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
     from torchstone.cli._ab_request import gate_of, rules_of, sides_of
     from torchstone.cli._interrupts import EXIT_CODE, answered
     from torchstone.execution.timing.clock import system_clock
-    from torchstone.workflows.ab.live_comparison import AbCampaign, course_of
+    from torchstone.workflows.ab.live_comparison import AbCampaign
 
     began_s = system_clock()
     gate = gate_of(options)
@@ -79,18 +79,20 @@ def run(options: argparse.Namespace) -> int:
     except (KeyboardInterrupt, SystemExit):
         print("torchstone: interrupted: an incomplete ab has no result", file=sys.stderr)
         return EXIT_CODE
-    summary, course = results.summary, course_of(ended)
+    summary = results.summary
     if options.json:
         from torchstone.cli._json import print_json
         from torchstone.cli._run_json import whole
 
-        print_json(whole(summary, course))
+        print_json(whole(summary))
     else:
         from torchstone.cli._render import show_document
+        from torchstone.core.schema.answer import AbResult
         from torchstone.report.documents.ab import ab_document
 
         files = {"record": summary.record, "document": str(results.document)}
-        show_document(ab_document(ended.comparison, ended.trials, summary.cases, course, files))
+        assert isinstance(summary.answer, AbResult)
+        show_document(ab_document(summary.answer, ended.trials, summary.cases, files))
     return ExitCode.NO if not ended.pairs or fails(ended.comparison, gate) else ExitCode.DONE
 
 

@@ -25,7 +25,7 @@ from torchstone.core.schema.procedure import DISTURBED
 if TYPE_CHECKING:
     from torchstone.analysis.summary import RunSummary
     from torchstone.cli._diagnose_progress import DiagnoseProgress
-    from torchstone.workflows.diagnose.diagnosis import Diagnosis
+    from torchstone.core.schema.diagnosis import Diagnosis
     from torchstone.workflows.diagnose.target import Target
     from torchstone.workflows.run.results import Results
 
@@ -94,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
     except (KeyboardInterrupt, SystemExit):
         print("torchstone: interrupted", file=sys.stderr)
         return EXIT_CODE
-    if results is not None and results.summary.status == "interrupted" and not diagnosis.causes:
+    if diagnosis is None or (not diagnosis.causes and results is not None and results.summary.status == "interrupted"):
         print("torchstone: interrupted before any result", file=sys.stderr)
         return EXIT_CODE
     return _told(options, folder, target, results, diagnosis)
@@ -114,12 +114,14 @@ def _time_to_try(options: argparse.Namespace) -> Callable[[], float]:
 
 def _diagnosed(
     target: Target, left_s: Callable[[], float], folder: Path, progress: DiagnoseProgress, busy: Any
-) -> tuple[Results | None, Diagnosis]:
+) -> tuple[Results | None, Diagnosis | None]:
+    from torchstone.core.schema.diagnosis import Diagnosis
     from torchstone.workflows.diagnose.measured_diagnosis import DiagnosisCampaign, diagnosed_from_record
 
     if target.elsewhere is not None:
         return None, diagnosed_from_record(target)
-    return DiagnosisCampaign(target, left_s, progress, progress.say, busy).carry_out(folder, sys.argv[1:])
+    results = DiagnosisCampaign(target, left_s, progress, progress.say, busy).carry_out(folder, sys.argv[1:])
+    return results, results.summary.answer if isinstance(results.summary.answer, Diagnosis) else None
 
 
 def _told(
@@ -127,32 +129,22 @@ def _told(
 ) -> int:
     from torchstone.report.diagnosis_text import write_reports
     from torchstone.report.documents.diagnosis import diagnosis_document
-    from torchstone.workflows.diagnose.suggested_command import command_for
 
-    applied = diagnosis.applied
-    source = target.source.word if target.source is not None else None
-    helps = applied is not None and applied.gain is not None
-    command = (
-        command_for(diagnosis.case, applied.what_if, source, target.procedure)
-        if applied is not None and helps
-        else None
-    )
     of_run = _run_of(target, results)
-    files = write_reports(folder, diagnosis, of_run, command)
+    files = write_reports(folder, diagnosis, of_run)
     if options.json:
         from torchstone.cli._json import print_json
-        from torchstone.cli._run_json import whole
-        from torchstone.report.diagnosis_wording import document
+        from torchstone.cli._run_json import diagnosis_json, whole
 
-        told = {"diagnosis": document(diagnosis), "command": command, "reports": list(map(str, files))}
-        print_json({**whole(of_run), **told})
+        told = {"answer": diagnosis_json(diagnosis), "reports": list(map(str, files))}
+        print_json({**whole(results.summary if results is not None else of_run), **told})
     else:
         from torchstone.cli._render import show_document
 
         record = results.summary.record if results is not None else None
-        show_document(diagnosis_document(diagnosis, command, files, record))
+        show_document(diagnosis_document(diagnosis, files, record))
     if options.plots is not None:
-        write_told_plots(diagnosis_document(diagnosis, command), options.plots)
+        write_told_plots(diagnosis_document(diagnosis), options.plots)
     if options.apply is not None:
         _apply(options.apply, diagnosis)
     return _code(options, results)

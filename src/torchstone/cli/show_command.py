@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the run."""
     from torchstone.analysis.summary import summarize
-    from torchstone.cli._stored import document_of, experiment_of
+    from torchstone.cli._stored import document_of
     from torchstone.storage.query import find
 
     summary = summarize(find(place_of(options), options.run))
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
         from torchstone.cli._json import print_json
         from torchstone.cli._run_json import whole
 
-        print_json(whole(summary, experiment_of(summary)[1]))
+        print_json(whole(summary))
         return 0
     from torchstone.cli._render import show_document
 

@@ -23,7 +23,6 @@ from torchstone.core.errors import ExitCode, UsageError
 if TYPE_CHECKING:
     from torchstone.workflows.run.results import Results
     from torchstone.workflows.train.request import TrainingAsked
-    from torchstone.workflows.train.training import TrainResults
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Train, print the report of a run, the epochs, and what an epoch took beside what was predicted."""
     from torchstone.cli._progress import ProgressBar
-    from torchstone.cli._training import EpochLines, training_json
+    from torchstone.cli._training import EpochLines
+    from torchstone.core.schema.training import Training
     from torchstone.workflows.train.training import TrainCampaign, default_output
 
     folder, team = writable(folder_of(options)), push_to(options)
@@ -67,31 +67,18 @@ def run(options: argparse.Namespace) -> int:
     progress = ProgressBar(quiet=options.quiet, verbose=options.debug)
     lines = EpochLines(progress, training.procedure.epochs or 1, quiet=options.quiet)
     campaign = TrainCampaign(training, output, progress, lines, busy)
-    done: list[TrainResults] = []
+    done: list[Training] = []
 
     def carry_out() -> Results:
-        done.append(campaign.carry_out(folder, sys.argv[1:]))
-        return done[0].results
+        results = campaign.carry_out(folder, sys.argv[1:])
+        assert isinstance(results.summary.answer, Training)
+        done.append(results.summary.answer)
+        return results
 
-    code = measured(
-        options, folder, progress, carry_out, lambda _: _show(done[0], folder),
-        lambda results: training_json(results, done[0]), team,
-    )  # fmt: skip
+    code = measured(options, folder, progress, carry_out, team=team)
     if not done:
         return code
     return ExitCode.NO if code == ExitCode.DONE and not done[0].ended_well else code
-
-
-def _show(done: TrainResults, folder: Path) -> None:
-    from torchstone.cli._render import show_document
-    from torchstone.report.documents.run import measured_document
-    from torchstone.report.documents.training import training_document
-    from torchstone.workflows.tune.verifying import epoch_of
-
-    summary = done.results.summary
-    (case,) = summary.cases
-    epoch = epoch_of(case, done.epochs, summary.machine, folder) if done.metrics is not None else None
-    show_document(measured_document(done.results, training_document(done, epoch).parts))
 
 
 def _asked(options: argparse.Namespace) -> TrainingAsked:

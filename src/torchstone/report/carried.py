@@ -15,6 +15,7 @@ import msgspec
 from torchstone.analysis.summary import RunSummary
 from torchstone.core import units
 from torchstone.core.schema.codec import encode
+from torchstone.core.schema.training import TrainingMetrics
 from torchstone.report.attached import MOST_FILES
 from torchstone.report.claims import claims_of
 from torchstone.report.document import Attachment, Document, Role, Text
@@ -25,7 +26,7 @@ from torchstone.storage.query import read_run
 from torchstone.storage.record_reader import read_bounded
 from torchstone.storage.record_writer import record_lines
 from torchstone.storage.rows import CUT_OFF
-from torchstone.storage.training.metrics_log import TrainingMetrics, metrics_of
+from torchstone.storage.training.metrics_log import metrics_of
 
 RECORDS, CLAIMS, TRAININGS = "records", "claims", "trainings"  # folders
 CARRYING = frozenset({".html"})  # of the formats that carry a record: `verify` reads it from them

@@ -11,8 +11,7 @@ import msgspec
 
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
-from torchstone.core.schema.answer import TuneResult
-from torchstone.core.schema.comparison import Comparison
+from torchstone.core.schema.answer import Answer
 from torchstone.core.schema.estimate import Estimate, Finding, Verdict
 from torchstone.core.schema.peaks import Peaks
 from torchstone.core.schema.run import SCHEMA
@@ -63,8 +62,7 @@ class Claims(msgspec.Struct, frozen=True, tag="claims", tag_field="record"):
     seed: int
     cases: tuple[CaseClaims, ...]
     findings: tuple[Finding, ...]
-    comparison: Comparison | None = None
-    answer: TuneResult | None = None
+    answer: Answer | None = None
     peaks: tuple[Peaks, ...] = ()
     libraries: Mapping[str, str] = {}
     language: str = ENGLISH
@@ -77,7 +75,7 @@ def claims_of(summary: RunSummary, record_sha256: str) -> Claims:
     findings = (*(finding for case in summary.cases for finding in case.findings), *summary.findings)
     return Claims(
         SCHEMA, summary.run_id, record_sha256, version("torchstone"), FIGURES_VERSION, summary.status,
-        summary.procedure.seed, tuple(map(_case, summary.cases)), findings, summary.comparison, summary.answer,
+        summary.procedure.seed, tuple(map(_case, summary.cases)), findings, summary.answer,
         summary.machine.peaks, libraries(), spoken(),
     )  # fmt: skip
 
@@ -126,10 +124,8 @@ def differences(claimed: Claims, found: Claims) -> Iterator[str]:
     for case in there.values():
         yield f"{case.name}: in the record, and nothing is claimed of it"
     yield from _of_findings(claimed.findings, found.findings)
-    for what in ("comparison", "answer"):
-        mine, theirs = (msgspec.to_builtins(getattr(one, what)) for one in (claimed, found))
-        if not _equal(mine, theirs, share):
-            yield f"the {what} that is claimed is not the one in the record"
+    if not _equal(msgspec.to_builtins(claimed.answer), msgspec.to_builtins(found.answer), share):
+        yield "the answer that is claimed is not the one in the record"
 
 
 def _of_case(claimed: CaseClaims, found: CaseClaims, share: float) -> Iterator[str]:

@@ -7,21 +7,21 @@ from pathlib import Path
 from torchstone.analysis.summary import RunSummary
 from torchstone.core.errors import MissingError
 from torchstone.core.own_files import write_whole
+from torchstone.core.schema.diagnosis import Diagnosis
 from torchstone.report.document import Document
 from torchstone.report.documents import bottleneck_report, performance_report
 from torchstone.report.renderers.md import markdown
 from torchstone.report.translation.documents import in_spoken_language
-from torchstone.workflows.diagnose.diagnosis import Diagnosis
 
 
-def write_reports(output: Path, diagnosis: Diagnosis, run: RunSummary, command: str | None) -> tuple[Path, Path]:
-    """Write both into diagnostics/ID below `output` and return their paths. `run`: of the Cases; `command`: to type.
+def write_reports(output: Path, diagnosis: Diagnosis, run: RunSummary) -> tuple[Path, Path]:
+    """Write both into diagnostics/ID below `output` and return their paths. `run`: of the Cases.
 
     Raises MissingError where they cannot be written.
     """
     folder = output / "diagnostics" / diagnosis.run_id
     bottlenecks, performance = folder / bottleneck_report.FILE, folder / performance_report.FILE
-    write_page(bottlenecks, bottleneck_report.bottleneck_report(diagnosis, command), output)
+    write_page(bottlenecks, bottleneck_report.bottleneck_report(diagnosis), output)
     write_page(performance, performance_report.of_diagnosis(diagnosis, run), output)
     return bottlenecks, performance
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
-
-import msgspec
 
 from torchstone.core import units
 from torchstone.core.schema.comparison import Judgement
+from torchstone.core.schema.diagnosis import OUT_OF_MEMORY, Cause, Diagnosis, Tried
 from torchstone.core.stats.disturbance import words_of
-from torchstone.workflows.diagnose.diagnosis import OUT_OF_MEMORY, Cause, Diagnosis, Tried
 
 _VERDICTS = {
     Judgement.SAME: "no difference", Judgement.UNCLEAR: "not certain", Judgement.WORSE: "slower",
@@ -121,9 +118,3 @@ def _axes(tried: Sequence[Tried]) -> set[str]:
 
 def _times(value: float) -> str:
     return f"{value:.2f}" if value < 9.995 else units.significant(value, 3)
-
-
-def document(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Return a diagnosis as --json gives it: each cause with what its removal could gain at most."""
-    causes = [{**msgspec.structs.asdict(cause), "bound": cause.bound} for cause in diagnosis.causes]
-    return {**msgspec.structs.asdict(diagnosis), "causes": causes}

@@ -9,8 +9,8 @@ import msgspec
 
 from torchstone.analysis.summary import RunSummary
 from torchstone.core.schema.run import Run
+from torchstone.core.schema.training import TrainingMetrics
 from torchstone.report.document import Document
-from torchstone.storage.training.metrics_log import TrainingMetrics
 
 LAYOUT = "report.json"  # the file of it in a report
 

@@ -12,10 +12,10 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.codec import decode, encode
 from torchstone.core.schema.reached import EPOCHS, HELD_OUT, TRAIN
 from torchstone.core.schema.run import Run
+from torchstone.core.schema.training import Training, TrainingMetrics, without_steps
 from torchstone.report.carried import training_name
 from torchstone.report.page_checks import Told
 from torchstone.storage.training.folder import METRICS
-from torchstone.storage.training.metrics_log import TrainingMetrics
 
 
 def training_of(files: Mapping[str, bytes], run: Run, told: Told) -> TrainingMetrics | None:
@@ -40,7 +40,12 @@ def training_of(files: Mapping[str, bytes], run: Run, told: Told) -> TrainingMet
     for fact, value in {EPOCHS: len(found.epochs), "best_epoch": found.best_epoch, **last}.items():
         if fact in facts and facts[fact] != value:
             told.wrong(f"{name}: {fact} {value}, the record has {facts[fact]}")
-    told.leave(name, "its curves over the epochs are as claimed; the record has how many there were, and the last")
+    recorded = run.answer.metrics if isinstance(run.answer, Training) else None
+    if recorded is None:
+        told.wrong(f"{name}: the record has no epochs")
+    elif without_steps(found) != recorded:
+        told.wrong(f"{name}: its epochs are not those in the record")
+    told.leave(name, "its single steps and gauges are as claimed; the record has the epochs")
     return found
 
 

@@ -12,8 +12,10 @@ import msgspec
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.codec import decode
+from torchstone.core.schema.diagnosis import Diagnosis
 from torchstone.core.schema.page_locking import WITHOUT_EFFECT
 from torchstone.core.schema.run import Run
+from torchstone.core.schema.training import TrainingMetrics
 from torchstone.execution.controller.active_run import RESUMED
 from torchstone.plugins import registry
 from torchstone.plugins.checking import look
@@ -30,7 +32,6 @@ from torchstone.report.translation.documents import translated
 from torchstone.storage.manifest import MANIFEST
 from torchstone.storage.query import entry_of
 from torchstone.storage.record_reader import checked_id, read_record
-from torchstone.storage.training.metrics_log import TrainingMetrics
 from torchstone.workflows.ab import recomputed as ab
 from torchstone.workflows.tune import recomputed as tune
 
@@ -161,6 +162,8 @@ def _verify_run(bundle: Bundle, name: str, path: Path, told: _Counted) -> _Run |
         as_here = msgspec.structs.replace(claimed, formulas=found.formulas)
         if not apart and any(differences(as_here, found)):
             told.leave(claims_name(run_id), "computed by other formulas than here: its figures may differ by 1 %")
+    if isinstance(run.answer, Diagnosis):
+        told.leave(name, "its diagnosis is as it was recorded: causes are not found again")
     training = training_of(bundle.files, run, told)
     names = (name, claims_name(run_id), training_name(run_id))
     carried = {one: bundle.files[one] for one in names if one in bundle.files}

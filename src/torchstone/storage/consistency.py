@@ -7,9 +7,12 @@ from collections.abc import Iterator
 import msgspec
 
 from torchstone.core.errors import UsageError
+from torchstone.core.schema.answer import AbResult, TuneResult
 from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.case import Case
+from torchstone.core.schema.diagnosis import Diagnosis
 from torchstone.core.schema.run import Run
+from torchstone.core.schema.training import Training
 
 _WHOLE, _LARGEST = 2**63, 1e40  # of an axis; of any other number (storage/bounds.py)
 
@@ -33,7 +36,7 @@ def check_run(run: Run) -> Run:
         if case_id not in known:
             raise UsageError(f"case {case_id[:80]!r} is named in its result and is not in the run's plan")
     head, usual = run.head, run.head.usual
-    for term in (head.machine, head.machines, head.procedure, head.tune, head.ab, usual, run.answer, run.comparison):
+    for term in (head.machine, head.machines, head.procedure, head.tune, head.ab, usual, run.answer):
         if not all(-_LARGEST < value < _LARGEST for value in _numbers(msgspec.to_builtins(term))):
             raise UsageError(f"a number of {type(term).__name__} is no number of use: not finite, or too large")
     if usual is not None and not 0.0 < usual.deviation < _LARGEST:
@@ -50,9 +53,13 @@ def _numbers(value: object) -> Iterator[int | float]:
 
 
 def _named(run: Run) -> Iterator[str]:
-    if run.comparison is not None:
-        yield from (run.comparison.baseline.case_id, run.comparison.candidate.case_id)
     answer = run.answer
-    if answer is not None:
+    if isinstance(answer, AbResult):
+        yield from (answer.comparison.baseline.case_id, answer.comparison.candidate.case_id)
+    elif isinstance(answer, Diagnosis):
+        yield answer.case.case_id
+    elif isinstance(answer, Training) and len(run.head.plan.cases) != 1:
+        raise UsageError("its result is of a training, which has one case")
+    elif isinstance(answer, TuneResult):
         named = (answer.recommended, answer.highest_throughput, answer.best_efficiency, answer.present)
         yield from (one.case_id for one in (*named, *answer.pareto) if one is not None)

@@ -33,7 +33,7 @@ CREATE TABLE runs (
     run_id TEXT PRIMARY KEY, name TEXT NOT NULL, started_utc TEXT NOT NULL, status TEXT NOT NULL, host TEXT NOT NULL,
     device TEXT NOT NULL, cases INTEGER NOT NULL, trials INTEGER NOT NULL, ok INTEGER NOT NULL,
     file TEXT NOT NULL UNIQUE, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
-    head TEXT NOT NULL, findings TEXT NOT NULL, answer TEXT, comparison TEXT, readings TEXT NOT NULL
+    head TEXT NOT NULL, findings TEXT NOT NULL, answer TEXT, readings TEXT NOT NULL
 ) STRICT;
 CREATE INDEX runs_by_time ON runs (started_utc);
 CREATE TABLE trials (

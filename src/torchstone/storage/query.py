@@ -9,11 +9,10 @@ import msgspec
 
 from torchstone.core.errors import UsageError, did_you_mean
 from torchstone.core.figures import Figures, figures
-from torchstone.core.schema.answer import TuneResult
+from torchstone.core.schema.answer import Answer
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.claim import IMPORTED_FROM
 from torchstone.core.schema.codec import decode
-from torchstone.core.schema.comparison import Comparison
 from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.run import Head, Run
@@ -76,8 +75,7 @@ class Entry(msgspec.Struct, frozen=True):
     head: Head
     findings: tuple[Finding, ...]
     trials: tuple[TrialRow, ...]
-    answer: TuneResult | None = None
-    comparison: Comparison | None = None
+    answer: Answer | None = None
     stamp: tuple[int, int] | None = None
 
 
@@ -122,14 +120,13 @@ def stored(connection: Connection, place: Place, run_id: str) -> Entry | None:
 
 
 def _entry(connection: Connection, place: Place, row: RunRow) -> Entry:
-    head, findings, answer, comparison = connection.execute(
-        "SELECT head, findings, answer, comparison FROM runs WHERE run_id = ?", (row.run_id,)
+    head, findings, answer = connection.execute(
+        "SELECT head, findings, answer FROM runs WHERE run_id = ?", (row.run_id,)
     ).fetchone()
     return Entry(
         row, _record(connection, place, row), decode(head.encode(), Head),
         decode(findings.encode(), _Findings).findings, _trials(connection, row.run_id),
-        decode(answer.encode(), TuneResult) if answer is not None else None,
-        decode(comparison.encode(), Comparison) if comparison is not None else None,
+        decode(answer.encode(), Answer) if answer is not None else None,
     )  # fmt: skip
 
 
@@ -254,7 +251,7 @@ def entry_of(run: Run, path: Path) -> Entry:
         head.machine.host.hostname, " ".join(sorted({str(case.placement) for case in head.plan.cases})),
         len(head.plan.cases), len(trials), sum(t.outcome.status == Status.OK for t in trials), path.name,
     )  # fmt: skip
-    return Entry(row, path, head, run.findings, trials, run.answer, run.comparison)
+    return Entry(row, path, head, run.findings, trials, run.answer)
 
 
 def trial_row(t: Trial) -> TrialRow:

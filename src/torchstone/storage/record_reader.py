@@ -15,12 +15,11 @@ from typing import BinaryIO
 import msgspec
 
 from torchstone.core.errors import UsageError
-from torchstone.core.schema.answer import TuneResult
+from torchstone.core.schema.answer import Answer
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.codec import Malformed, check_stamp, decode
-from torchstone.core.schema.comparison import Comparison
 from torchstone.core.schema.estimate import Finding
-from torchstone.core.schema.run import Added, Answered, Compared, End, Head, Line, Noted, Run
+from torchstone.core.schema.run import Added, Answered, End, Head, Line, Noted, Run
 from torchstone.core.schema.trial import Purpose, Status, Trial
 from torchstone.storage.bounds import bounded
 from torchstone.storage.consistency import check_run
@@ -126,8 +125,7 @@ class _Parts:
         self.added: dict[str, Case] = {}
         self.trials: list[Trial] = []
         self._known: dict[str, Trial] = {}
-        self.answer: TuneResult | None = None
-        self.comparison: Comparison | None = None
+        self.answer: Answer | None = None
         self.findings: list[Finding] = []
         self.end: End | None = None
         self._interrupted: dict[tuple[str, int, Purpose], int] = {}
@@ -154,14 +152,12 @@ class _Parts:
             self.findings.append(line.finding)
         elif isinstance(line, Answered):
             self.answer = line.answer
-        elif isinstance(line, Compared):
-            self.comparison = line.comparison
         else:
             self.end = line
 
     def _resumed(self) -> None:
         # What was said of the shorter run holds no longer, even where a second Ctrl-C cut its end off.
-        self.end, self.findings, self.answer, self.comparison = None, [], None, None
+        self.end, self.findings, self.answer = None, [], None
 
     def _take(self, trial: Trial) -> None:
         if not is_new(trial, self._known):
@@ -179,7 +175,7 @@ class _Parts:
             plan = msgspec.structs.replace(head.plan, cases=(*head.plan.cases, *self.added.values()))
             head = msgspec.structs.replace(head, plan=plan)
         trials = tuple(t for place, t in enumerate(self.trials) if place not in self._taken_again)
-        return Run(head, trials, tuple(self.findings), self.end, self.answer, self.comparison)
+        return Run(head, trials, tuple(self.findings), self.end, self.answer)
 
 
 def _head(path: Path, data: bytes) -> tuple[Head, int]:

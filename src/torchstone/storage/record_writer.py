@@ -19,7 +19,7 @@ from torchstone.core.flushing import flush_folder
 from torchstone.core.own_files import refuse_links
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.load import SEARCH
-from torchstone.core.schema.run import Answered, Compared, Head, Line, Noted, Run
+from torchstone.core.schema.run import Answered, Head, Line, Noted, Run
 from torchstone.storage.record_reader import MOST_LINE_BYTES, checked_id, read_record, read_whole
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -28,9 +28,8 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def record_lines(run: Run) -> Iterator[bytes]:
     """Yield the lines of a record with what was read of a run, without bytes that the schema does not know."""
     answer = (Answered(run.answer),) if run.answer is not None else ()
-    compared = (Compared(run.comparison),) if run.comparison is not None else ()
     end = (run.end,) if run.end is not None else ()
-    for line in (run.head, *run.trials, *answer, *compared, *map(Noted, run.findings), *end):
+    for line in (run.head, *run.trials, *answer, *map(Noted, run.findings), *end):
         yield encode(line) + b"\n"
 
 

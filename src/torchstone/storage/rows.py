@@ -46,7 +46,7 @@ def rows_of(run: Run, file: str, size: int, mtime_ns: int) -> RunRows:
         head.run_id, head.name, head.started_utc, status, head.machine.host.hostname, " ".join(devices),
         len(head.plan.cases), len(trials), ok, file, size, mtime_ns, _text(head),
         _text({"findings": run.findings}), _text(run.answer) if run.answer is not None else None,
-        _text(run.comparison) if run.comparison is not None else None, _text(run_readings(run, derived)),
+        _text(run_readings(run, derived)),
     )  # fmt: skip
     findings = [
         (head.run_id, head.started_utc, f.check, str(f.severity), f.subject, f.message, f.advice) for f in run.findings
@@ -56,7 +56,7 @@ def rows_of(run: Run, file: str, size: int, mtime_ns: int) -> RunRows:
 
 def insert_rows(connection: Connection, rows: RunRows) -> None:
     """Insert the rows of a run that is not there. The Cases come last: of the same ones other writers may wait."""
-    connection.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows.run)
+    connection.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows.run)
     connection.executemany("INSERT INTO trials VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows.trials)
     connection.execute(
         "INSERT INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", msgspec.structs.astuple(rows.line)

@@ -60,7 +60,7 @@ def read_document(path: Path) -> Run:
     known: dict[str, Trial] = {}
     try:
         trials = tuple(trial for trial in map(bounded, found.trials) if is_new(trial, known))
-        return check_run(Run(found.head, trials, found.findings, found.end, found.answer, found.comparison))
+        return check_run(Run(found.head, trials, found.findings, found.end, found.answer))
     except UsageError as fault:
         raise UsageError(f"{path}: {fault}") from None
 

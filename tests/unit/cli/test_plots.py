@@ -13,7 +13,7 @@ from torchstone.report.documents.diagnosis import diagnosis_document
 
 def test_the_remedies_of_a_diagnosis_are_a_picture_and_stdout_has_the_answer_alone(capsys, tmp_path):
     pytest.importorskip("vl_convert")
-    write_told_plots(diagnosis_document(a_diagnosis(), None), tmp_path / "plots")
+    write_told_plots(diagnosis_document(a_diagnosis()), tmp_path / "plots")
     assert {path.name for path in (tmp_path / "plots").iterdir()} == {"remedies.svg", "remedies.png"}
     told = capsys.readouterr()
     assert told.out == ""

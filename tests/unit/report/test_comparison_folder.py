@@ -16,11 +16,11 @@ from torchstone.core.charts.picture import Failure
 from torchstone.core.errors import TorchstoneError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Placement
+from torchstone.core.schema.training import EpochMetrics, TrainingMetrics
 from torchstone.core.schema.trial import Series
 from torchstone.report.charts import machines as charts
 from torchstone.report.charts import training_comparison as training_charts
 from torchstone.report.comparison_folder import write_analysis
-from torchstone.storage.training.metrics_log import EpochMetrics, TrainingMetrics
 
 AT = tuple(0.01 * i for i in range(300))
 POWER = [Series("device_power_w", "nvml", AT, tuple(200.0 for _ in AT))]

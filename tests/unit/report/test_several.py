@@ -25,6 +25,7 @@ from reported import (
 
 from torchstone.analysis.compare.inputs import gather
 from torchstone.core.schema.fit import Fit
+from torchstone.core.schema.training import Training, without_steps
 from torchstone.report import page_checks, several
 from torchstone.report.bundle import read_bundle
 from torchstone.report.document import Document
@@ -142,8 +143,10 @@ def test_another_kind_of_report_is_named(combined, compared, tmp_path):
 
 def _called(one, run_id):
     (run,), (metrics,) = one.runs, one.trainings.values()
-    run = msgspec.structs.replace(run, head=msgspec.structs.replace(run.head, run_id=run_id, procedure=FITTING))
-    trainings = {run_id: msgspec.structs.replace(metrics, run_id=run_id)}
+    metrics = msgspec.structs.replace(metrics, run_id=run_id)
+    head = msgspec.structs.replace(run.head, run_id=run_id, procedure=FITTING)
+    run = msgspec.structs.replace(run, head=head, answer=Training("trained", without_steps(metrics)))
+    trainings = {run_id: metrics}
     return msgspec.structs.replace(one, runs=(run,), trainings=trainings)
 
 

@@ -13,6 +13,7 @@ from torchstone.analysis.summary import RunSummary
 from torchstone.core.charts.picture import Picture
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.fit import Fit
+from torchstone.core.schema.training import Training, without_steps
 from torchstone.report import page_checks
 from torchstone.report.carried import with_record
 from torchstone.report.document import Chart, Document, Text
@@ -45,7 +46,9 @@ def summary(outputs, folder) -> RunSummary:
     """The stored run of that training."""
     case = a_case()
     facts = {"epochs": 2, "best_epoch": 2, "final_train_accuracy": 0.8, "final_val_accuracy": 0.75}
-    run = a_run([a_trial(case_id=case.case_id, facts=facts)], cases=[case])
+    metrics = metrics_of([an_epoch(1), an_epoch(2)], run_id=RUN_ID)
+    answer = Training(str(folder), without_steps(metrics))
+    run = a_run([a_trial(case_id=case.case_id, facts=facts)], cases=[case], answer=answer)
     procedure = msgspec.structs.replace(run.head.procedure, fit=Fit(folder=str(folder)))
     head = msgspec.structs.replace(run.head, procedure=procedure)
     return stored_summary(outputs, looked_at(msgspec.structs.replace(run, head=head)))
@@ -77,7 +80,7 @@ def test_what_was_written_follows_where_the_folder_is_not(summary, folder, tmp_p
     found = verified(tmp_path / "report.html", document, files_of(document))
     assert found.faults == ()
     assert [note for note in found.notes if EPOCHS in note] == [
-        f"{EPOCHS}: its curves over the epochs are as claimed; the record has how many there were, and the last"
+        f"{EPOCHS}: its single steps and gauges are as claimed; the record has the epochs"
     ]
 
 
@@ -89,7 +92,7 @@ def test_what_was_written_follows_where_the_folder_is_not(summary, folder, tmp_p
         (lambda told: told.update(best_epoch=1), "best_epoch 1, the record has 2"),
         (lambda told: told.update(run_id="another"), "the epochs of run another"),
         (lambda told: told.pop("device"), "device"),
-        (lambda told: told["epochs"][0].update(train_loss=0.001), "report.html: "),
+        (lambda told: told["epochs"][0].update(train_loss=0.001), "its epochs are not those in the record"),
     ],
 )
 def test_epochs_that_do_not_fit_are_named(summary, tmp_path, change, said):

@@ -24,7 +24,7 @@ def measured(folder, name, rate, loss):
 
 def diagnosis(settings, gain=2.9):
     applied = {"what_if": {"settings": settings}, "gain": {"value": gain}} if settings else None
-    return {"diagnosis": {
+    return {"answer": {
         "causes": [{"id": "precision", "share": 0.5}], "tried": [{"gain": {"value": 2.0}}, {"gain": None}],
         "applied": applied,
     }}  # fmt: skip

@@ -12,7 +12,8 @@ from run_sheet.here import Done, Refused
 
 def compared(verdict="same", ratio=1.001, low=0.99, high=1.01, pairs=12):
     ends = {"value": ratio, "low": low, "high": high} if ratio is not None else None
-    return {"comparison": {"verdict": verdict, "ratio": ends, "why": "side B failed"}, "experiment": {"pairs": pairs}}
+    comparison = {"verdict": verdict, "ratio": ends, "why": "side B failed"}
+    return {"answer": {"comparison": comparison, "course": {"pairs": pairs}}}
 
 
 def stepping(folder, *answers, device="cuda", quick=False):

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from build import a_case, a_run
+from build import a_case, a_run, compared
 from results import a_tuned_run
 from strange import an_ab_run
 
@@ -44,7 +44,7 @@ def with_host(**changes):
 
 def with_comparison(**changes):
     run = an_ab_run()
-    return replace(run, comparison=replace(run.comparison, **changes))
+    return compared(run, replace(run.comparison, **changes))
 
 
 COMPARISON: Any = an_ab_run().comparison

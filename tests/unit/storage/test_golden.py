@@ -11,6 +11,7 @@ from torchstone.core.schema.peaks import Peaks
 from torchstone.core.schema.run import SCHEMA, Line
 from torchstone.core.schema.run_document import Document
 from torchstone.core.schema.submission import Submission
+from torchstone.core.schema.training import TrainingMetrics
 from torchstone.core.schema.trial import Purpose, Status
 from torchstone.storage import ci_folder, stored_peaks
 from torchstone.storage.query import entry_of, read_run
@@ -19,7 +20,7 @@ from torchstone.storage.record_writer import record_lines
 from torchstone.storage.run_document import read_document
 from torchstone.storage.submissions import read_plan
 from torchstone.storage.training.folder import TrainingCard, read_card
-from torchstone.storage.training.metrics_log import TrainingMetrics, read_metrics
+from torchstone.storage.training.metrics_log import read_metrics
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "schema_1"
 # The kinds of results that are records, and what their record alone has.

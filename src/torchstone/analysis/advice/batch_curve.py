@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from torchstone.analysis.advice import rules
-from torchstone.analysis.advice.advice import Advice
 from torchstone.analysis.advice.choices import SAFE_SHARE
 from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.advice.setting import Setting
 from torchstone.core import units
+from torchstone.core.schema.advice import Advice
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.stats.ratio import LogMean, pooled, ratio
 from torchstone.core.stats.student import t_quantile

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import msgspec
 
 from torchstone.analysis.advice import batch_curve, phases, rules, usual
-from torchstone.analysis.advice.advice import Advice
 from torchstone.analysis.advice.batch_curve import BatchPoint, Curve
 from torchstone.analysis.advice.choices import choice_of
 from torchstone.analysis.advice.in_rounds import InRounds
@@ -15,6 +14,7 @@ from torchstone.analysis.advice.setting import Setting
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.figures import PHASE
+from torchstone.core.schema.advice import Advice
 from torchstone.core.schema.axis import followers
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.machine import Machine

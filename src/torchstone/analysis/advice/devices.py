@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from torchstone.analysis.advice import rules
-from torchstone.analysis.advice.advice import Advice
 from torchstone.analysis.advice.curves import phases_s
 from torchstone.analysis.advice.equal_settings import Pair, at_equal_settings
 from torchstone.analysis.advice.setting import Setting
@@ -14,6 +13,7 @@ from torchstone.analysis.advice.speed import times_as_fast, times_words
 from torchstone.analysis.advice.trainings import Span
 from torchstone.analysis.summary import CaseSummary
 from torchstone.core import units
+from torchstone.core.schema.advice import Advice
 from torchstone.core.schema.phase import TRANSFER
 
 _CPU = "cpu"

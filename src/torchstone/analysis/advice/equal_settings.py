@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from torchstone.analysis.advice.advice import Advice
 from torchstone.analysis.advice.speed import times_as_fast, times_words
 from torchstone.analysis.summary import CaseSummary
+from torchstone.core.schema.advice import Advice
 from torchstone.core.schema.axis import Scalar, scalar_word
 
 _NOT_THE_CPUS = ("pin_memory",)  # there is nothing to transfer to: it differs, and compares nothing

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from torchstone.analysis.advice import batch_curve
-from torchstone.analysis.advice.advice import Advice
 from torchstone.analysis.advice.analyses import Analysis, analyses
 from torchstone.analysis.advice.convergence import Convergence, convergence
 from torchstone.analysis.advice.curves import curves, ran_out, read_memory, read_phases, read_single_items
@@ -16,6 +15,7 @@ from torchstone.analysis.advice.grouping import groups, over_devices
 from torchstone.analysis.advice.loss_curves import read_curves
 from torchstone.analysis.advice.performance_summary import performance_summary
 from torchstone.analysis.summary import CaseSummary, RunSummary
+from torchstone.core.schema.advice import Advice
 from torchstone.core.schema.estimate import Verdict
 from torchstone.core.schema.performance_summary import PerformanceSummary
 

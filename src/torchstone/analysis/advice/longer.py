@@ -20,7 +20,7 @@ def longer(run: RunSummary) -> str | None:
     """
     aim = run.procedure.aim
     spent_s = run.total_runtime_s
-    if spent_s is None or not run.procedure.in_rounds or run.comparison is not None or run.answer is not None:
+    if spent_s is None or not run.procedure.in_rounds or run.answer is not None:
         return None
     rates = [case for case in run.cases if case.workload.task != Task.LOADGEN]  # that of a load was asked for
     more = [(case, needed) for case in rates if (needed := _more_s(case, aim)) > 0.0]

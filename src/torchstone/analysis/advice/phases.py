@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from torchstone.analysis.advice import rules, usual
-from torchstone.analysis.advice.advice import Advice
 from torchstone.analysis.advice.rules import Rule, texts
 from torchstone.analysis.advice.setting import Setting
 from torchstone.core import units
+from torchstone.core.schema.advice import Advice
 from torchstone.core.schema.phase import BACKWARD, DATA, DECODE, FORWARD, OPTIMIZER, PREFILL, REST, TRANSFER
 
 _COMPUTES = (PREFILL, DECODE, FORWARD, BACKWARD)

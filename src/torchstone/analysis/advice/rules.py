@@ -13,17 +13,7 @@ import msgspec
 
 from torchstone.analysis.advice.choices import SAFE_SHARE
 from torchstone.analysis.advice.setting import Setting
-
-
-class Remedy(msgspec.Struct, frozen=True):
-    """Advice in words. `axis`: what is tried in its place where the engine has that axis.
-
-    `how`: how that is done in a program of one's own, which is worth telling all the more once it was measured.
-    """
-
-    text: str
-    axis: str | None = None
-    how: str | None = None
+from torchstone.core.schema.advice import Remedy
 
 
 class Rule(msgspec.Struct, frozen=True):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from torchstone.analysis.advice import rules
-from torchstone.analysis.advice.advice import Advice
 from torchstone.analysis.summary import CaseSummary
 from torchstone.core import units
+from torchstone.core.schema.advice import Advice
 from torchstone.core.schema.procedure import Procedure
 
 _LARGE = 0.10  # half the interval, of the value

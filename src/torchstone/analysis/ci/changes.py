@@ -13,6 +13,7 @@ import msgspec
 from torchstone.analysis.ci.price import Price, of_the_job, price_of
 from torchstone.analysis.compare.ab_sides import result_words, results_apart
 from torchstone.core.figures import figures
+from torchstone.core.schema.answer import AbResult
 from torchstone.core.schema.ci import CiBenchmark, CiResult, State
 from torchstone.core.schema.comparison import Comparison, Judgement, Rules, judge
 from torchstone.core.schema.estimate import Estimate
@@ -85,12 +86,13 @@ def change_of(
         why = one.why or "the job ended before it was measured"
         return Change(one.name, Verdict.FAILED, why=why, command=command)
     run = runs.get(one.run_id or "")
-    if run is None or run.comparison is None:
+    if run is None or not isinstance(run.answer, AbResult):
         return Change(one.name, Verdict.FAILED, why="its record is missing, or has no comparison", command=command)
     head = result.base if one is result.control else result.head
-    if (fault := _of_other_commits(run, run.comparison, result.base, head)) is not None:
+    comparison = run.answer.comparison
+    if (fault := _of_other_commits(run, comparison, result.base, head)) is not None:
         return Change(one.name, Verdict.FAILED, why=fault, command=command)
-    found = _measured(one.name, run, run.comparison, result.margin, limit, command, per_hour)
+    found = _measured(one.name, run, comparison, result.margin, limit, command, per_hour)
     comparisons = len(result.benchmarks) + (result.control is not None)
     return msgspec.structs.replace(found, why=of_the_job(found.why, comparisons)) if found.why is not None else found
 

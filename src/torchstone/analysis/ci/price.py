@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from torchstone.analysis.compare.ab_course import course_recorded
+from torchstone.core.schema.answer import AbResult
 from torchstone.core.schema.run import Run
 
 FIRST_SHARE = 0.7  # of a job's time, for measuring each benchmark once; the rest is for what stays undecided
@@ -37,12 +37,11 @@ def price_of(run: Run, command: Sequence[str], per_hour: float | None = None) ->
     `command`: `torchstone ab BASE HEAD …` as it was; empty where no words measure it alone. The record may be a
     stranger's: what cannot be is taken for unknown.
     """
-    found = run.comparison
-    if found is None or found.ratio is None:
+    if not isinstance(run.answer, AbResult) or (found := run.answer.comparison).ratio is None:
         return Price()
-    course, more, other = course_recorded(run.trials), found.trials_to_settle, found.with_other_threads
+    course, more, other = run.answer.course, found.trials_to_settle, found.with_other_threads
     choices: list[tuple[float, int, tuple[str, ...]]] = []
-    if more is not None and more > 0 and course.elapsed_s and course.pairs > 0:
+    if more is not None and more > 0 and course.elapsed_s > 0.0 and course.pairs > 0:
         choices.append((_longer_s(run, course.elapsed_s) * (1.0 + more / course.pairs), course.pairs + more, ()))
     if other is not None and other.pairs_needed > 0 and 0 < other.threads < 10_000:
         choices.append((other.within_s, other.pairs_needed, ("--axis", f"threads={other.threads}")))

@@ -24,13 +24,13 @@ from torchstone.api.recording import default_folder
 from torchstone.core.charts.drawing import draw, library
 from torchstone.core.charts.picture import Picture
 from torchstone.core.errors import UsageError
+from torchstone.core.schema.diagnosis import Diagnosis
 from torchstone.core.schema.procedure import Procedure
 from torchstone.report.charts import sweep as charts
 from torchstone.report.diagnosis_text import write_page
 from torchstone.report.diagnosis_wording import answer_words
 from torchstone.report.document import Chart, Document, Role, Text
 from torchstone.report.documents import bottleneck_report, performance_report
-from torchstone.workflows.diagnose.diagnosis import Diagnosis
 from torchstone.workflows.diagnose.measured_diagnosis import diagnosed_from_record
 from torchstone.workflows.diagnose.target import chosen_case, of_own_program
 

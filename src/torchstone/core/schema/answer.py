@@ -1,4 +1,4 @@
-"""The specification of a tune and its result."""
+"""Answers: what a run found, by its kind (tune, ab, diagnosis, training); and the specification of a tune."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import msgspec
 
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case
+from torchstone.core.schema.comparison import Comparison
+from torchstone.core.schema.diagnosis import Diagnosis
 from torchstone.core.schema.estimate import Estimate
+from torchstone.core.schema.training import Training
 
 
 class Constraints(msgspec.Struct, frozen=True):
@@ -55,7 +58,7 @@ class Choice(msgspec.Struct, frozen=True):
     throughput_high: float | None = None
 
 
-class TuneResult(msgspec.Struct, frozen=True):
+class TuneResult(msgspec.Struct, frozen=True, tag="tune", tag_field="kind"):
     """What a tune found. Ratios and rates with an interval come from the final round, not from the search."""
 
     recommended: Choice
@@ -73,3 +76,31 @@ class TuneResult(msgspec.Struct, frozen=True):
     probes: int
     tried: int  # how many of the points had a trial of whole steps
     untried: Mapping[str, tuple[Scalar, ...]] = {}  # the values of each axis that no such trial had
+
+
+class Course(msgspec.Struct, frozen=True):
+    """The course of a live comparison: pairs of processes, the templates they were forked from, and its time.
+
+    `measured_share`: of that time, what was measured turns; `threads_pinned`: the logical cores that a process had a
+    thread bound to, the fewest of all processes, None where it was not asked for; `spent_s`: where the time went;
+    `needed_s`: what the fewest pairs take, where they did not fit.
+    """
+
+    pairs: int
+    templates: int
+    elapsed_s: float
+    stopped_because: str  # settled, budget, failed
+    measured_share: float | None = None
+    threads_pinned: int | None = None
+    spent_s: Mapping[str, float] = {}
+    needed_s: float | None = None
+
+
+class AbResult(msgspec.Struct, frozen=True, tag="ab", tag_field="kind"):
+    """What a live comparison found, and how it came to that."""
+
+    comparison: Comparison
+    course: Course
+
+
+Answer = TuneResult | AbResult | Diagnosis | Training

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from torchstone.core.schema.answer import TuneResult, TuneSpec
+from torchstone.core.schema.answer import AbResult, Answer, TuneSpec
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.comparison import Comparison, Rules
 from torchstone.core.schema.estimate import Finding
@@ -90,15 +90,9 @@ class Added(msgspec.Struct, frozen=True, tag="case", tag_field="record"):
 
 
 class Answered(msgspec.Struct, frozen=True, tag="answer", tag_field="record"):
-    """A line of a record: what a tune found."""
+    """A line of a record: what a run found that was to answer more than how fast its cases are."""
 
-    answer: TuneResult
-
-
-class Compared(msgspec.Struct, frozen=True, tag="comparison", tag_field="record"):
-    """A line of a record: what a live comparison found."""
-
-    comparison: Comparison
+    answer: Answer
 
 
 class Noted(msgspec.Struct, frozen=True, tag="finding", tag_field="record"):
@@ -115,7 +109,7 @@ class End(msgspec.Struct, frozen=True, tag="end", tag_field="record"):
     why: str | None = None  # why no more trials were taken, where their number was not given
 
 
-Line = Head | Added | Trial | Noted | Answered | Compared | End
+Line = Head | Added | Trial | Noted | Answered | End
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -125,8 +119,12 @@ class Run(msgspec.Struct, frozen=True):
     trials: tuple[Trial, ...]
     findings: tuple[Finding, ...]
     end: End | None
-    answer: TuneResult | None = None
-    comparison: Comparison | None = None
+    answer: Answer | None = None
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """What a live comparison found; None of every other run."""
+        return self.answer.comparison if isinstance(self.answer, AbResult) else None
 
     def of_case(self, case_id: str) -> tuple[Trial, ...]:
         """Return the trials of one Case in the order they were taken."""

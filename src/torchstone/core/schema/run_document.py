@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from torchstone.core.schema.answer import TuneResult
+from torchstone.core.schema.answer import Answer
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.codec import encode
-from torchstone.core.schema.comparison import Comparison
 from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.performance_summary import PerformanceSummary, performance_summaries
 from torchstone.core.schema.run import SCHEMA, End, Head, Run
@@ -25,8 +24,7 @@ class Document(msgspec.Struct, frozen=True, tag="document", tag_field="record"):
     findings: tuple[Finding, ...]
     end: End | None
     rows: tuple[Mapping[str, Scalar], ...] = ()
-    answer: TuneResult | None = None
-    comparison: Comparison | None = None
+    answer: Answer | None = None
     performance_summary: tuple[PerformanceSummary, ...] = ()
 
 
@@ -41,6 +39,6 @@ def document_bytes(
         diverged = {finding.subject for finding in run.findings if finding.check == "loss_diverged"}
         summary = performance_summaries(rows, diverged)
     whole = Document(
-        SCHEMA, run.head, run.trials, run.findings, run.end, tuple(rows), run.answer, run.comparison, tuple(summary)
+        SCHEMA, run.head, run.trials, run.findings, run.end, tuple(rows), run.answer, tuple(summary)
     )  # fmt: skip
     return encode(whole) + b"\n"

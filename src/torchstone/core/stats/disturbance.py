@@ -7,10 +7,11 @@ trials it keeps, the values are those of an undisturbed machine (missing at rand
 Statistical Analysis with Missing Data, 1987, §1.3). NVBench leaves out samples of a throttled GPU in the same way.
 
 Evidence is read every 0.1 s in a window. The interval between two readings is disturbed where others held, or our
-threads waited for, a stated part of a core. A trial of one process on the CPU, with no more threads than cores, leaves
-out the steps that overlap such intervals; it is disturbed as a whole where less than half of a window, or fewer than
-3 of its steps, are left. Every other trial (loader processes, several ranks, a device that runs behind the host) has
-steps that wait for work done earlier: it is disturbed as a whole where more than 3 % of its windows is.
+threads waited for, a stated part of a core. (Threads that sleep often, as in a slow loader, wait for one another: what
+they waited counts only where others used about as much.) A trial of one process on the CPU, with no more threads than
+cores, leaves out the steps that overlap such intervals; it is disturbed as a whole where less than half of a window, or
+fewer than 3 of its steps, are left. Every other trial (loader processes, several ranks, a device that runs behind the
+host) has steps that wait for work done earlier: it is disturbed as a whole where more than 3 % of its windows is.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ _TOLERATED_SHARE = 0.05  # of all cores: on a machine with many, a busy one else
 _HELD_CORES = 0.35  # in one interval of 0.1 s: the kernel counts in ticks of 10 ms, so that ±0.2 is noise
 _SHORT_S = 0.04  # at the ends of a window intervals are shorter than 0.1 s
 _WAITED_CORES = 0.1  # in one interval: counted in ns, 0.01 to 0.05 on a quiet machine
+_OWN_WAITS = 1.25  # times what others used: a trial that waited more waited for its own threads
 _WAITED_SHARE = 0.05  # of the windows, of each of its threads, where own threads do not compete
 _STEAL_SHARE, _THROTTLED_SHARE = 0.02, 0.05
 _QUOTA_SHARE = 0.02
@@ -53,10 +55,12 @@ def disturbance(trial: Trial, *, cores: int | None, threads: int | None, one_pro
     CPU, so that its steps depend on nothing that was done earlier elsewhere.
     """
     spans = _windows(trial)
-    evidence = _Evidence(trial, cores, watches_waits=one_process and cores is not None and (threads or 1) <= cores)
+    whole = tuple(spans.values())
+    evidence = _Evidence(
+        trial, whole, cores, watches_waits=one_process and cores is not None and (threads or 1) <= cores
+    )
     if not spans or not evidence.is_there:
         return None
-    whole = tuple(spans.values())
     parts = tuple(part for span in whole for part in evidence.disturbed_parts(span))
     share, held = min(1.0, _length(parts) / _length(whole)), evidence.cores_held(whole)
     seen = evidence.causes_of(parts)
@@ -146,11 +150,13 @@ def _enough_left(trial: Trial, spans: dict[str, Span], parts: Sequence[Span]) ->
 class _Evidence:
     """What the Series of a trial tell of other work, interval by interval and as a whole."""
 
-    def __init__(self, trial: Trial, cores: int | None, *, watches_waits: bool) -> None:
+    def __init__(self, trial: Trial, spans: Sequence[Span], cores: int | None, *, watches_waits: bool) -> None:
         self._trial, self._cores = trial, cores or 1
         self._host, self._own = _series(trial, "host_busy_s"), _series(trial, "process_cpu_s")
         self._steal, self._quota = _series(trial, "host_steal_s"), _series(trial, "quota_wait_s")
-        self._waits = _series(trial, "core_wait_s") if watches_waits else None
+        waits, others_s = _series(trial, "core_wait_s"), self._others(spans) or 0.0
+        most_s = _OWN_WAITS * others_s + _WAITED_SHARE * _length(spans)
+        self._waits = waits if watches_waits and self._total(waits, spans) <= most_s else None
         self._stopped = _series(trial, "process_stopped")
         self.is_there = self._host is not None and self._own is not None
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from torchstone.core.own_files import refuse_links
-from torchstone.core.schema.answer import TuneResult
+from torchstone.core.schema.answer import Answer
 from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.condition import Condition
 from torchstone.core.schema.estimate import Finding
@@ -35,6 +35,9 @@ _MOST_WAITED = 0.3  # of the time of a run, until other programs leave the machi
 _OVERRUN = 1.1  # times the time a run was given: what still runs then is ended
 RESUMED = "resumed"  # what findings on a resume are called
 _KEPT = (RESUMED, WITHOUT_EFFECT)  # of a whole run, by the next resume: no check would find them again
+
+
+Answering = Callable[[Run], Answer | None]
 
 
 class OutOfTime(Exception):
@@ -173,8 +176,8 @@ class ActiveRun:
             raise OutOfTime
         return left_s
 
-    def answer(self, answer: TuneResult) -> None:
-        """Record what a search found."""
+    def answer(self, answer: Answer) -> None:
+        """Record what the run found."""
         self._writer.append(Answered(answer))
 
     @property
@@ -256,7 +259,9 @@ def recorded(
         return work(ActiveRun(session, writer, so_far, folder, notes, began_s=began_s), so_far)
 
 
-def finish(open_run: ActiveRun, so_far: Run, first: Sequence[Condition] = ()) -> Run:
+def finish(
+    open_run: ActiveRun, so_far: Run, first: Sequence[Condition] = (), answering: Answering | None = None
+) -> Run:
     """Take what the plan has and the record lacks, then further rounds where their number is open; end the run."""
     procedure, cases = open_run.session.procedure, so_far.head.plan.cases
     rounds = Rounds(procedure, so_far, first) if procedure.in_rounds else None
@@ -273,7 +278,7 @@ def finish(open_run: ActiveRun, so_far: Run, first: Sequence[Condition] = ()) ->
             take(slot, order)
         return further(open_run, rounds, take) if rounds is not None else None
 
-    return conclude(open_run, work)
+    return conclude(open_run, work, answering)
 
 
 def further(open_run: ActiveRun, rounds: Rounds, take: Callable[[Slot, int], None]) -> str | None:
@@ -288,10 +293,11 @@ def further(open_run: ActiveRun, rounds: Rounds, take: Callable[[Slot, int], Non
             return found.why
 
 
-def conclude(open_run: ActiveRun, work: Callable[[], str | None]) -> Run:
+def conclude(open_run: ActiveRun, work: Callable[[], str | None], answering: Answering | None = None) -> Run:
     """Do the work, which may say why it ended; then end the run by how that went.
 
-    Its status: done, interrupted (by Ctrl-C), or out of time.
+    Its status: done, interrupted (by Ctrl-C), or out of time. `answering`: returns the answer that what was measured
+    gives, however the work went.
     """
     status, why = "done", None
     try:
@@ -302,6 +308,8 @@ def conclude(open_run: ActiveRun, work: Callable[[], str | None]) -> Run:
         status = "out of time"
     if status == "out of time" and open_run.is_measured:
         status, why = "done", OVER
+    if answering is not None and (found := answering(open_run.so_far())) is not None:
+        open_run.answer(found)
     return open_run.end(status, why)
 
 

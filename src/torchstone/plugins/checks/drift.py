@@ -41,10 +41,10 @@ class Drift:
                 how = "slower" if change > 0 else "faster"
                 message = f"steps of the {name} window became {percent(abs(change))} {how}"
                 yield Finding("drift", Severity.WARNING, message, _advice(run, change), case_id)
-            change = None if run.comparison is not None else _between(trials)
-            if change is not None:
-                how = "slower" if change > 0 else "faster"
-                message = f"from the first trial to the last, steps became {percent(abs(change))} {how}"
+            trend = None if run.head.ab is not None else _between(trials)
+            if trend is not None:
+                how = "slower" if trend > 0 else "faster"
+                message = f"from the first trial to the last, steps became {percent(abs(trend))} {how}"
                 yield Finding("drift", Severity.WARNING, message, _BETWEEN_ADVICE, case_id)
 
 

@@ -8,6 +8,7 @@ from torchstone.analysis.advice.absent import on_devices_here
 from torchstone.analysis.advice.grouping import groups, varying_axes
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core.charts.palette import short
+from torchstone.core.schema.answer import AbResult, TuneResult
 from torchstone.core.schema.estimate import Verdict
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Trial, ended_well, estimation_trials
@@ -33,10 +34,10 @@ def chosen_cases(run: RunSummary) -> list[CaseSummary]:
 
 
 def _named(run: RunSummary) -> Sequence[str]:
-    if run.answer is not None:
+    if isinstance(run.answer, TuneResult):
         return (run.answer.recommended.case_id,)
-    if run.comparison is not None:
-        return run.comparison.baseline.case_id, run.comparison.candidate.case_id
+    if isinstance(run.answer, AbResult):
+        return run.answer.comparison.baseline.case_id, run.answer.comparison.candidate.case_id
     return ()
 
 

@@ -14,9 +14,9 @@ import msgspec
 
 from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.core.charts.picture import Coordinate, Panel, Picture
+from torchstone.core.schema.training import TrainingMetrics
 from torchstone.core.schema.trial import Series
 from torchstone.report.charts.machines import lines, thinned
-from torchstone.storage.training.metrics_log import TrainingMetrics
 
 Points = list[tuple[float, float]]
 _GIB, _LONG_S = 2.0**30, 600.0

@@ -13,9 +13,9 @@ from torchstone.core import units
 from torchstone.core.charts.palette import colours, short
 from torchstone.core.charts.picture import Coordinate, Divider, Line, Mark, Panel, Picture
 from torchstone.core.charts.thinning import thinned
+from torchstone.core.schema.training import TrainingMetrics
 from torchstone.report.charts.telemetry import NAME, gauge_panels
 from torchstone.report.document import Chart
-from torchstone.storage.training.metrics_log import TrainingMetrics
 
 _MOST = 800  # points of a panel
 _MOST_DIVIDERS = 12  # epochs whose ends are marked

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from torchstone.analysis.advice.fed import fed_words
-from torchstone.analysis.compare.ab_course import Course
 from torchstone.analysis.compare.ab_sides import (
     BY_PAIRS,
     FigureOfSides,
@@ -17,6 +16,7 @@ from torchstone.analysis.compare.ab_sides import (
     other_results,
 )
 from torchstone.core import units
+from torchstone.core.schema.answer import AbResult, Course
 from torchstone.core.schema.comparison import Comparison, Judgement
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.metric import FIGURES
@@ -36,17 +36,14 @@ _BY_PAIRS = "mean step time, throughput: the geometric mean of both sides, divid
 
 
 def ab_document(
-    found: Comparison,
-    trials: Sequence[Trial],
-    cases: Sequence[CaseSummary],
-    course: Course,
-    files: Mapping[str, str] | None = None,
+    answer: AbResult, trials: Sequence[Trial], cases: Sequence[CaseSummary], files: Mapping[str, str] | None = None
 ) -> Document:
     """Return the answer of a live comparison. `cases`: those of its two sides; `files`: what was written, by its name.
 
     `trials`: all of its record, with the facts side, pair and template.
     """
-    parts = _parts(found, trials, cases, course)
+    found = answer.comparison
+    parts = _parts(found, trials, cases, answer.course)
     written = (Facts(tuple(files.items())),) if files else ()
     return Document(f"{found.candidate.label} against {found.baseline.label}", (*parts, *written))
 
@@ -167,9 +164,8 @@ def _measured(found: Comparison, course: Course) -> Iterator[str]:
     ratio = found.ratio
     alarms = f", at most {100.0 * (1.0 - ratio.level):.3g} % false alarms" if ratio is not None else ""
     counts = f"{_counted(course.pairs, 'pair')} of processes from {_counted(course.templates, 'template')}{alarms}"
-    took = f"; {course.elapsed_s:.0f} s" if course.elapsed_s is not None else ""
     share = f", {100.0 * course.measured_share:.0f} % of it measured turns" if course.measured_share is not None else ""
-    yield f"{counts}{took}{share}; {_pinned(course.threads_pinned)}"
+    yield f"{counts}; {course.elapsed_s:.0f} s{share}; {_pinned(course.threads_pinned)}"
 
 
 def _pinned(cores: int | None) -> str:

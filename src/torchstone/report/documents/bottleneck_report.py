@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from torchstone.core.schema.diagnosis import Cause, Diagnosis, Tried
 from torchstone.report.diagnosis_wording import (
     about_lines,
     answer_words,
@@ -14,18 +15,17 @@ from torchstone.report.diagnosis_wording import (
     open_remedies,
 )
 from torchstone.report.document import Column, Command, Document, Part, Role, Section, Table, Text, paragraphs
-from torchstone.workflows.diagnose.diagnosis import Cause, Diagnosis, Tried
 from torchstone.workflows.diagnose.ranking import refuted
 
 FILE = "bottleneck_report.md"
 
 
-def bottleneck_report(diagnosis: Diagnosis, command: str | None = None) -> Document:
-    """Return the report on causes and what-ifs. `command`: what to type, where something helped."""
-    return Document(f"Bottleneck report: {diagnosis.about}", tuple(_parts(diagnosis, command)))
+def bottleneck_report(diagnosis: Diagnosis) -> Document:
+    """Return the report on causes and what-ifs."""
+    return Document(f"Bottleneck report: {diagnosis.about}", tuple(_parts(diagnosis)))
 
 
-def _parts(diagnosis: Diagnosis, command: str | None) -> Iterator[Part]:
+def _parts(diagnosis: Diagnosis) -> Iterator[Part]:
     yield Text(answer_words(diagnosis), Role.HEADLINE)
     yield from paragraphs(tuple(about_lines(diagnosis)))
     for number, cause in enumerate(diagnosis.causes, start=1):
@@ -33,8 +33,8 @@ def _parts(diagnosis: Diagnosis, command: str | None) -> Iterator[Part]:
         yield Section(f"{number}. {cause.title}{no}", tuple(_cause(cause, diagnosis.tried)))
     if diagnosis.tried:
         yield Section("What would help", (_what_ifs(diagnosis),))
-    if command is not None:
-        yield Section("What to type", (Command(command),))
+    if diagnosis.command is not None:
+        yield Section("What to type", (Command(diagnosis.command),))
     if diagnosis.limits:
         limits = [f"{line}." for line in diagnosis.limits]
         yield Section("How far from the hardware", paragraphs(limits, Role.DETAIL))

@@ -120,7 +120,7 @@ def _parts(run: RunSummary, cases: Sequence[CaseSummary], varying: Sequence[str]
     shown = [f.name for f in _figures_with(_memory(cases), cases[0].workload.task) if f.interval]
     if wide := [e.trials for case in cases for name in shown if (e := case.estimates.get(name)) and e.is_wide]:
         yield Text(f"{_RANGE.strip()}: from the lowest trial to the highest, since {too_wide(min(wide))}")
-    chosen = run.answer is None and run.comparison is None and cases[0].workload.task != Task.LOADGEN
+    chosen = run.answer is None and cases[0].workload.task != Task.LOADGEN
     if chosen and (choices := tuple(choice_parts(run, cases, varying))):
         yield Section("", choices)
 

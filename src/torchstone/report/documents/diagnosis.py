@@ -8,6 +8,7 @@ from pathlib import Path
 from torchstone.core import units
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.comparison import Judgement
+from torchstone.core.schema.diagnosis import Cause, Diagnosis, Place, Tried
 from torchstone.report.charts.ratios import forest
 from torchstone.report.diagnosis_wording import (
     answer_words,
@@ -33,7 +34,6 @@ from torchstone.report.document import (
     Text,
     paragraphs,
 )
-from torchstone.workflows.diagnose.diagnosis import Cause, Diagnosis, Place, Tried
 from torchstone.workflows.diagnose.ranking import refuted
 
 _WORTH = 0.05  # of the step: causes below are not worth a line
@@ -43,15 +43,13 @@ _FASTER = 1.2  # times the present rate in a first look, which is one short tria
 Row = tuple[str, str]
 
 
-def diagnosis_document(
-    diagnosis: Diagnosis, command: str | None, reports: Sequence[Path] = (), record: str | None = None
-) -> Document:
-    """Return a diagnosis. `command`: what to type, where something helped; the others: files that were written."""
+def diagnosis_document(diagnosis: Diagnosis, reports: Sequence[Path] = (), record: str | None = None) -> Document:
+    """Return a diagnosis. `reports`, `record`: files that were written."""
     written = (*_named("reports", [str(path) for path in reports]), *_named("record", [record] if record else []))
-    return Document(f"Diagnosis of {diagnosis.about}", (*_parts(diagnosis, command), *_facts(written)))
+    return Document(f"Diagnosis of {diagnosis.about}", (*_parts(diagnosis), *_facts(written)))
 
 
-def _parts(diagnosis: Diagnosis, command: str | None) -> Iterator[Part]:
+def _parts(diagnosis: Diagnosis) -> Iterator[Part]:
     yield Text(answer_words(diagnosis), Role.HEADLINE)
     yield from paragraphs(list(_about(diagnosis)))
     if diagnosis.disturbance is not None:
@@ -69,9 +67,9 @@ def _parts(diagnosis: Diagnosis, command: str | None) -> Iterator[Part]:
     yield from _tried(diagnosis)
     yield from _pictures(diagnosis)
     yield from _facts([*_left_out(diagnosis.tried), *_gain(diagnosis)])
-    if command is not None:
+    if diagnosis.command is not None:
         yield Text("run with these settings:")
-        yield Command(command)
+        yield Command(diagnosis.command)
     yield from _facts(list(_observations(diagnosis)))
 
 

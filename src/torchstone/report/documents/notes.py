@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from torchstone.analysis.advice import batch_curve
-from torchstone.analysis.advice.advice import Advice
 from torchstone.analysis.advice.choices import choice_of, choose
 from torchstone.analysis.advice.curves import (
     curve_of,
@@ -21,6 +20,7 @@ from torchstone.analysis.advice.grouping import groups, over_devices, varying_ax
 from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
+from torchstone.core.schema.advice import Advice
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import model_name
 from torchstone.core.schema.estimate import Verdict

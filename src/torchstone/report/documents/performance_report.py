@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from torchstone.analysis.advice.advice import Advice
 from torchstone.analysis.advice.choices import choice_of, choose
 from torchstone.analysis.advice.devices import beside_the_cpu
 from torchstone.analysis.advice.grouping import varying_axes
@@ -17,8 +16,10 @@ from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.analysis.sweep_table import Swept
 from torchstone.core import units
+from torchstone.core.schema.advice import Advice
 from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import Case, Placement, Workload
+from torchstone.core.schema.diagnosis import Cause, Diagnosis
 from torchstone.core.schema.estimate import Finding, Severity, Verdict
 from torchstone.core.schema.trial import Status
 from torchstone.report.diagnosis_wording import about_lines
@@ -26,7 +27,6 @@ from torchstone.report.document import Chart, Document, Doubt, Facts, Part, Role
 from torchstone.report.documents import bottleneck_report
 from torchstone.report.documents.measured_cases import measured_cases
 from torchstone.report.documents.run_answer import doubt, left_out, not_known
-from torchstone.workflows.diagnose.diagnosis import Cause, Diagnosis
 from torchstone.workflows.diagnose.observations import (
     of_its_step,
     over_batch_sizes,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,14 +12,19 @@ from torchstone.analysis.advice.absent import on_devices_here
 from torchstone.analysis.advice.longer import longer
 from torchstone.analysis.advice.loss_curves import Curves
 from torchstone.analysis.summary import RunSummary
+from torchstone.core.schema.answer import AbResult, TuneResult
 from torchstone.core.schema.case import Placement, Task
 from torchstone.core.schema.claim import IMPORTED, IMPORTED_FROM
+from torchstone.core.schema.diagnosis import Diagnosis
 from torchstone.core.schema.load import SEARCH
 from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.training import Training
 from torchstone.core.schema.trial import Status, replicates
 from torchstone.report.document import Command, Document, Facts, Part, Text
+from torchstone.report.documents.ab import ab_document
 from torchstone.report.documents.case_table import case_parts
 from torchstone.report.documents.convergence import convergence_parts
+from torchstone.report.documents.diagnosis import diagnosis_document
 from torchstone.report.documents.findings import finding_parts
 from torchstone.report.documents.full_report import report_section
 from torchstone.report.documents.load_results import goodput_parts
@@ -26,41 +32,48 @@ from torchstone.report.documents.notes import note_parts
 from torchstone.report.documents.run_answer import answer_parts
 from torchstone.report.documents.scaling import scaling_parts
 from torchstone.report.documents.settings import setting_parts
+from torchstone.report.documents.training import training_parts
 from torchstone.report.documents.tune import tune_parts
+from torchstone.storage.query import read_run
 
 if TYPE_CHECKING:
     from torchstone.workflows.run.results import Results
 
 
 def run_document(
-    run: RunSummary, *, every: bool = False, answer: Sequence[Part] | None = None, pictures: Sequence[Part] = (),
-    reported: tuple[int, int] | None = None, curves: Curves | None = None,
+    run: RunSummary, *, every: bool = False, pictures: Sequence[Part] = (), reported: tuple[int, int] | None = None,
+    curves: Curves | None = None,
 ) -> Document:  # fmt: skip
     """Return what is told of a stored run. `every`: each finding, each note, and every figure of every case.
 
-    `answer`: what stands first, where that is neither the rates of a run nor what a tune found: of an A/B comparison.
     `pictures`: what stands below the tables and what to doubt (documents/run_pictures.py). `reported`: every figure of
     the cases from this place up to that one only. `curves`: the losses, where the record has been read already.
     """
     shown = run if every else without_probes(run)
     report = (report_section(run, reported),) if every else ()
-    first = _first(run, shown) if answer is None else answer
     rest = run_parts(shown, every=every, pictures=pictures, curves=curves)
-    return Document(run.name, (*first, *rest, *setting_parts(shown), *report))
+    return Document(run.name, (*_first(run, shown), *rest, *setting_parts(shown), *report))
 
 
-def measured_document(results: Results, answer: Sequence[Part] | None = None) -> Document:
-    """Return what is told of a run that has just ended, and where its files are. `answer`: as in `run_document`."""
+def measured_document(results: Results) -> Document:
+    """Return what is told of a run that has just ended, and where its files are."""
     run = results.summary
     shown = without_probes(run)
-    first = _first(run, shown) if answer is None else answer
-    return Document(run.name, (*first, *run_parts(shown), *file_parts(results)))
+    return Document(run.name, (*_first(run, shown), *run_parts(shown), *file_parts(results)))
 
 
-def _first(run: RunSummary, shown: RunSummary) -> Iterator[Part]:
-    if run.command[:1] == (SEARCH,):
-        return goodput_parts(run)
-    return tune_parts(run) if run.answer is not None else answer_parts(shown)
+def _first(run: RunSummary, shown: RunSummary) -> Iterable[Part]:
+    """Return the answer of a run. Reads the record of a live comparison, whose sides' figures are those of pairs."""
+    match run.answer:
+        case TuneResult():
+            return tune_parts(run, run.answer)
+        case AbResult():
+            return ab_document(run.answer, read_run(Path(run.record)).trials, run.cases).parts
+        case Diagnosis():
+            return diagnosis_document(run.answer).parts
+        case Training():
+            return training_parts(run, run.answer)
+    return goodput_parts(run) if run.command[:1] == (SEARCH,) else answer_parts(shown)
 
 
 def run_parts(
@@ -74,7 +87,7 @@ def run_parts(
         yield Text(more)
     yield from finding_parts(run, every=every)
     yield from pictures
-    if run.answer is None and run.comparison is None:
+    if run.answer is None:
         yield from note_parts(run, every=every)
     yield from convergence_parts(run, every=every, curves=curves)
 

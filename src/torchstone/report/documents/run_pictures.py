@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from torchstone.analysis.advice.loss_curves import METRICS, compared, compared_cases
 from torchstone.analysis.summary import RunSummary
+from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.run import Run
+from torchstone.core.schema.training import TrainingMetrics
 from torchstone.report.charts.batch_sizes import batch_size_charts
 from torchstone.report.charts.chosen_cases import chosen_cases
 from torchstone.report.charts.losses import losses_chart
@@ -21,7 +23,6 @@ from torchstone.report.charts.telemetry import telemetry_chart
 from torchstone.report.charts.training_course import training_charts
 from torchstone.report.document import Chart, Section
 from torchstone.report.documents.run import without_probes
-from torchstone.storage.training.metrics_log import TrainingMetrics
 from torchstone.storage.wanted import Wanted
 
 OVER_SETTINGS, SINGLE_STEPS = "Pictures over the settings", "Single steps and gauges"
@@ -37,7 +38,7 @@ def run_pictures(summary: RunSummary, run: Run, training: TrainingMetrics | None
     its file of metrics has.
     """
     shown = without_probes(summary)
-    search = search_chart(summary) if summary.answer is not None else None
+    search = search_chart(summary) if isinstance(summary.answer, TuneResult) else None
     sections = (
         Section(OVER_SETTINGS, (*_over_settings(shown, run), *([search] if search is not None else []))),
         Section(TRAINING, tuple(_of_a_training(summary, training))),

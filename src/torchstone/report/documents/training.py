@@ -6,14 +6,10 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from torchstone.analysis.advice.fed import fed_words
-from torchstone.analysis.summary import CaseSummary
+from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
-from torchstone.report.charts.names import device_names
-from torchstone.report.charts.training_course import training_charts
-from torchstone.report.document import Column, Command, Document, Facts, Part, Role, Section, Table, Text, paragraphs
-from torchstone.storage.training.metrics_log import EpochMetrics, TrainingMetrics
-from torchstone.workflows.train.training import TrainResults
-from torchstone.workflows.tune.verifying import Epoch
+from torchstone.core.schema.training import Epoch, EpochMetrics, Training, TrainingMetrics
+from torchstone.report.document import Column, Command, Facts, Part, Role, Table, Text, paragraphs
 
 _BEGUN = {
     "random": " from random weights", "pretrained": " from pretrained weights", "folder": " from the folder's weights",
@@ -23,14 +19,9 @@ _SHOWN = 20  # epochs in the table: of more, the first, the last and the best
 _FIRST, _LAST = 5, 10
 
 
-def training_document(done: TrainResults, epoch: Epoch | None) -> Document:
-    """Return what a training came to. `epoch`: what one took beside what was predicted; None: its trial did not end."""
-    (case,) = done.results.summary.cases
-    return Document(f"Training of {case.workload.model}", tuple(_parts(done, case, epoch)))
-
-
-def _parts(done: TrainResults, case: CaseSummary, epoch: Epoch | None) -> Iterator[Part]:
-    metrics = done.metrics
+def training_parts(run: RunSummary, training: Training) -> Iterator[Part]:
+    """Yield what a training came to."""
+    (case,), metrics = run.cases, training.metrics
     yield Text(_answer(case, metrics), Role.HEADLINE)
     yield Text(f"{case.workload.model} on {case.placement}")
     yield from paragraphs(fed_words([case]), Role.DETAIL)
@@ -40,13 +31,10 @@ def _parts(done: TrainResults, case: CaseSummary, epoch: Epoch | None) -> Iterat
         yield Table(tuple(_columns(metrics)))
         if metrics.best_epoch:
             yield Text(f"best epoch: {metrics.best_epoch}, by {_judged_by(metrics.epochs[0])}")
-    yield Facts((*_ended(metrics), *_time(metrics, epoch), ("folder", str(done.folder))))
-    name_of = device_names(done.results.summary.machine)
-    if charts := training_charts(metrics, name_of(case)):
-        yield Section("Course of the training", tuple(charts))
+    yield Facts((*_ended(metrics), *_time(metrics, training.epoch), ("folder", training.folder)))
     if metrics.final_val_accuracy is not None:
         yield Text("evaluate it:")
-        yield Command(f"torchstone evaluate {shlex.quote(str(done.folder))}")
+        yield Command(f"torchstone evaluate {shlex.quote(training.folder)}")
 
 
 def _answer(case: CaseSummary, metrics: TrainingMetrics | None) -> str:

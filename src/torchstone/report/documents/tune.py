@@ -15,11 +15,8 @@ from torchstone.report.documents.run_answer import rate_words
 from torchstone.report.documents.wording import point_words, scalar_word
 
 
-def tune_parts(run: RunSummary) -> Iterator[Part]:
-    """Yield what a completed tune found, above the tables of its run. Raises ValueError for a run without an answer."""
-    answer = run.answer
-    if answer is None:
-        raise ValueError(f"{run.run_id} has no answer")
+def tune_parts(run: RunSummary, answer: TuneResult) -> Iterator[Part]:
+    """Yield what a completed tune found, above the tables of its run."""
     case = next(case for case in run.cases if case.case_id == answer.recommended.case_id)
     yield Text(_sentences(answer, rate_words(case)), Role.HEADLINE)
     chosen = Chosen(answer.highest_throughput, answer.best_efficiency, answer.recommended, answer.pareto)

@@ -16,7 +16,7 @@ _FIRST = (
     status TEXT COLLATE "C" NOT NULL, host TEXT COLLATE "C" NOT NULL, device TEXT COLLATE "C" NOT NULL,
     cases BIGINT NOT NULL, trials BIGINT NOT NULL, ok BIGINT NOT NULL, file TEXT COLLATE "C" NOT NULL UNIQUE,
     size BIGINT NOT NULL, mtime_ns BIGINT NOT NULL, head TEXT COLLATE "C" NOT NULL, findings TEXT COLLATE "C" NOT NULL,
-    answer TEXT COLLATE "C", comparison TEXT COLLATE "C", readings TEXT COLLATE "C" NOT NULL
+    answer TEXT COLLATE "C", readings TEXT COLLATE "C" NOT NULL
 )""",
     "CREATE INDEX runs_by_time ON runs (started_utc, run_id)",
     "CREATE INDEX runs_by_name ON runs (name, started_utc)",

@@ -12,53 +12,10 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Workload
 from torchstone.core.schema.codec import decode
 from torchstone.core.schema.fit import EpochEnded, Fit
-from torchstone.core.schema.trial import Series, Trial
+from torchstone.core.schema.training import EpochMetrics, TrainingMetrics
+from torchstone.core.schema.trial import Trial
 from torchstone.storage.record_reader import read_bounded
 from torchstone.storage.training.folder import METRICS, write_json
-
-
-class EpochMetrics(msgspec.Struct, frozen=True):
-    """One epoch. `train_loss` is the mean over its steps, while it learnt; all else is of the model at its end."""
-
-    epoch: int
-    learning_rate: float
-    train_loss: float
-    train_accuracy: float | None
-    val_loss: float | None
-    val_accuracy: float | None
-    steps: int
-    items: int
-    train_time_s: float
-    data_wait_s: float
-    validation_time_s: float
-    checkpoint_time_s: float
-    throughput: float
-    batch_times_s: tuple[float, ...]
-    checkpoint: str
-    best: bool
-    began_s: float  # since the training began, as the times of `telemetry`
-    ended_s: float
-
-
-class TrainingMetrics(msgspec.Struct, frozen=True):
-    """The whole file. `throughput` in items a second of training; `telemetry` comes when the training has ended."""
-
-    run_id: str
-    model: str
-    data: str
-    device: str
-    item: str
-    epochs: tuple[EpochMetrics, ...]
-    avg_epoch_time_s: float
-    total_runtime_minutes: float
-    throughput: float
-    final_train_accuracy: float | None
-    final_val_accuracy: float | None
-    best_epoch: int
-    outcome: str = "running"
-    message: str | None = None
-    stopped_early: str | None = None
-    telemetry: tuple[Series, ...] = ()
 
 
 def read_metrics(path: Path) -> TrainingMetrics:

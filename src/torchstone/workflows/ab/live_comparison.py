@@ -8,14 +8,14 @@ from pathlib import Path
 
 import msgspec
 
-from torchstone.analysis.compare.ab_course import Course, measured_share, threads_pinned
 from torchstone.core.errors import UsageError
+from torchstone.core.schema.answer import AbResult, Course
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.comparison import Rules, Side
 from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.page_locking import effective, notes
-from torchstone.core.schema.run import Compared, End, Head, Noted, Plan, Run
+from torchstone.core.schema.run import Answered, End, Head, Noted, Plan, Run
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy
 from torchstone.execution.controller.observer import Silent, Watcher
 from torchstone.execution.controller.room import refuse_unshared
@@ -166,7 +166,7 @@ def _ended(writer: RecordWriter, ended: ExperimentResult, head: Head, told: Sequ
     """Write what was found and how it ended, and return the run."""
     sides = [Side(s.label, head.run_id, s.case_id) for s in (ended.comparison.baseline, ended.comparison.candidate)]
     comparison = msgspec.structs.replace(ended.comparison, baseline=sides[0], candidate=sides[1])
-    writer.append(Compared(comparison))
+    writer.append(Answered(AbResult(comparison, course_of(ended))))
     run = read_record(writer.path)
     findings = (*told, *look(run))
     for finding in findings:
@@ -179,10 +179,10 @@ def _ended(writer: RecordWriter, ended: ExperimentResult, head: Head, told: Sequ
 def course_of(ended: ExperimentResult) -> Course:
     """Return the course of a comparison that has just ended."""
     spent, elapsed_s = ended.spent, ended.elapsed_s
-    share = spent.measured_s / elapsed_s if spent and spent.measured_s and elapsed_s else None
+    pinned = [cores for t in ended.trials if isinstance(cores := t.facts.get("threads_pinned"), int)]
     return Course(
         ended.pairs, ended.templates, elapsed_s, ended.stopped_because,
-        share if share is not None else measured_share(ended.trials, elapsed_s), threads_pinned(ended.trials),
+        spent.measured_s / elapsed_s if spent and spent.measured_s and elapsed_s else None, min(pinned, default=None),
         {name.removesuffix("_s"): value for name, value in msgspec.structs.asdict(spent).items()} if spent else {},
         ended.needed_s,
     )  # fmt: skip

@@ -9,9 +9,9 @@ from statistics import median
 from torchstone.core.figures import figures
 from torchstone.core.fingerprints import fingerprint_of, moved
 from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.diagnosis import BROKEN_LOSS
 from torchstone.core.schema.memory_figures import memory_figures
 from torchstone.core.schema.trial import Status, Trial
-from torchstone.workflows.diagnose.diagnosis import BROKEN_LOSS
 
 
 def effects_of(

@@ -8,23 +8,24 @@ from pathlib import Path
 
 import msgspec
 
-from torchstone.analysis.advice.advice import Advice
 from torchstone.analysis.advice.fed import fed_by
 from torchstone.analysis.roofline.bound import bound_of
-from torchstone.analysis.summary import CaseSummary, RunSummary
+from torchstone.analysis.summary import CaseSummary, RunSummary, summarize
 from torchstone.core.errors import TorchstoneError
+from torchstone.core.schema.advice import Advice
 from torchstone.core.schema.case import Case
+from torchstone.core.schema.diagnosis import Cause, Diagnosis, Tried
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.memory_figures import peak_memory
-from torchstone.core.schema.run import Head, Run
+from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Purpose, Status, Trial
 from torchstone.execution.controller.active_run import ActiveRun, conclude, recorded
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy
 from torchstone.execution.controller.observer import Silent, Watcher
 from torchstone.execution.controller.room import holds_two
 from torchstone.execution.controller.session import Session
+from torchstone.storage.query import entry_of
 from torchstone.workflows.campaign import begun
-from torchstone.workflows.diagnose.diagnosis import Cause, Diagnosis, Tried
 from torchstone.workflows.diagnose.evidence import Evidence
 from torchstone.workflows.diagnose.live_comparer import LiveComparer
 from torchstone.workflows.diagnose.observations import patterns, questions, to_check
@@ -32,6 +33,7 @@ from torchstone.workflows.diagnose.probes import EvidenceProbes, Listening
 from torchstone.workflows.diagnose.ranking import causes_of, ranked
 from torchstone.workflows.diagnose.recorded import recorded_evidence
 from torchstone.workflows.diagnose.short_of_memory import out_of_memory, what_fits
+from torchstone.workflows.diagnose.suggested_command import command_for
 from torchstone.workflows.diagnose.target import PREFIX, Target
 from torchstone.workflows.diagnose.what_if import RemedyTrials
 from torchstone.workflows.run.results import Results, published
@@ -66,8 +68,12 @@ class DiagnosisCampaign:
         self._listening = Listening(watcher or Silent())
         self._say, self._busy = say, busy
 
-    def carry_out(self, folder: Path, command: Sequence[str]) -> tuple[Results, Diagnosis]:
-        """Diagnose, and record what was measured into `folder`. Raises TorchstoneError where the step itself fails."""
+    def carry_out(self, folder: Path, command: Sequence[str]) -> Results:
+        """Diagnose, and record what was measured, and the diagnosis, into `folder`.
+
+        Interrupted before anything is known of the step, it has no answer. Raises TorchstoneError where the step itself
+        fails.
+        """
         target = self._target
         with Session(target.procedure, [target.model], self._listening) as session:
             machine, found = session.inspect()
@@ -81,7 +87,9 @@ class DiagnosisCampaign:
                 work = Work(case)
                 run = recorded(
                     session, head, folder,
-                    lambda open_run, _: conclude(open_run, lambda: self._work(work, open_run, machine)),
+                    lambda open_run, _: conclude(
+                        open_run, lambda: self._work(work, open_run, machine), lambda so_far: self._answer(work, so_far)
+                    ),
                     target.notes(case.placement),
                 )  # fmt: skip
         results = published(run, folder)
@@ -91,7 +99,7 @@ class DiagnosisCampaign:
                 f"the step itself failed ({outcome.status}: {outcome.message}); nothing to diagnose. "
                 f"See torchstone show {head.run_id} --full"
             )
-        return results, self._told(work, results.summary, run, head)
+        return results
 
     def _work(self, work: Work, open_run: ActiveRun, machine: Machine) -> None:
         gathering = EvidenceProbes(open_run, self._listening, self._say)
@@ -117,7 +125,10 @@ class DiagnosisCampaign:
         work.causes = ranked(work.causes, work.tried)
         work.applied = trying.combined(work.tried)
 
-    def _told(self, work: Work, summary: RunSummary, run: Run, head: Head) -> Diagnosis:
+    def _answer(self, work: Work, run: Run) -> Diagnosis | None:
+        if work.evidence is None and not work.causes:
+            return None
+        summary = summarize(entry_of(run, Path()))
         measured = next((case for case in summary.cases if case.case_id == work.case.case_id), None)
         recorded, of_run = measured, summary
         if self._target.run is not None and self._target.case is not None:
@@ -125,14 +136,21 @@ class DiagnosisCampaign:
             recorded = next((case for case in self._target.run.cases if case.case_id == wanted), measured)
             of_run = self._target.run
         bound = bound_of(work.case, run)
-        diagnosis = told(head.run_id, self._target.name, work.case, work.evidence, work.causes, of_run, recorded)
+        diagnosis = told(run.head.run_id, self._target.name, work.case, work.evidence, work.causes, of_run, recorded)
         notes = [Advice(self._target.edited)] if self._target.edited is not None else []
-        if moved := self._target.moved(head.machine):
+        if moved := self._target.moved(run.head.machine):
             notes.append(Advice(f"not as it was when it was recorded: {'; '.join(moved)}"))
         return msgspec.structs.replace(
             diagnosis, tried=work.tried, applied=work.applied, limits=bound.evidence if bound is not None else (),
-            pattern=(*notes, *diagnosis.pattern),
+            pattern=(*notes, *diagnosis.pattern), command=self._command(work),
         )  # fmt: skip
+
+    def _command(self, work: Work) -> str | None:
+        """Return what runs with the settings that helped, where any did."""
+        if work.applied is None or work.applied.gain is None:
+            return None
+        source = self._target.source.word if self._target.source is not None else None
+        return command_for(work.case, work.applied.what_if, source, self._target.procedure)
 
 
 def diagnosed_from_record(target: Target) -> Diagnosis:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchstone.analysis.advice import batch_curve
-from torchstone.analysis.advice.advice import Advice
 from torchstone.analysis.advice.checklist import checklist
 from torchstone.analysis.advice.curves import curve_of, phases_s, ran_out, read_memory, read_phases, read_single_items
 from torchstone.analysis.advice.devices import beside_the_cpu
 from torchstone.analysis.advice.questions import three_questions
 from torchstone.analysis.advice.spread import read_spread
 from torchstone.analysis.summary import CaseSummary, RunSummary
+from torchstone.core.schema.advice import Advice
 
 
 def patterns(run: RunSummary, case: CaseSummary) -> list[Advice]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from torchstone.core.schema.diagnosis import Cause, Tried
 from torchstone.workflows.diagnose.causes.batch import small_batch
 from torchstone.workflows.diagnose.causes.computing import computing, precision
 from torchstone.workflows.diagnose.causes.loader import loader
@@ -15,7 +16,6 @@ from torchstone.workflows.diagnose.causes.optimizer import optimizer
 from torchstone.workflows.diagnose.causes.own_code import python_loop, waits
 from torchstone.workflows.diagnose.causes.threads import threads
 from torchstone.workflows.diagnose.causes.transfer import transfer
-from torchstone.workflows.diagnose.diagnosis import Cause, Tried
 from torchstone.workflows.diagnose.evidence import Evidence
 
 _DIRECT = (loader, transfer, threads, neighbours, waits, python_loop, optimizer, thrashing, short_memory)

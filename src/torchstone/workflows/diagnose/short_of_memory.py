@@ -10,9 +10,9 @@ from torchstone.core import units
 from torchstone.core.figures import figures
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Task
+from torchstone.core.schema.diagnosis import OUT_OF_MEMORY, Cause, Kind, Tried, WhatIf
 from torchstone.core.schema.memory_figures import peak_memory
 from torchstone.core.schema.trial import Status, Trial
-from torchstone.workflows.diagnose.diagnosis import OUT_OF_MEMORY, Cause, Kind, Tried, WhatIf
 from torchstone.workflows.diagnose.probes import with_settings
 
 

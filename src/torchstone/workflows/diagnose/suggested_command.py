@@ -10,10 +10,10 @@ from torchstone.config.recipe_files import load_request
 from torchstone.core.errors import TorchstoneError
 from torchstone.core.schema.axis import AXES, LOADER_AXES, Scalar, scalar_word
 from torchstone.core.schema.case import Case
+from torchstone.core.schema.diagnosis import WhatIf
 from torchstone.core.schema.procedure import Procedure
 from torchstone.execution.plan import sketch
 from torchstone.plugins.model_choice import SHAPES
-from torchstone.workflows.diagnose.diagnosis import WhatIf
 
 _OF_A_PROCEDURE = ("seed", "isolation", "heap", "settings")  # what decides what is computed, and how fast
 

@@ -11,6 +11,7 @@ from torchstone.analysis.advice.choices import choice_of, recommended
 from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core.errors import UsageError
+from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.case import Case, Placement, Task
 from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.machine import Machine
@@ -182,7 +183,7 @@ def chosen_case(summary: RunSummary, which: str | None) -> CaseSummary:
             known = ", ".join(case.case_id for case in cases[:8])
             raise UsageError(f"--case {which} matches {len(found)} cases of {summary.run_id}; known: {known}")
         return found[0]
-    if summary.answer is not None:
+    if isinstance(summary.answer, TuneResult):
         present = summary.answer.present or summary.answer.recommended
         return next((case for case in cases if case.case_id == present.case_id), cases[0])
     if not any(replicates(case.trials) for case in cases):

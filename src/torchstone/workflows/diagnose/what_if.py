@@ -17,11 +17,11 @@ from torchstone.core.figures import figures
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.comparison import Comparison
+from torchstone.core.schema.diagnosis import Cause, Tried, WhatIf
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.trial import Status, Trial
 from torchstone.core.stats.logs import from_log
 from torchstone.execution.timing.clock import Clock, system_clock
-from torchstone.workflows.diagnose.diagnosis import Cause, Tried, WhatIf
 from torchstone.workflows.diagnose.effects import effects_of
 from torchstone.workflows.diagnose.pairs import FEWEST
 from torchstone.workflows.diagnose.probes import with_settings

@@ -133,7 +133,7 @@ def _checkpoint(folder: Path, word: str) -> tuple[int, Path]:
 
 def _best(folder: Path, found: Mapping[int, Path]) -> int:
     from torchstone.core.schema.codec import decode
-    from torchstone.storage.training.metrics_log import TrainingMetrics
+    from torchstone.core.schema.training import TrainingMetrics
 
     path = folder / METRICS
     if path.is_file():

@@ -14,38 +14,23 @@ from torchstone.core.schema.codec import decode
 from torchstone.core.schema.fit import EpochEnded
 from torchstone.core.schema.message import Event
 from torchstone.core.schema.page_locking import effective, notes
-from torchstone.core.schema.run import SCHEMA, Head, Plan, Slot
+from torchstone.core.schema.run import SCHEMA, Head, Plan, Run, Slot
+from torchstone.core.schema.training import EpochMetrics, Prediction, Training, TrainingMetrics, without_steps
 from torchstone.core.schema.trial import Trial
 from torchstone.execution import plan
-from torchstone.execution.controller.active_run import take_all
+from torchstone.execution.controller.active_run import finish, recorded
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy
 from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.controller.session import Session
 from torchstone.execution.timing.clock import system_clock
 from torchstone.storage.training.folder import CARD, METRICS, STATE, TrainingCard, read_card, write_json
-from torchstone.storage.training.metrics_log import EpochMetrics, MetricsLog, TrainingMetrics
+from torchstone.storage.training.metrics_log import MetricsLog
 from torchstone.workflows.campaign import begun
 from torchstone.workflows.run.results import Results, published
 from torchstone.workflows.train.request import TrainingAsked, absolute_model
+from torchstone.workflows.tune.verifying import epoch_of, predicted
 
 Told = Callable[[EpochMetrics], None]
-
-
-class TrainResults(msgspec.Struct, frozen=True):
-    """A training that has ended, as a run and as a folder. `metrics` is None if no epoch ended.
-
-    `epochs`: how many ended in this run; the metrics have those before a cut too.
-    """
-
-    results: Results
-    metrics: TrainingMetrics | None
-    folder: Path
-    epochs: int
-
-    @property
-    def ended_well(self) -> bool:
-        """Say whether it trained to its end."""
-        return self.metrics is not None and self.metrics.outcome == "ok"
 
 
 class TrainCampaign:
@@ -61,7 +46,7 @@ class TrainCampaign:
         self._asked, self._output, self._told, self._busy = asked, output.absolute(), told, busy
         self._watcher = watcher
 
-    def carry_out(self, folder: Path, command: Sequence[str]) -> TrainResults:
+    def carry_out(self, folder: Path, command: Sequence[str]) -> Results:
         """Train into the output, with the record in `folder`."""
         asked = self._asked
         if asked.procedure.fit is None:
@@ -85,8 +70,23 @@ class TrainCampaign:
                     own = session.rehearsed(case, asked.left_open)
                     case = own.filled(case, asked.left_open)
                 head = msgspec.structs.replace(draft, plan=Plan((case,), (Slot(0, 0),)))
-                run = take_all(session, head, folder, notes=notes([[asked.configuration]], placements))
-        return TrainResults(published(run, folder), observer.metrics, self._output, observer.epochs)
+                prediction = predicted(case, machine, folder)
+                run = recorded(
+                    session, head, folder,
+                    lambda open_run, so_far: finish(
+                        open_run, so_far, answering=lambda run: self._answer(run, observer, prediction)
+                    ),
+                    notes([[asked.configuration]], placements),
+                )  # fmt: skip
+        return published(run, folder)
+
+    def _answer(self, run: Run, observer: _Observer, prediction: Prediction | None) -> Training:
+        """Return what the training came to."""
+        metrics, epoch = observer.metrics, None
+        if metrics is not None:
+            epoch = epoch_of(run.trials, observer.epochs, prediction)
+            metrics = without_steps(metrics)
+        return Training(str(self._output), metrics, epoch)
 
 
 class _Observer:

@@ -27,9 +27,9 @@ def faults(run: Run, summary: RunSummary) -> Iterator[str]:
     cost.
     """
     answer, spec = run.answer, run.head.tune
-    if answer is None or spec is None:
-        if answer is not None:
-            yield "answer: the run is no tune"
+    if spec is None or not isinstance(answer, TuneResult):
+        if (spec is not None and answer is not None) or isinstance(answer, TuneResult):
+            yield "answer: a tune has that of a tune, and no other run"
         return
     cases = {case.case_id: case for case in summary.cases}
     choices = {case_id: choice_of(case, summary.machine, spec.axes) for case_id, case in cases.items()}

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
-from torchstone.analysis.summary import CaseSummary, summarize
+from torchstone.analysis.summary import summarize
+from torchstone.core.figures import figures
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.trial import Status
+from torchstone.core.schema.training import Epoch, Prediction
+from torchstone.core.schema.trial import Status, Trial
 from torchstone.storage.answers import answers
 from torchstone.storage.measured import measured_cases
 from torchstone.storage.query import Entry, find
@@ -18,61 +21,25 @@ from torchstone.storage.query import Entry, find
 _FIGURE = "epoch_time_s"
 
 
-class Prediction(msgspec.Struct, frozen=True):
-    """What an epoch was said to take, and by which run: `by` is tune or run. `items` of that epoch, where known."""
-
-    epoch_s: Estimate
-    by: str
-    run_id: str
-    started_utc: str
-    items: int | None = None
-
-
-class Epoch(msgspec.Struct, frozen=True):
-    """What one trained Case measured, in seconds an epoch, beside what was predicted, if anything was.
-
-    `first_s` is the share of the first step of all (loader processes start in it, kernels are chosen and compiled),
-    spread over the epochs. It is part of `measured_s`, and of no prediction: those are of steady steps. `item_s`: what
-    an item of all other steps took.
-    """
-
-    measured_s: float
-    first_s: float
-    steps: int
-    items: int
-    item_s: float
-    predicted: Prediction | None = None
-
-    @property
-    def ratio(self) -> float | None:
-        """Return steady measured time over predicted time: item for item, since a training may hold some out."""
-        told = self.predicted
-        if told is None:
-            return None
-        measured_s = self.item_s * told.items if told.items else self.measured_s - self.first_s
-        return measured_s / told.epoch_s.value
-
-
-def epoch_of(case: CaseSummary, epochs: int, machine: Machine, folder: Path) -> Epoch | None:
-    """Return the epoch that a Case of a training took; None where its trial did not end well."""
-    trial = next((t for t in case.trials if t.outcome.status == Status.OK), None)
+def epoch_of(trials: Sequence[Trial], epochs: int, prediction: Prediction | None) -> Epoch | None:
+    """Return what an epoch of a training took, of so many; None where its trial did not end well."""
+    trial = next((t for t in trials if t.outcome.status == Status.OK), None)
     if trial is None:
         return None
-    figures = trial.figures.values
-    first_s, total_s, steps = (figures[name] for name in ("first_step_time_s", "total_time_s", "steps"))
-    a_step = figures["total_items"] / steps
+    found = figures(trial).values
+    first_s, total_s, steps = (found[name] for name in ("first_step_time_s", "total_time_s", "steps"))
+    a_step = found["total_items"] / steps
     return Epoch(
         (first_s + total_s) / epochs, first_s / epochs, int(steps) + 1, round(a_step * (steps + 1)),
-        total_s / figures["total_items"], predicted(case, machine, folder),
+        total_s / found["total_items"], prediction,
     )  # fmt: skip
 
 
-def predicted(case: CaseSummary, machine: Machine, folder: Path) -> Prediction | None:
+def predicted(this: Case, machine: Machine, folder: Path) -> Prediction | None:
     """Return the newest prediction that is stored of this machine.
 
     Of a tune that recommended these settings for this work, or of a run that measured this very Case.
     """
-    this = Case(case.workload, case.configuration, case.placement)
     found = [one for one in (_by_tune(this, machine, folder), _by_run(this, machine, folder)) if one is not None]
     return max(found, key=lambda one: one.started_utc, default=None)
 

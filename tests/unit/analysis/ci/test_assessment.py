@@ -4,6 +4,7 @@ import math
 
 import msgspec
 import pytest
+from build import compared
 from ci_results import BASE, FASTER, HEAD, OPEN, SAME, SLOWER, STATES, a_comparison, a_result, assessed, measured
 
 from torchstone.analysis.ci.assessment import Acceptance, Conclusion, assess
@@ -84,7 +85,7 @@ def test_a_record_of_something_else_is_a_failure(changes, why):
     assert run.comparison is not None
     assert run.comparison.ratio is not None
     bent = msgspec.structs.replace(run.comparison.ratio, value=value, low=low, high=high)
-    run = msgspec.structs.replace(run, comparison=msgspec.structs.replace(run.comparison, ratio=bent, **given))
+    run = compared(run, msgspec.structs.replace(run.comparison, ratio=bent, **given))
     result = a_result([CiBenchmark("a", (), State.MEASURED, "run-1")])
     (change,) = assess(result, {"run-1": run}).changes
     assert change.verdict is Verdict.FAILED

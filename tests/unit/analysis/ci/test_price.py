@@ -47,7 +47,7 @@ def test_a_stranger_s_threads_are_no_advice(other):
 
 def test_without_a_ratio_or_words_nothing_is_made_up():
     assert price_of(a_comparison(None), COMMAND).margin is None
-    assert price_of(msgspec.structs.replace(a_comparison(OPEN), comparison=None), COMMAND).within_s is None
+    assert price_of(msgspec.structs.replace(a_comparison(OPEN), answer=None), COMMAND).within_s is None
     assert price_of(a_comparison(OPEN, trials_to_settle=5), ()).words == ()
 
 

@@ -10,9 +10,9 @@ from torchstone.analysis.compare.inputs import ComparedInput, gather, named, spl
 from torchstone.analysis.compare.matching import left_out, lost, match
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Placement, Task
+from torchstone.core.schema.training import TrainingMetrics
 from torchstone.storage.run_document import write_document
 from torchstone.storage.training.folder import METRICS, write_json
-from torchstone.storage.training.metrics_log import TrainingMetrics
 
 STEPS = (0.010, 0.011, 0.010)
 

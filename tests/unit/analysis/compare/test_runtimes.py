@@ -10,8 +10,8 @@ from torchstone.analysis.compare.runtimes import runtime_ratios
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.training import TrainingMetrics
 from torchstone.report.comparison_json import report
-from torchstone.storage.training.metrics_log import TrainingMetrics
 
 STEPS_S = (0.01, 0.0101, 0.0099)
 

@@ -103,9 +103,11 @@ def test_a_trial_with_loader_processes_is_judged_as_a_whole():
 
 
 def test_waiting_counts_only_where_its_own_threads_do_not_compete():
-    waits = between(2.5, 3.2, 0.8)
-    assert found(watched(waits=waits)).share == pytest.approx(0.35, abs=0.11)
-    assert found(watched(waits=waits), one_process=False).share == 0.0
+    waits, little = between(2.5, 3.2, 0.8), between(2.5, 3.2, 0.25)
+    assert found(watched(little, little)).share == pytest.approx(0.35, abs=0.11)
+    assert found(watched(little)).share < 0.1
+    assert found(watched(waits=waits)).share == 0.0, "nobody else was there: its own threads sleep and wake"
+    assert found(watched(little, little), one_process=False).share < 0.1
     crowded = disturbance(watched(waits=waits), cores=2, threads=8, one_process=True)
     assert crowded is not None
     assert crowded.share == 0.0

@@ -11,6 +11,7 @@ from build import a_case, a_run, a_trial
 
 from torchstone.core.charts.picture import Band, Divider, Line, Panel
 from torchstone.core.charts.thinning import MOST_POINTS
+from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.trial import Measurement, Stage
 from torchstone.core.stats.distribution import of_one_trial
@@ -111,7 +112,7 @@ def test_what_a_tune_recommends_is_among_them():
     slow = summary.cases[0]
     choice = msgspec.structs.replace
     tuned = results.a_tuned()
-    assert tuned.answer is not None
+    assert isinstance(tuned.answer, TuneResult)
     told = choice(tuned.answer, recommended=choice(tuned.answer.recommended, case_id=slow.case_id))
     assert chosen_cases(choice(summary, answer=told))[0].case_id == slow.case_id
 

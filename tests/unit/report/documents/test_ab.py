@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from build import a_case, a_trial
 
-from torchstone.analysis.compare.ab_course import Course
+from torchstone.core.schema.answer import AbResult, Course
 from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.comparison import Comparison, Judgement, OtherThreads, Side
 from torchstone.core.schema.estimate import Estimate
@@ -17,14 +17,19 @@ from torchstone.report.document import Document, Facts, Role, Text
 from torchstone.report.documents.ab import ab_document
 from torchstone.report.renderers.md import markdown
 from torchstone.report.renderers.terminal import terminal
-from torchstone.workflows.ab.experiment import ExperimentResult
-from torchstone.workflows.ab.live_comparison import course_of
 
+COURSE = Course(10, 2, 20.0, "settled")
 RATIO = Estimate(0.6, 0.55, 0.65, 0.99, "ratio", "pairs", 10, 100)
 
 
 def document(
-    a: dict[str, Any], b: dict[str, Any], *, cases: tuple[Case, Case] | None = None, files: Any = None, **found: Any
+    a: dict[str, Any],
+    b: dict[str, Any],
+    *,
+    cases: tuple[Case, Case] | None = None,
+    files: Any = None,
+    course: Course = COURSE,
+    **found: Any,
 ) -> Document:
     """What is said of two sides whose pairs say that an item of B takes 0.6 times as long."""
     cases = cases or (a_case(), a_case())
@@ -36,8 +41,8 @@ def document(
     summarized: Any = [
         SimpleNamespace(**msgspec.structs.asdict(case), case_id=case.case_id, trials=()) for case in cases
     ]
-    ended = ExperimentResult(Comparison(old, new, "step_time", **fields), trials, 10, 2, 20.0, "settled")
-    return ab_document(ended.comparison, trials, summarized, course_of(ended), files)
+    answer = AbResult(Comparison(old, new, "step_time", **fields), course)
+    return ab_document(answer, trials, summarized, files)
 
 
 def printed(a: dict[str, Any], b: dict[str, Any], **about: Any) -> str:
@@ -111,7 +116,7 @@ def test_each_verdict_is_a_sentence(ends, verdict, said):
 def test_too_few_pairs_say_what_would_be_enough():
     why = "only 2 of the 6 pairs of processes needed fitted into 12 s; --within 40s is enough"
     found = Comparison(Side("old", "", "a"), Side("new", "", "b"), "step_time", None, Judgement.UNCLEAR, 0.02, why=why)
-    told = ab_document(found, (), (), Course(2, 1, 12.0))
+    told = ab_document(AbResult(found, Course(2, 1, 12.0, "budget")), (), ())
     first, measured = told.parts
     assert first == Text(f"Unclear: {why}.", Role.HEADLINE)
     assert measured == Text("2 pairs of processes from 1 template; 12 s; threads not pinned"), "nothing would settle it"
@@ -123,9 +128,8 @@ def test_too_few_pairs_say_what_would_be_enough():
      (0, "threads not pinned: nothing here binds them"), (None, "threads not pinned")],
 )  # fmt: skip
 def test_it_is_told_whether_threads_were_pinned_and_how_much_was_measured(pinned, said):
-    facts = {} if pinned is None else {"threads_pinned": pinned}
-    sides = {"steady": {"turn_time_s": [5.0, 2.5]}, "facts": facts}
-    text = " ".join(printed(sides, sides).split())
+    course = Course(10, 2, 20.0, "settled", 0.75, pinned)
+    text = " ".join(printed({}, {}, course=course).split())
     assert f"20 s, 75 % of it measured turns; {said}" in text
 
 

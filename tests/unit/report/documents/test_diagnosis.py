@@ -9,14 +9,14 @@ from results import GAIN, a_diagnosis
 
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.comparison import Judgement
+from torchstone.core.schema.diagnosis import Tried, WhatIf
 from torchstone.report.document import Command
 from torchstone.report.documents.diagnosis import diagnosis_document
 from torchstone.report.renderers.terminal import terminal
-from torchstone.workflows.diagnose.diagnosis import Tried, WhatIf
 
 
-def shown(diagnosis, command=None, width=100, **files):
-    return terminal(diagnosis_document(diagnosis, command, **files), width)
+def shown(diagnosis, width=100, **files):
+    return terminal(diagnosis_document(diagnosis, **files), width)
 
 
 def test_what_helped_is_told_in_the_words_of_a_program_too():
@@ -28,7 +28,7 @@ def test_what_helped_is_told_in_the_words_of_a_program_too():
 
 @pytest.mark.parametrize("width", [80, 160])
 def test_the_cause_comes_first_and_everything_fits(width):
-    lines = shown(a_diagnosis(), "torchstone run mine.yaml --axis num_workers=4", width).splitlines()
+    lines = shown(a_diagnosis(command="torchstone run mine.yaml --axis num_workers=4"), width).splitlines()
     assert all(len(line) <= width for line in lines)
     first = next(line for line in lines if line.startswith("cause"))
     assert first == "cause     the step waits for the loader, and the loader for its source"
@@ -70,7 +70,7 @@ def test_what_changes_the_result_is_to_be_looked_at(task, said):
 
 def test_what_to_type_is_one_line_however_long():
     command = f"torchstone run mine.yaml --device cpu {'--axis num_workers=4 ' * 5}".rstrip()
-    document = diagnosis_document(a_diagnosis(), command)
+    document = diagnosis_document(a_diagnosis(command=command))
     assert [part.words for part in document.parts if isinstance(part, Command)] == [command]
     assert f"  {command}\n" in terminal(document, 80), "or it cannot be copied"
 

@@ -9,6 +9,7 @@ from build import a_machine, a_run, a_sweep
 from torchstone.analysis.summary import summarize
 from torchstone.analysis.sweep_table import Swept, rows_of
 from torchstone.core.schema.case import Case, Placement
+from torchstone.core.schema.diagnosis import Cause, Kind
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.procedure import Procedure
@@ -19,7 +20,6 @@ from torchstone.report.document import Chart
 from torchstone.report.documents.performance_report import of_sweep
 from torchstone.report.renderers.md import markdown
 from torchstone.storage.query import entry_of
-from torchstone.workflows.diagnose.diagnosis import Cause, Kind
 
 PHASES = {"data": 0.4, "forward": 0.2, "backward": 0.3, "optimizer": 0.05, "rest": 0.05}
 SIZES = (8, 32, 128, 512)

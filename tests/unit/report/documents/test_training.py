@@ -5,23 +5,27 @@ import pytest
 from results import a_training, an_epoch, metrics_of
 
 from torchstone.core.schema.estimate import Estimate
-from torchstone.report.document import Command, Table
-from torchstone.report.documents.training import training_document
+from torchstone.core.schema.training import Epoch, Prediction
+from torchstone.report.document import Command, Document, Table
+from torchstone.report.documents.training import training_parts
 from torchstone.report.renderers.terminal import terminal
-from torchstone.workflows.tune.verifying import Epoch, Prediction
 
 TWO = metrics_of([an_epoch(1), an_epoch(2)])
 EXPECTED = Prediction(Estimate(4.0, 3.9, 4.1, 0.95, "s", "x", 3, 30), "tune", "tuned", "2026-11-21T10:00:00Z")
 
 
+def training_document(run):
+    return Document("training", tuple(training_parts(run, run.answer)))
+
+
 def shown(metrics, epoch=None, width=100, **how):
-    return terminal(training_document(a_training(metrics, **how), epoch), width)
+    return terminal(training_document(a_training(metrics, epoch, **how)), width)
 
 
 @pytest.mark.parametrize("weights", ["random", "pretrained", "folder"])
 def test_the_answer_says_what_was_reached_and_from_which_weights(weights):
     begun = {"folder": "the folder's weights"}.get(weights, f"{weights} weights")
-    assert training_document(a_training(TWO, fixed={"weights": weights}), None).headline == (
+    assert training_document(a_training(TWO, fixed={"weights": weights})).headline == (
         f"Trained 2 epochs from {begun} in 6.00 s: held-out accuracy 75.0 %, loss 0.5500 (epoch 2), 100 images/s; "
         "one training: no interval."
     )
@@ -41,10 +45,10 @@ def test_each_epoch_has_a_row_and_the_best_is_marked(width):
 
 
 def test_what_to_type_to_judge_it_can_be_copied():
-    document = training_document(a_training(TWO), None)
+    document = training_document(a_training(TWO))
     assert [part.words for part in document.parts if isinstance(part, Command)] == ["torchstone evaluate trained"]
     unlabelled = metrics_of([an_epoch()], final_val_accuracy=None)
-    document = training_document(a_training(unlabelled), None)
+    document = training_document(a_training(unlabelled))
     assert not [part for part in document.parts if isinstance(part, Command)]
 
 
@@ -58,7 +62,7 @@ def test_without_held_out_data_the_loss_of_the_training_counts():
 
 def test_of_many_epochs_the_first_the_last_and_the_best_are_shown():
     metrics = metrics_of([an_epoch(number) for number in range(1, 41)], best_epoch=20)
-    (table,) = (part for part in training_document(a_training(metrics), None).parts if isinstance(part, Table))
+    (table,) = (part for part in training_document(a_training(metrics)).parts if isinstance(part, Table))
     assert table.columns[0].cells == tuple(map(str, (1, 2, 3, 4, 5, 20, *range(31, 41))))
 
 

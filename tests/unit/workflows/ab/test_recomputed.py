@@ -6,6 +6,7 @@ import random
 import msgspec
 import pytest
 from build import a_case, a_run, a_trial
+from build import compared as with_answer
 
 from torchstone.core.schema.comparison import Comparison, Judgement, Rules, Side, judge
 from torchstone.core.schema.estimate import Estimate
@@ -63,8 +64,9 @@ def compared(trials: list[Trial], case_b=A, share: float = 1.0, **changes) -> Ru
     verdict = judge(look.low, look.high, 0.02, higher_is_better=False)
     made = Comparison(*sides, "step_time", ratio, verdict, 0.02)
     cases = [A] if case_b is A else [A, case_b]
-    run = a_run(trials, cases=cases, comparison=msgspec.structs.replace(made, **changes))
-    return msgspec.structs.replace(run, head=msgspec.structs.replace(run.head, ab=rules))
+    run = a_run(trials, cases=cases)
+    run = msgspec.structs.replace(run, head=msgspec.structs.replace(run.head, ab=rules))
+    return with_answer(run, msgspec.structs.replace(made, **changes))
 
 
 def test_what_was_recorded_follows():
@@ -93,7 +95,7 @@ def forged(**ratio) -> Run:
     assert run.comparison is not None
     assert run.comparison.ratio is not None
     made = msgspec.structs.replace(run.comparison, ratio=msgspec.structs.replace(run.comparison.ratio, **ratio))
-    return msgspec.structs.replace(run, comparison=made)
+    return with_answer(run, made)
 
 
 def without_rules(run: Run) -> Run:
@@ -116,7 +118,7 @@ def without_rules(run: Run) -> Run:
             compared(the_trials(), ratio=None, verdict=Judgement.UNCLEAR),
             "without a ratio, the turns in the record give 1.0",
         ),
-        (msgspec.structs.replace(compared(the_trials()), comparison=None), "missing, though the run ended"),
+        (with_answer(compared(the_trials()), None), "missing, though the run ended"),
         (without_rules(compared(the_trials())), "the run has no rules for one"),
         (
             compared(the_trials(), candidate=Side("B", "x", "elsewhere")),

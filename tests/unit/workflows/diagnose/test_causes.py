@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from evidences import CARD, CPU, PHASES, STEP_S, a_line, a_look, an_evidence
 
+from torchstone.core.schema.diagnosis import Kind
 from torchstone.core.schema.host_profile import Operators
-from torchstone.workflows.diagnose.diagnosis import Kind
 from torchstone.workflows.diagnose.ranking import causes_of
 
 FED = {"data": 0.9, "transfer": 0.0, "forward": 0.03, "backward": 0.06, "optimizer": 0.005, "rest": 0.005}

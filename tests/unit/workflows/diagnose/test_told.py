@@ -11,27 +11,28 @@ from results import FED, GAIN, SWEEP, WORKERS
 from results import with_its_run as a_diagnosis
 
 from torchstone.cli._parsing import Parser
+from torchstone.cli._run_json import diagnosis_json
 from torchstone.cli._run_options import asked
 from torchstone.cli.run_command import add_arguments
 from torchstone.config.recipe_files import load_request
 from torchstone.core.errors import MissingError
 from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.comparison import Judgement
+from torchstone.core.schema.diagnosis import Tried, WhatIf
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Status
 from torchstone.execution.plan import sketch
 from torchstone.report.diagnosis_text import write_reports
-from torchstone.report.diagnosis_wording import document, limit_words
+from torchstone.report.diagnosis_wording import limit_words
 from torchstone.report.documents import bottleneck_report as bottlenecks
 from torchstone.report.documents.performance_report import of_diagnosis
 from torchstone.report.renderers.md import markdown
-from torchstone.workflows.diagnose.diagnosis import Tried, WhatIf
 from torchstone.workflows.diagnose.short_of_memory import out_of_memory
 from torchstone.workflows.diagnose.suggested_command import command_for
 
 
-def bottleneck_report(diagnosis, command):
-    return markdown(bottlenecks.bottleneck_report(diagnosis, command))
+def bottleneck_report(diagnosis):
+    return markdown(bottlenecks.bottleneck_report(diagnosis))
 
 
 def performance_report(diagnosis, summary):
@@ -42,12 +43,12 @@ def test_what_helped_is_told_in_the_words_of_a_program_too():
     evidence = an_evidence(facts={"threads_in_effect": 16, "fused_optimizer": True})
     helped = Tried("threads", WhatIf({"threads": 2}, "x"), Judgement.BETTER, GAIN)
     diagnosis, _ = a_diagnosis(evidence, tried=(helped,), applied=helped)
-    assert "- In code of your own: OMP_NUM_THREADS=2" in bottleneck_report(diagnosis, None)
+    assert "- In code of your own: OMP_NUM_THREADS=2" in bottleneck_report(diagnosis)
 
 
 def test_the_bottleneck_report_has_causes_figures_and_what_to_type():
-    diagnosis, _ = a_diagnosis()
-    text = bottleneck_report(diagnosis, "torchstone run mine.yaml --axis num_workers=4")
+    diagnosis, _ = a_diagnosis(command="torchstone run mine.yaml --axis num_workers=4")
+    text = bottleneck_report(diagnosis)
     assert text.startswith("# Bottleneck report: mine\n")
     assert "## 1. the step waits for the loader, and the loader for its source" in text
     assert "- Usual causes: slow disk, too few workers, costly preprocessing." in text
@@ -87,24 +88,24 @@ def test_what_runs_out_of_memory_has_no_share_of_a_step():
 def test_a_case_without_figures_still_has_its_reports():
     diagnosis, summary = a_diagnosis(run=a_run([]), tried=(), applied=None)
     assert "## On " not in performance_report(diagnosis, summary)
-    assert bottleneck_report(diagnosis, None)
+    assert bottleneck_report(diagnosis)
 
 
 def test_names_cannot_break_the_page():
     diagnosis, _ = a_diagnosis(about="a|b\n# <script>")
-    assert bottleneck_report(diagnosis, None).startswith("# Bottleneck report: a\\|b \\# \\<script\\>\n")
+    assert bottleneck_report(diagnosis).startswith("# Bottleneck report: a\\|b \\# \\<script\\>\n")
 
 
 def test_reports_that_cannot_be_written_say_so(tmp_path):
     (tmp_path / "file").write_text("")
     diagnosis, summary = a_diagnosis()
     with pytest.raises(MissingError, match="cannot be written"):
-        write_reports(tmp_path / "file" / "x", diagnosis, summary, None)
+        write_reports(tmp_path / "file" / "x", diagnosis, summary)
 
 
 def test_json_has_the_bound_of_each_cause():
     diagnosis, _ = a_diagnosis()
-    found = msgspec.json.decode(msgspec.json.encode(document(diagnosis)))
+    found = msgspec.json.decode(msgspec.json.encode(diagnosis_json(diagnosis)))
     assert found["causes"][0]["bound"]["high"] >= found["causes"][0]["bound"]["value"] > 1.0
     assert found["applied"]["what_if"]["settings"] == {"num_workers": 4}
 

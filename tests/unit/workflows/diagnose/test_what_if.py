@@ -5,10 +5,10 @@ from build import a_case, a_trial
 from evidences import SETTINGS
 
 from torchstone.core.schema.comparison import Comparison, Judgement, Side, judge
+from torchstone.core.schema.diagnosis import Cause, Kind, Tried, WhatIf
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.trial import Status
 from torchstone.report.diagnosis_wording import gain_words
-from torchstone.workflows.diagnose.diagnosis import Cause, Kind, Tried, WhatIf
 from torchstone.workflows.diagnose.effects import effects_of
 from torchstone.workflows.diagnose.ranking import ranked
 from torchstone.workflows.diagnose.what_if import RemedyTrials, gain_of

@@ -63,13 +63,13 @@ def found(run: Run) -> list[str]:
 
 def forged(change: Callable[[TuneResult], dict[str, object]]) -> Run:
     run = tuned()
-    assert run.answer is not None
+    assert isinstance(run.answer, TuneResult)
     return msgspec.structs.replace(run, answer=msgspec.structs.replace(run.answer, **change(run.answer)))
 
 
 def test_what_was_recorded_follows():
     run = tuned()
-    assert run.answer is not None
+    assert isinstance(run.answer, TuneResult)
     assert run.answer.recommended.case_id == CASES[1].case_id
     assert run.answer.gain is not None
     assert run.answer.gain.value == pytest.approx(2.0, rel=0.02)
@@ -85,7 +85,7 @@ def test_what_was_never_run_is_named_with_the_answer():
     assert (answer.tried, answer.untried) == (1, {"batch_size": (32, 64)}), "a loader alone is no setting that was run"
     answer = answer_of(run, SPACE, rounds, ranked(rounds, SPEC), [loader, whole])
     assert (answer.tried, answer.untried) == (2, {"batch_size": (32,)})
-    assert run.answer is not None
+    assert isinstance(run.answer, TuneResult)
     assert (run.answer.tried, run.answer.untried) == (3, {})
 
 
@@ -108,7 +108,9 @@ def test_a_lucky_probe_is_not_on_the_front():
 
 def test_a_run_of_another_kind_has_nothing_to_say():
     assert found(a_run()) == []
-    assert found(msgspec.structs.replace(a_run(), answer=tuned().answer)) == ["answer: the run is no tune"]
+    assert found(msgspec.structs.replace(a_run(), answer=tuned().answer)) == [
+        "answer: a tune has that of a tune, and no other run"
+    ]
 
 
 @pytest.mark.parametrize(

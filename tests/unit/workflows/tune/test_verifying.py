@@ -1,10 +1,7 @@
-from pathlib import Path
-
 import msgspec
 import pytest
 from build import a_case, a_machine, a_run, a_trial
 
-from torchstone.analysis.summary import summarize
 from torchstone.core.schema.answer import Choice, TuneResult, TuneSpec
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.fit import Fit
@@ -12,9 +9,9 @@ from torchstone.core.schema.machine import Host
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Answered
 from torchstone.core.schema.trial import Outcome, Status
-from torchstone.storage.query import entry_of
 from torchstone.storage.record_writer import RecordWriter
-from torchstone.workflows.tune.verifying import epoch_of, predicted
+from torchstone.workflows.tune.verifying import epoch_of as whole_epoch_of
+from torchstone.workflows.tune.verifying import predicted
 
 SETTINGS = {"batch_size": 64, "precision": "bf16"}
 HERE = a_machine()
@@ -39,20 +36,23 @@ def tuned(folder, run_id, *, settings=SETTINGS, epoch_s=10.0, machine=HERE, day=
         writer.append(Answered(answer))
 
 
-def trained(epochs=1, status=Status.OK, **configuration):
-    """The summary of a training: a first step of 2 s, then nine of 1 s, 64 items each."""
+def trained(status=Status.OK, **configuration):
+    """The case and the trial of a training: a first step of 2 s, then nine of 1 s, 64 items each."""
     case = a_case({**SETTINGS, **configuration})
     trial = a_trial([1.0] * 9, items=64, setup={"first_step_time_s": [2.0]}, case_id=case.case_id, status=status)
     if status != Status.OK:
         trial = msgspec.structs.replace(trial, outcome=Outcome(status, "no"), measurements=())
-    run = a_run([trial], cases=[case], machine=HERE, procedure=Procedure(trials=1, epochs=epochs))
-    (summary,) = summarize(entry_of(run, Path("x.jsonl"))).cases
-    return summary
+    return case, trial
+
+
+def epoch_of(trained, epochs, folder):
+    case, trial = trained
+    return whole_epoch_of([trial], epochs, predicted(case, HERE, folder))
 
 
 def test_the_first_step_is_of_the_epoch_and_not_of_what_was_predicted(tmp_path):
     tuned(tmp_path, "t1", epoch_s=9.0)
-    epoch = epoch_of(trained(), 1, HERE, tmp_path)
+    epoch = epoch_of(trained(), 1, tmp_path)
     assert epoch is not None
     assert (epoch.measured_s, epoch.first_s, epoch.steps, epoch.items) == (11.0, 2.0, 10, 640)
     assert epoch.ratio == pytest.approx(1.0)
@@ -61,7 +61,7 @@ def test_the_first_step_is_of_the_epoch_and_not_of_what_was_predicted(tmp_path):
 
 
 def test_several_epochs_are_told_as_one(tmp_path):
-    epoch = epoch_of(trained(epochs=2), 2, HERE, tmp_path)
+    epoch = epoch_of(trained(), 2, tmp_path)
     assert epoch is not None
     assert (epoch.measured_s, epoch.first_s, epoch.steps) == (5.5, 1.0, 10)
     assert (epoch.predicted, epoch.ratio) == (None, None)
@@ -74,7 +74,7 @@ def test_the_newest_tune_of_the_same_settings_on_this_machine_counts(tmp_path):
     tuned(tmp_path, "other-model", day=4, model="net:mlp")
     tuned(tmp_path, "other-data", day=5, data="digits")
     tuned(tmp_path, "other-machine", day=6, machine=THERE)
-    told = predicted(trained(), HERE, tmp_path)
+    told = predicted(trained()[0], HERE, tmp_path)
     assert told is not None
     assert told.run_id == "t2"
 
@@ -96,7 +96,7 @@ def measured(folder, run_id, *, day=1, machine=HERE, fit=None, items=640, step_s
 
 def test_s2_51_a_run_of_the_same_settings_predicts_item_for_item(tmp_path):
     measured(tmp_path, "r1", items=1280)
-    epoch = epoch_of(trained(), 1, HERE, tmp_path)
+    epoch = epoch_of(trained(), 1, tmp_path)
     assert epoch is not None
     told = epoch.predicted
     assert told is not None
@@ -113,15 +113,15 @@ def test_the_newest_run_or_tune_counts_and_a_training_predicts_nothing(tmp_path)
     measured(tmp_path, "elsewhere", day=4, machine=THERE)
     measured(tmp_path, "other-settings", day=5, batch_size=32)
     measured(tmp_path, "without-an-end", day=6, items=0)
-    told = predicted(trained(), HERE, tmp_path)
+    told = predicted(trained()[0], HERE, tmp_path)
     assert told is not None
     assert (told.by, told.run_id) == ("tune", "t2")
     measured(tmp_path, "r7", day=7)
-    told = predicted(trained(), HERE, tmp_path)
+    told = predicted(trained()[0], HERE, tmp_path)
     assert told is not None
     assert (told.by, told.run_id) == ("run", "r7")
 
 
 def test_without_such_a_tune_nothing_is_predicted_and_a_failed_training_has_no_epoch(tmp_path):
-    assert predicted(trained(), HERE, tmp_path) is None
-    assert epoch_of(trained(status=Status.CRASHED), 1, HERE, tmp_path) is None
+    assert predicted(trained()[0], HERE, tmp_path) is None
+    assert epoch_of(trained(status=Status.CRASHED), 1, tmp_path) is None

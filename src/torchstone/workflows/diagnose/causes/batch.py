@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from torchstone.analysis.advice import rules
 from torchstone.core import units
-from torchstone.workflows.diagnose.diagnosis import Cause, Kind, WhatIf
+from torchstone.core.schema.diagnosis import Cause, Kind, WhatIf
 from torchstone.workflows.diagnose.evidence import Evidence
 
 _ENOUGH = 0.10  # of a step that its fixed cost may be: the batch from which on little is gained

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from torchstone.analysis.advice import rules
 from torchstone.core import units
+from torchstone.core.schema.diagnosis import Cause, Kind, WhatIf
 from torchstone.core.schema.phase import BACKWARD, DECODE, FORWARD, PREFILL
-from torchstone.workflows.diagnose.diagnosis import Cause, Kind, WhatIf
 from torchstone.workflows.diagnose.evidence import Evidence
 
 _WORTH = 0.10

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from torchstone.core.schema.diagnosis import Place
 from torchstone.core.schema.host_profile import HostLine, HostProfile
-from torchstone.workflows.diagnose.diagnosis import Place
 
 _MOST = 3
 _WORTH = 0.03

@@ -9,9 +9,9 @@ from torchstone.analysis.advice import rules, usual
 from torchstone.analysis.advice.feeding import feeding
 from torchstone.core import units
 from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.diagnosis import Cause, Kind, WhatIf
 from torchstone.core.schema.phase import DATA
 from torchstone.workflows.diagnose.causes.lines import places
-from torchstone.workflows.diagnose.diagnosis import Cause, Kind, WhatIf
 from torchstone.workflows.diagnose.evidence import Evidence
 
 _MOST_WORKERS = 16

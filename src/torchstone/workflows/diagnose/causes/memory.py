@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchstone.analysis.advice import rules, usual
-from torchstone.analysis.advice.rules import Remedy
 from torchstone.core import units
+from torchstone.core.schema.advice import Remedy
 from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.diagnosis import Cause, Kind, WhatIf
 from torchstone.core.schema.host_profile import HostProfile
 from torchstone.core.schema.memory_figures import peak_memory
-from torchstone.workflows.diagnose.diagnosis import Cause, Kind, WhatIf
 from torchstone.workflows.diagnose.evidence import Evidence
 
 _FAULTS = 100  # a step

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchstone.analysis.advice import rules
-from torchstone.analysis.advice.rules import Remedy
+from torchstone.core.schema.advice import Remedy
+from torchstone.core.schema.diagnosis import Cause, Kind, WhatIf
 from torchstone.core.schema.phase import DATA
-from torchstone.workflows.diagnose.diagnosis import Cause, Kind, WhatIf
 from torchstone.workflows.diagnose.evidence import Evidence
 
 _BUSY = 0.5  # cores kept busy by others: worth a word

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchstone.analysis.advice import rules
-from torchstone.analysis.advice.rules import Remedy
 from torchstone.core import units
+from torchstone.core.schema.advice import Remedy
+from torchstone.core.schema.diagnosis import Cause, Kind, WhatIf
 from torchstone.core.schema.phase import OPTIMIZER
-from torchstone.workflows.diagnose.diagnosis import Cause, Kind, WhatIf
 from torchstone.workflows.diagnose.evidence import Evidence
 
 _MANY, _SMALL = 64, 1 << 14

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from torchstone.analysis.advice.rules import Remedy
 from torchstone.core import units
+from torchstone.core.schema.advice import Remedy
+from torchstone.core.schema.diagnosis import Cause, Kind
 from torchstone.core.schema.host_profile import HostLine
 from torchstone.core.schema.phase import BACKWARD, FORWARD
 from torchstone.workflows.diagnose.causes.lines import near, place
-from torchstone.workflows.diagnose.diagnosis import Cause, Kind
 from torchstone.workflows.diagnose.evidence import Evidence
 
 _WORTH = 0.10

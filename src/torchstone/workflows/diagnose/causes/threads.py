@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchstone.analysis.advice.rules import Remedy
-from torchstone.workflows.diagnose.diagnosis import Cause, Kind, WhatIf
+from torchstone.core.schema.advice import Remedy
+from torchstone.core.schema.diagnosis import Cause, Kind, WhatIf
 from torchstone.workflows.diagnose.evidence import Evidence
 
 _SWITCHES = 5.0  # times a step that a core was taken away: worth a word

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from torchstone.analysis.advice import rules
 from torchstone.core import units
+from torchstone.core.schema.diagnosis import Cause, Kind, WhatIf
 from torchstone.core.schema.phase import TRANSFER
-from torchstone.workflows.diagnose.diagnosis import Cause, Kind, WhatIf
 from torchstone.workflows.diagnose.evidence import Evidence
 
 

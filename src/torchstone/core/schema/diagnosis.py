@@ -1,4 +1,4 @@
-"""The words of a diagnosis: causes with their evidence, what-ifs that were tried, and what came of them."""
+"""A diagnosis: causes with their evidence, what-ifs that were tried, and what came of them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
-from torchstone.analysis.advice.advice import Advice
-from torchstone.analysis.advice.rules import Remedy
+from torchstone.core.schema.advice import Advice, Remedy
 from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.comparison import Judgement
@@ -114,13 +113,13 @@ class Tried(msgspec.Struct, frozen=True):
         return self.verdict == Judgement.BETTER and low is not None and low > 1.0 and self.loss != BROKEN_LOSS
 
 
-class Diagnosis(msgspec.Struct, frozen=True):
+class Diagnosis(msgspec.Struct, frozen=True, tag="diagnosis", tag_field="kind"):
     """What is wrong with one Case, most of it first, and what to do.
 
     `pattern`: what the recorded Cases say together. `limits`: what bounds
     the step, by the device's peaks. `applied`: what to take, all that helped at once. `unmeasured`: why
     nothing was measured here, where that is so. `fed`: what fed the step. `disturbance`: what else the machine did each
-    time the step was measured, so that no cause can be named.
+    time the step was measured, so that no cause can be named. `command`: what runs with the settings of `applied`.
     """
 
     run_id: str
@@ -138,3 +137,4 @@ class Diagnosis(msgspec.Struct, frozen=True):
     unmeasured: str | None = None
     fed: str | None = None
     disturbance: Disturbance | None = None
+    command: str | None = None
