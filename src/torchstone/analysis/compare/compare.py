@@ -10,6 +10,7 @@ import msgspec
 from torchstone.analysis.compare.comparability import Sameness, sameness, shapes_differ
 from torchstone.analysis.compare.compared_figures import (
     BLOCK_OF,
+    FOLLOWING,
     PerTrial,
     comparable,
     higher_is_better,
@@ -33,6 +34,7 @@ from torchstone.core.units import quantity
 ALPHA = 0.05
 _FAR_S = 600.0  # runs of one machine with more between them: its drift since is not seen
 _MOSTLY_DRIFT = 1.5  # times as wide as processes alone make it: then it is worth a word
+_ROUNDING = 1e-9
 _TIMED = ("throughput", "latency", "energy", "cost")  # blocks whose figures a busy neighbour moves
 
 
@@ -120,12 +122,26 @@ def _judged_apart(drawn: Sequence[_Drawn]) -> tuple[tuple[list[_Drawn], float], 
     """Return two families with the level of their intervals: what answers which is faster, and all other figures.
 
     No table in twenty has a false alarm in the first (Holm); in the second one in twenty of those raised is false.
+    What is another figure turned round has the level of that.
     """
     first = [one for one in drawn if one.metric == primary(one.matched.task)]
-    others = [one for one in drawn if one.metric != primary(one.matched.task)]
+    logs = {_key(one)[:2]: one.contrast.difference.log for one in first}
+    following: list[_Drawn] = []
+    others: list[_Drawn] = []
+    for one in drawn:
+        if one.metric != primary(one.matched.task):
+            (following if _follows(one, logs.get(_key(one)[:2])) else others).append(one)
     level = holm([one.contrast.difference.p_value() for one in first], ALPHA)[1] if first else 1.0 - ALPHA
     wide = benjamini_hochberg([one.contrast.difference.p_value() for one in others], ALPHA)[1] if others else level
-    return (first, level), (others, wide)
+    return ([*first, *following], level), (others, wide)
+
+
+def _follows(one: _Drawn, log: float | None) -> bool:
+    """Return whether a figure is the inverse of the one that answers which is faster, whose ratio has that logarithm.
+
+    Its interval and verdict are then those of the other: to test it again could only contradict.
+    """
+    return log is not None and one.metric in FOLLOWING and abs(one.contrast.difference.log + log) < _ROUNDING
 
 
 def _pair(matched: Matched, baseline: ComparedInput, candidate: ComparedInput) -> _Pair:
@@ -190,10 +206,10 @@ def _judge(one: _Drawn, pair: _Pair, baseline: ComparedInput, level: float, marg
     settle = found.difference.to_settle(level, margin) if verdict == Judgement.UNCLEAR and can_repeat else None
     block, labels = BLOCK_OF[one.metric], list(found.labels)
     if block in _TIMED and verdict in (Judgement.BETTER, Judgement.WORSE):
-        loser = disturbed(pair.differing, candidate=verdict == Judgement.WORSE)
-        if loser is not None:
-            side = "candidate" if verdict == Judgement.WORSE else "baseline"
-            labels.append(f"only the worse side ({side}) was disturbed ({loser}): measure it again")
+        sides = {"baseline": pair.sides.baseline[-1], "candidate": pair.sides.candidate[-1]}
+        worse, better = ("candidate", "baseline") if verdict == Judgement.WORSE else ("baseline", "candidate")
+        if (what := disturbed(sides[worse], sides[better])) is not None:
+            labels.append(f"only the worse side ({worse}) was disturbed ({what}): measure it again")
             verdict = Judgement.UNCLEAR
     if verdict == Judgement.UNCLEAR and one.metric == primary(one.matched.task) and pair.sides.apart is not None:
         labels += _of_drift(found.difference, level)

@@ -26,6 +26,7 @@ _COMPARED = (
     "model_load_time_s", *PEAKS, "kv_cache_bytes", "energy_per_item_j", "average_power_w",
 )  # fmt: skip
 BLOCK_OF = {**{name: str(FIGURES[name].group) for name in _COMPARED}, COST: "cost"}
+FOLLOWING = ("epoch_time_s", "dataset_time_s", COST)  # inverse to the rate, but for a constant of the data or price
 _A_BATCH = ("step_time", "latency_per_batch_p50_s", "latency_per_batch_p95_s", "latency_per_batch_p99_s",
             "time_to_first_prediction_s", "first_step_time_s", "time_to_first_token_p50_s")  # fmt: skip
 _OF_WHOLE_ANSWERS = ("throughput", "token_throughput")  # say nothing that the tokens given out do not say better

@@ -16,7 +16,6 @@ from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.readings import gauge, other_cpu_cores, steal_share
 
-DISTURBING = ("other processes", "steal")  # disturbances of a run, not properties of its machine
 _BOTH = "both sides were disturbed"
 _SOFTWARE = {
     "torch": "another torch version has other kernels: part of the difference is due to it",
@@ -45,6 +44,7 @@ class _Reading(msgspec.Struct, frozen=True):
     relative: bool = False
     bad_from: float | None = None
     matters: str | None = None
+    disturbs: bool = False  # a run, and is no property of its machine
 
 
 def _gauge(name: str) -> Callable[[Trial], float | None]:
@@ -55,8 +55,12 @@ _READINGS = (
     _Reading(
         "other processes", other_cpu_cores, "cores", 0.05, bad_from=0.15,
         matters="other processes were busy during one side: one makes a 2-thread step 5 to 15 times slower",
+        disturbs=True,
     ),
-    _Reading("steal", steal_share, "ratio", 0.01, bad_from=0.02, matters="the hypervisor took CPU time from one side"),
+    _Reading(
+        "steal", steal_share, "ratio", 0.01, bad_from=0.02, matters="the hypervisor took CPU time from one side",
+        disturbs=True,
+    ),
     _Reading(
         "throttled", _gauge("device_throttled"), "ratio", 0.02, bad_from=0.05,
         matters="one side was throttled by temperature or power",
@@ -80,18 +84,13 @@ def differing(a: Taken, b: Taken) -> list[Differing]:
     return sorted(found, key=lambda one: one.matters is None)
 
 
-def disturbed(differences: Sequence[Differing], *, candidate: bool) -> str | None:
-    """Return what disturbed only that side from outside, if anything did."""
-    for one in differences:
-        if one.what in DISTURBING and one.matters is not None and one.matters != _BOTH:
-            mine, yours = (one.candidate, one.baseline) if candidate else (one.baseline, one.candidate)
-            if mine is not None and _number(mine) > _number(yours):
-                return f"{one.what} {mine}"
+def disturbed(side: Taken, other: Taken) -> str | None:
+    """Return what disturbed a side from outside, and not the other, if anything did."""
+    for reading in _READINGS:
+        means = _means(reading, side, other) if reading.disturbs else None
+        if means is not None and reading.bad_from is not None and means[0] > reading.bad_from >= means[1]:
+            return f"{reading.what} {_written(means[0], reading.unit)}"
     return None
-
-
-def _number(text: str | None) -> float:
-    return float((text or "0").split()[0].replace(",", ""))
 
 
 def _card(taken: Taken) -> tuple[str, object]:
@@ -142,16 +141,20 @@ def _changed(what: str, one: object, other: object, matters: str | None = None) 
 
 def _conditions(a: Taken, b: Taken) -> Iterator[Differing]:
     for reading in _READINGS:
-        known = [[v for t in taken.trials if (v := reading.of(t)) is not None] for taken in (a, b)]
-        if not all(known):
+        if (means := _means(reading, a, b)) is None:
             continue
-        mine, yours = map(fmean, known)
+        mine, yours = means
         apart = abs(mine - yours) / (max(abs(mine), abs(yours)) or 1.0) if reading.relative else abs(mine - yours)
         if apart < reading.least and (reading.bad_from is None or min(mine, yours) <= reading.bad_from):
             continue
         bad = [reading.bad_from is not None and mean > reading.bad_from for mean in (mine, yours)]
         matters = _BOTH if all(bad) else reading.matters if any(bad) else None
         yield Differing(reading.what, _written(mine, reading.unit), _written(yours, reading.unit), matters)
+
+
+def _means(reading: _Reading, a: Taken, b: Taken) -> tuple[float, float] | None:
+    known = [[v for t in taken.trials if (v := reading.of(t)) is not None] for taken in (a, b)]
+    return (fmean(known[0]), fmean(known[1])) if all(known) else None
 
 
 def _written(value: float, unit: str) -> str:

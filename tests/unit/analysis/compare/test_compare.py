@@ -45,6 +45,15 @@ def said(compared):
     return " | ".join(f"{one.what}: {one.matters}" for one in compared.judged[0].comparison.differing)
 
 
+def test_what_is_the_rate_turned_round_has_its_verdict_and_its_interval():
+    compared = judged(a_stored_run(NOISY), a_stored_run(scaled(1.05, NOISY), minutes=2), prices={"A": 2.0, "B": 2.0})
+    rate, cost = the(compared), the(compared, "cost_per_million_items")
+    assert (cost.verdict, cost.ratio.level) == (rate.verdict, rate.ratio.level)
+    assert (cost.ratio.low, cost.ratio.high) == (pytest.approx(1 / rate.ratio.high), pytest.approx(1 / rate.ratio.low))
+    dearer = judged(a_stored_run(NOISY), a_stored_run(scaled(1.05, NOISY), minutes=2), prices={"A": 2.0, "B": 9.0})
+    assert the(dearer, "cost_per_million_items").verdict == Judgement.WORSE, "its price is another"
+
+
 @pytest.mark.parametrize(
     ("by", "base", "verdict"),
     [
