@@ -115,7 +115,7 @@ def row_of(trial: Trial, row: Row) -> Row:
         return row | {"failed": f"{trial.outcome.status}: {trial.outcome.message}"}
     found = figures(trial).values
     names = {
-        "step_s": "step_time", "mean_s": "step_time_mean", "steps": "steps", "faults": "minor_faults_per_step",
+        "step_s": "step_time_p50", "mean_s": "step_time_mean", "steps": "steps", "faults": "minor_faults_per_step",
         "other_cores": "other_cpu_cores", "steal": "steal_share", "start_s": "start_time_s",
     }  # fmt: skip
     return row | {short: found.get(name) for short, name in names.items()} | {"trial_s": trial.duration_s}

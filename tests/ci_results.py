@@ -56,7 +56,7 @@ def a_comparison(
     cases = tuple({case.case_id: case for case in sides}.values())
     run = a_run(trials, cases=cases, machine=_machine(device))
     told = [Side(commit[:9], run_id, case.case_id) for commit, case in zip((base, head), sides, strict=True)]
-    comparison = Comparison(told[0], told[1], "step_time", estimate, usual, 0.02)
+    comparison = Comparison(told[0], told[1], "step_time_mean", estimate, usual, 0.02)
     head_ = msgspec.structs.replace(run.head, run_id=run_id, plan=Plan(cases, ()), ab=Rules())
     return compared(msgspec.structs.replace(run, head=head_), msgspec.structs.replace(comparison, **found))
 

@@ -62,7 +62,7 @@ def an_ab(verdict: Judgement = Judgement.BETTER, labels: Sequence[str] = ("old",
     fields: dict[str, Any] = {"ratio": Estimate(0.6, 0.55, 0.65, 0.99, "ratio", "pairs", 10, 100), **found}
     summary = summarize(entry_of(a_run(trials, cases=cases), Path("x.jsonl")))
     course = Course(10, 2, 20.0, "settled", 0.75, 2)
-    comparison = Comparison(a, b, "step_time", fields.pop("ratio"), verdict, 0.02, **fields)
+    comparison = Comparison(a, b, "step_time_mean", fields.pop("ratio"), verdict, 0.02, **fields)
     return ab_document(AbResult(comparison, course), trials, summary.cases, {"record": "r.jsonl", "document": "d.json"})
 
 

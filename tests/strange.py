@@ -135,7 +135,7 @@ def an_ab_run() -> Run:
         for n in range(3) for side, one in zip("AB", cases, strict=True)
     ]  # fmt: skip
     ratio = Estimate(0.6, 0.55, 0.65, 0.99, "ratio", "pairs", 10, 100)
-    run = compared(a_run(trials, cases=cases), Comparison(a, b, "step_time", ratio, Judgement.BETTER, 0.02))
+    run = compared(a_run(trials, cases=cases), Comparison(a, b, "step_time_mean", ratio, Judgement.BETTER, 0.02))
     return msgspec.structs.replace(run, head=msgspec.structs.replace(run.head, ab=Rules()))
 
 

@@ -31,7 +31,7 @@ def fork_and_spawn(here: Here) -> None:
         if why := documents.message(case):
             here.note(f"why_{how}", why)
         not_forked += [str(t["facts"]["not_forked"]) for t in case["trials"] if t.get("facts", {}).get("not_forked")]
-        step_s = documents.figure(case, "step_time")
+        step_s = documents.figure(case, "step_time_p50")
         here.note(f"step_{how}_s", step_s)
         if step_s:
             steps[how] = step_s
@@ -75,7 +75,7 @@ def _name(case: documents.Case) -> str:
 
 
 def _step(case: documents.Case) -> float | None:
-    return documents.figure(case, "step_time") or documents.figure(case, "latency_per_batch_p50_s")
+    return documents.figure(case, "step_time_p50") or documents.figure(case, "latency_per_batch_p50_s")
 
 
 def _alike(found: Sequence[documents.Case], prints: Mapping[str, Sequence[float]]) -> list[dict[str, Sequence[float]]]:
@@ -129,7 +129,7 @@ def compile_modes(here: Here) -> None:
             if why := documents.message(case):
                 here.note(f"why_{name}", why)
             here.note(f"first_step_{name}_s", documents.figure(case, "first_step_time_s"))
-            here.note(f"step_{name}_s", documents.figure(case, "step_time"))
+            here.note(f"step_{name}_s", documents.figure(case, "step_time_p50"))
             if (values := curves.get(case["case_id"])) and not suffix:
                 losses[name] = values[0]
     if "off" in losses and len(losses) > 1:
@@ -159,12 +159,12 @@ def out_of_memory(here: Here) -> None:
     (last,) = documents.cases(here.torchstone(*common, "--axis", "batch_size=8", *how).document())
     here.note("status_8_again", documents.status(last))
     before_s = _case_step(document, 8)
-    after_s = documents.figure(last, "step_time")
+    after_s = documents.figure(last, "step_time_p50")
     here.note("again_over_before", after_s / before_s if after_s and before_s else None)
 
 
 def _case_step(document: Mapping[str, Any], batch: int) -> float | None:
-    return documents.figure(documents.case_where(document, batch_size=batch), "step_time")
+    return documents.figure(documents.case_where(document, batch_size=batch), "step_time_p50")
 
 
 def pinned_batches(here: Here) -> None:

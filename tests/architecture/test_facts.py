@@ -112,7 +112,7 @@ def test_no_fact_is_said_again(find, names) -> None:
     [
         (lists_of_axes, 'A = ("num_workers", "pin_memory", "prefetch_factor")'),
         (lists_of_axes, 'aside = {"batch_size", "optimizer", "learning_rate", "grad_accumulation"}'),
-        (lists_of_titles, 'T = {"throughput": "rate", "step_time": "step", "latency_per_batch_p50_s": "latency"}'),
+        (lists_of_titles, 'T = {"throughput": "rate", "step_time_p50": "step", "latency_per_batch_p50_s": "latency"}'),
         (checks_of_axes, 'raise unknown("axis", name, AXES)'),
         (checks_of_axes, 'raise unknown(f"axis of {model}", name, AXES)'),
         (checks_of_axes, 'raise UsageError(f"unknown axis {name}")'),
@@ -128,7 +128,7 @@ def test_what_says_it_again_is_found(find, source) -> None:
     ("find", "source"),
     [
         (lists_of_axes, 'A = ("batch_size", "num_workers", "precision", "optimizer")'),
-        (lists_of_titles, 'C = {"throughput": "throughput", "step_s": "step_time", "loss_last": "loss_last"}'),
+        (lists_of_titles, 'C = {"throughput": "throughput", "step_s": "step_time_p50", "loss_last": "loss_last"}'),
         (checks_of_axes, 'raise unknown("device", word, kinds)'),
         (lists_of_memory, 'M = ("peak_reserved_bytes", "kv_cache_bytes", "peak_rss_bytes")'),
         (rules_of_replicates, "if trial.purpose == Purpose.PROBE: pass"),

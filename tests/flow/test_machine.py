@@ -69,7 +69,7 @@ def test_peaks_are_measured_kept_and_carried_by_the_next_run(capfd, monkeypatch,
 def test_a_check_says_fit_or_not_and_why(capfd, monkeypatch, briefly, tmp_path):
     told = Estimate(1.0, 0.99, 1.01, 0.99, "ratio", "as told", 10, 100)
     sides = (Side("A", "", "c"), Side("A again", "", "c"))
-    comparison = Comparison(*sides, "step_time", told, Judgement.UNCLEAR, 1e-6)
+    comparison = Comparison(*sides, "step_time_mean", told, Judgement.UNCLEAR, 1e-6)
     aa_test = ExperimentResult(comparison, (), 10, 2, 15.0, "budget")
     asked = []
 

@@ -51,7 +51,7 @@ def test_json_is_one_document_with_everything_that_was_promised():
     assert throughput["trials"] == 2
     assert {t["outcome"]["status"] for t in case["trials"]} == {"ok"}
     wanted = {
-        "throughput", "step_time", "time_per_item_s", "first_step_time_s", "model_load_time_s", "start_time_s",
+        "throughput", "step_time_p50", "time_per_item_s", "first_step_time_s", "model_load_time_s", "start_time_s",
         "data_wait_s", "peak_rss_bytes", "loss_first", "loss_last", "flops_per_step", "achieved_flops", "total_items",
     }  # fmt: skip
     assert wanted <= set(case["estimates"])

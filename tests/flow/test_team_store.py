@@ -58,7 +58,7 @@ def test_push_and_every_reading_command_as_from_the_folder(team, runs, capsys, m
     reading = team.url("bench", READER)
     for words in (
         ["runs"], ["runs", "--name", "night-3", "--limit", "2"], ["runs", "--device", "cpu"], ["show", "latest"],
-        ["show", "night-2", "--full"], ["history"], ["history", "--metric", "step_time"], ["recommend"],
+        ["show", "night-2", "--full"], ["history"], ["history", "--metric", "step_time_mean"], ["recommend"],
     ):  # fmt: skip
         theirs = json.loads(printed(capsys, *words, "--json", "--store", reading))
         ours = json.loads(printed(capsys, *words, "--json", "--output-dir", str(runs)))

@@ -135,7 +135,7 @@ def _steps(trial: Trial) -> Found:
     found = _counted(trial)
     if steps:
         mean = fmean(steps)
-        found["step_time"] = (median(steps), len(steps))
+        found["step_time_p50"] = (median(steps), len(steps))
         found["step_time_mean"] = (mean, len(steps))
         found["step_time_min"] = (min(steps), len(steps))
         found["step_time_max"] = (max(steps), len(steps))

@@ -100,7 +100,7 @@ def test_rules():
 
 def ended(verdict: str, ratio: float | None = 1.04) -> Comparison:
     told = Estimate(ratio, ratio - 0.01, ratio + 0.01, 0.99, "ratio", "pairs", 10, 100) if ratio is not None else None
-    return Comparison(Side("old", "", "a"), Side("new", "", "b"), "step_time", told, Judgement(verdict), 0.02)
+    return Comparison(Side("old", "", "a"), Side("new", "", "b"), "step_time_mean", told, Judgement(verdict), 0.02)
 
 
 @pytest.mark.parametrize(

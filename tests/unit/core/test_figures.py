@@ -51,7 +51,7 @@ def test_rates_are_totals_over_totals() -> None:
     assert got["token_throughput"] == pytest.approx(70 / 0.2)
     assert got["time_per_item_s"] == pytest.approx(0.2 / 160)
     assert got["epoch_time_s"] == pytest.approx(10.0)
-    assert got["step_time"] == pytest.approx(0.0105)
+    assert got["step_time_p50"] == pytest.approx(0.0105)
     assert got["step_time_mean"] == pytest.approx(sum(STEPS_S) / 10)
     assert got["achieved_flops"] == pytest.approx(2e9 / (sum(STEPS_S) / 10))
     assert (got["flops_per_step"], got["start_time_s"], got["model_load_time_s"]) == (2e9, 0.1, 0.3)
@@ -71,7 +71,7 @@ def test_latency_figures_are_order_statistics() -> None:
     assert got["latency_per_item_s"] == pytest.approx(0.02525)
     assert got["time_to_first_prediction_s"] == 0.5
     assert got["throughput"] == pytest.approx(200 / 5.05)  # no throughput window: its items over its time
-    assert "step_time" not in got
+    assert "step_time_p50" not in got
 
 
 def test_both_windows_keep_to_themselves_and_add_up_in_the_totals() -> None:
@@ -161,7 +161,7 @@ def test_phases_sum_to_the_step_of_their_pass_in_a_trial_and_over_trials() -> No
     ]
     assert trials[0].values["phase_data_s"] == pytest.approx(0.01)
     assert trials[0].values["anatomy_step_s"] == pytest.approx(0.021)
-    assert trials[0].values["step_time"] == pytest.approx(0.0105), "the step of the measured window is another"
+    assert trials[0].values["step_time_p50"] == pytest.approx(0.0105), "the step of the measured window is another"
     got = estimates(trials)
     parts = [got[f"phase_{phase}_s"] for phase in ("data", "forward", "rest")]
     assert sum(part.value for part in parts) == pytest.approx(got["anatomy_step_s"].value)
@@ -243,7 +243,7 @@ def test_every_figure_is_in_the_table_and_has_samples() -> None:
 
 def test_estimates_take_a_value_a_trial() -> None:
     three = [figures(a_trial([s] * 10)) for s in (0.9, 1.0, 1.1)]
-    got = estimates(three)["step_time"]
+    got = estimates(three)["step_time_p50"]
     assert got.value == pytest.approx((0.9 * 1.0 * 1.1) ** (1 / 3))
     assert got.low is not None
     assert got.high is not None

@@ -56,8 +56,8 @@ def stepping(folder, *documents, quick=False, device="cuda"):
 def test_fork_and_spawn_on_the_same_device(tmp_path):
     step = stepping(
         tmp_path,
-        {"cases": [case("a", figures={"step_time": 0.010})]},
-        {"cases": [case("a", figures={"step_time": 0.0101})]},
+        {"cases": [case("a", figures={"step_time_p50": 0.010})]},
+        {"cases": [case("a", figures={"step_time_p50": 0.0101})]},
     )
     runs.fork_and_spawn(step)
     assert (step.told["device_fork"], step.told["status_spawn"]) == ("cuda:0", "ok")
@@ -65,7 +65,9 @@ def test_fork_and_spawn_on_the_same_device(tmp_path):
 
 
 def test_a_silent_fall_to_the_cpu_is_seen(tmp_path):
-    step = stepping(tmp_path, {"cases": [case("a", device="cpu", figures={"step_time": 1.0})]}, {"cases": [case("a")]})
+    step = stepping(
+        tmp_path, {"cases": [case("a", device="cpu", figures={"step_time_p50": 1.0})]}, {"cases": [case("a")]}
+    )
     runs.fork_and_spawn(step)
     assert step.told["device_fork"] == "cpu:0"
     assert step.told["spawn_over_fork"] is None
@@ -73,8 +75,8 @@ def test_a_silent_fall_to_the_cpu_is_seen(tmp_path):
 
 def test_number_formats_that_compute_the_same_are_found(tmp_path):
     cases = [
-        case("a", precision="fp32", figures={"step_time": 2.0}),
-        case("b", precision="bf16", figures={"step_time": 1.0}),
+        case("a", precision="fp32", figures={"step_time_p50": 2.0}),
+        case("b", precision="bf16", figures={"step_time_p50": 1.0}),
     ]
     for values, apart, off in (([2.0], False, 0.0), ([2.1], True, 0.05)):
         document = {"cases": cases, "record": record(tmp_path, a={"fingerprint": [2.0]}, b={"fingerprint": values})}
@@ -99,7 +101,7 @@ def test_a_format_that_crashed_is_named_and_one_that_is_refused_is_not(tmp_path)
 
 def test_each_way_to_compile_is_told_and_losses_are_held_against_each_other(tmp_path):
     first = {
-        "cases": [case("a", compile="off", figures={"step_time": 2.0}), case("b", compile="default"),
+        "cases": [case("a", compile="off", figures={"step_time_p50": 2.0}), case("b", compile="default"),
                   case("c", compile="reduce-overhead", status="crashed", message="overwritten")],
         "record": record(tmp_path, a={"loss": [0.7, 0.6]}, b={"loss": [0.707]}),
     }  # fmt: skip
@@ -120,11 +122,15 @@ def test_memory_that_ends_is_told_and_what_comes_after_it(tmp_path):
     ends = {8: "ok", 64: "ok", 512: "ok", 2048: "out_of_memory", 4096: "skipped", 8192: "skipped"}
     cases = [
         case(
-            str(b), batch_size=b, status=end, message="ran out" if end != "ok" else None, figures={"step_time": 0.1 * b}
+            str(b),
+            batch_size=b,
+            status=end,
+            message="ran out" if end != "ok" else None,
+            figures={"step_time_p50": 0.1 * b},
         )
         for b, end in ends.items()
     ]
-    step = stepping(tmp_path, {"cases": cases}, {"cases": [case("z", batch_size=8, figures={"step_time": 0.88})]})
+    step = stepping(tmp_path, {"cases": cases}, {"cases": [case("z", batch_size=8, figures={"step_time_p50": 0.88})]})
     runs.out_of_memory(step)
     assert (step.told["memory_ended"], step.told["foreseen"], step.told["other_ends"]) == (True, True, "none")
     assert step.told["why_2048"] == "ran out"

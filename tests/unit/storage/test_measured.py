@@ -32,7 +32,7 @@ def test_figures_facts_and_doubts_of_each_case_of_each_run(outputs):
     assert early.code == {"py:mine.py": "abc"}
     assert len(late.values("throughput")) == 3
     assert set(late.figures) == {"throughput", "peak_rss_bytes"}, "other figures are not read"
-    assert late.values("step_time") == []
+    assert late.values("step_time_p50") == []
     assert late.facts["task"] == "train"
     assert late.device == PROCESSOR
     assert [f.check for f in late.doubts] == ["neighbours"], "that there are few trials makes no figure wrong"

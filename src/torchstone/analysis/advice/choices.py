@@ -81,7 +81,7 @@ def choice_of(case: CaseSummary, machine: Machine, axes: Iterable[str]) -> Choic
         memory_bytes=memory,
         memory_share=memory / held if memory is not None and held else None,
         utilization=_value(case, "device_utilization"),
-        step_time_s=_value(case, "step_time"),
+        step_time_s=_value(case, "step_time_mean"),
         latency_s=_value(case, "latency_per_batch_p95_s", "latency_per_batch_p50_s"),
         energy_per_item_j=_value(case, "energy_per_item_j"),
         efficiency=throughput / (memory / _GB) if throughput is not None and memory else None,

@@ -135,7 +135,9 @@ def _of_other_commits(run: Run, found: Comparison, base: str, head: str) -> str 
         case = cases.get(side.case_id)
         if case is None or case.workload.fixed.get("revision") != commit:
             return f"its record is of another commit than {commit[:_SHORT]}"
-    return None if found.metric == "step_time" else f"its record compares {found.metric[:40]}, not the time of a step"
+    return (
+        None if found.metric == "step_time_mean" else f"its record compares {found.metric[:40]}, not the time of a step"
+    )
 
 
 def _other_result(run: Run) -> OtherResult | None:
@@ -160,7 +162,7 @@ def _device(run: Run) -> str | None:
 def _step_time_s(run: Run, found: Comparison) -> float | None:
     """Return the median over the processes of the change."""
     told = [
-        figures(t).values.get("step_time") for t in run.trials
+        figures(t).values.get("step_time_mean") for t in run.trials
         if t.facts.get("side") == "B" and t.outcome.status == Status.OK and t.case_id == found.candidate.case_id
     ]  # fmt: skip
     known = [value for value in told if value is not None and math.isfinite(value) and value > 0.0]

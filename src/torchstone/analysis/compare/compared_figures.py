@@ -20,14 +20,19 @@ from torchstone.core.stats.quantile import needed
 
 COST = "cost_per_million_items"
 _COMPARED = (
-    "throughput", "output_token_throughput", "token_throughput", "step_time", "epoch_time_s", "dataset_time_s",
+    "throughput", "output_token_throughput", "token_throughput", "step_time_mean", "epoch_time_s", "dataset_time_s",
     "latency_per_batch_p50_s", "latency_per_batch_p95_s", "latency_per_batch_p99_s", "latency_per_item_s",
     "time_to_first_token_p50_s", "time_per_output_token_p50_s", "time_to_first_prediction_s", "first_step_time_s",
     "model_load_time_s", *PEAKS, "kv_cache_bytes", "energy_per_item_j", "average_power_w",
 )  # fmt: skip
 BLOCK_OF = {**{name: str(FIGURES[name].group) for name in _COMPARED}, COST: "cost"}
-FOLLOWING = ("epoch_time_s", "dataset_time_s", COST)  # inverse to the rate, but for a constant of the data or price
-_A_BATCH = ("step_time", "latency_per_batch_p50_s", "latency_per_batch_p95_s", "latency_per_batch_p99_s",
+FOLLOWING = (
+    "step_time_mean",
+    "epoch_time_s",
+    "dataset_time_s",
+    COST,
+)  # inverse to the rate, but for a constant of the data or price
+_A_BATCH = ("step_time_mean", "latency_per_batch_p50_s", "latency_per_batch_p95_s", "latency_per_batch_p99_s",
             "time_to_first_prediction_s", "first_step_time_s", "time_to_first_token_p50_s")  # fmt: skip
 _OF_WHOLE_ANSWERS = ("throughput", "token_throughput")  # say nothing that the tokens given out do not say better
 _OF_STEPS = (MetricGroup.THROUGHPUT, MetricGroup.LATENCY)  # groups whose figures move with the steps of a trial

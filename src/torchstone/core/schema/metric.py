@@ -98,7 +98,7 @@ _NAMED: Named = {
     MetricGroup.THROUGHPUT: (
         ("throughput", "throughput", 1), ("token_throughput", "token throughput", 17),
         ("output_token_throughput", "output token throughput", 1),
-        ("prompt_token_throughput", "prompt token throughput", None), ("step_time", "median step time", 5),
+        ("prompt_token_throughput", "prompt token throughput", None), ("step_time_p50", "median step time", 5),
         ("step_time_mean", "step time", 5), ("step_time_min", "fastest step", None),
         ("step_time_max", "slowest step", None), ("step_time_std", "std of step time", None),
         ("time_per_item_s", "time per item", None), ("data_wait_share", "data wait", 16),
@@ -168,7 +168,7 @@ _NAMED: Named = {
 FIGURES = table(
     ("throughput", _U.ITEM_RATE, _H, _P.ONLY, _P.SUM, "total items over total time of the window"),
     ("token_throughput", _U.TOKEN_RATE, _H, _P.ONLY, _P.SUM, "total tokens (padding left out) over total time"),
-    ("step_time", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "median step, issued back to back"),
+    ("step_time_p50", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "median step, issued back to back"),
     ("step_time_mean", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean step, issued back to back"),
     ("step_time_min", _U.SECOND, _L, _P.MIN, _P.MAX, "minimum step time"),
     ("step_time_max", _U.SECOND, _L, _P.MAX, _P.MAX, "maximum step time"),

@@ -18,7 +18,6 @@ _FAMILIES = {
     "latency_per_batch": "latency_per_batch_{}_s", "step_time": "step_time_{}", "loss": "loss_{}",
     "time_to_first_token": "time_to_first_token_{}_s", "time_per_output_token": "time_per_output_token_{}_s",
 }  # fmt: skip
-_MEDIANS = {"step_time": "step_time"}  # figures whose name says nothing else
 _RISING = ("min", "p50", "p90", "p95", "p99", "max")
 
 
@@ -44,8 +43,6 @@ class OutOfOrder:
 def _said(claimed: Mapping[str, float]) -> Iterator[str]:
     for family, pattern in _FAMILIES.items():
         known = {word: claimed.get(pattern.format(word)) for word in (*_RISING, "mean", "std")}
-        if family in _MEDIANS:
-            known["p50"] = claimed.get(_MEDIANS[family])
         values = {word: value for word, value in known.items() if value is not None and math.isfinite(value)}
         yield from _unordered(family, values)
         yield from _no_spread(family, values, claimed.get("steps"))

@@ -42,8 +42,6 @@ def _wrong(trial: Trial) -> Iterator[tuple[Severity, str]]:
         words = "latency_per_batch_{}_s" if name == "latency" else "step_time_{}"
         said = {word: claimed[key] for word in (*_SHARES, "mean", "std", "min", "max")
                 if (key := words.format(word)) in claimed}  # fmt: skip
-        if name != "latency" and "step_time" in claimed:
-            said["p50"] = claimed["step_time"]
         if "total_time_s" in claimed and sum(n == name for n, _ in windows(trial)) == 1:
             said["total"] = claimed["total_time_s"]
         if times and all(map(math.isfinite, times)):

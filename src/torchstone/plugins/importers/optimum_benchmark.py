@@ -140,7 +140,7 @@ def _figures(
     }
     claimed |= {words.format("std"): number(latency.get("stdev")), "total_time_s": number(latency.get("total"))}
     if training:
-        claimed["step_time"] = number(latency.get("p50"))
+        claimed["step_time_p50"] = number(latency.get("p50"))
     claimed["steps"] = number(latency.get("count"))
     rate = part(report, main, "throughput")
     tokens = str(rate.get("unit")).startswith("token")  # of decode, it says

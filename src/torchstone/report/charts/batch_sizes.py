@@ -40,7 +40,7 @@ _QUESTIONS = (
         "latency_vs_batch_size", "Latency by batch size",
         (
             (("latency_per_batch_p50_s", "median latency of a batch"), ("time_to_first_token_p50_s", "median TTFT"),
-             ("step_time", "median step")),
+             ("step_time_p50", "median step")),
             (("latency_per_batch_p95_s", "p95 latency of a batch"), ("time_per_output_token_p50_s", "median TPOT")),
         ),
         "how long a batch takes",

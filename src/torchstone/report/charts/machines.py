@@ -44,7 +44,7 @@ class Quantity(msgspec.Struct, frozen=True):
 
 QUANTITIES = (
     Quantity("throughput", "items/s", ("output_token_throughput", "throughput")),
-    Quantity("latency", "latency or step, ms", ("latency_per_batch_p50_s", "step_time", "step_time_mean"), 1e3),
+    Quantity("latency", "latency or step, ms", ("latency_per_batch_p50_s", "step_time_mean"), 1e3),
     Quantity("memory", "peak memory, GiB", PEAKS, 2.0**-30),
     Quantity("utilization", "device in use, %", ("device_utilization",), 100.0),
     Quantity("power", "mean power, W", ("average_power_w",)),

@@ -56,7 +56,7 @@ _FIGURES = (
     _Figure("phase_optimizer_s", ms=True),
     _Figure("phase_rest_s", ms=True),
     _Figure("step_time_mean", ms=True),  # to which the phases sum, and which goes with the rate
-    _Figure("step_time", ms=True),
+    _Figure("step_time_p50", ms=True),
     _Figure("throughput", interval=True),
     _Figure("token_throughput"),
     _Figure("output_token_throughput", interval=True),
@@ -153,7 +153,7 @@ def _columns(cases: Sequence[CaseSummary], varying: Sequence[str], machine: Mach
     has_mean = any("step_time_mean" in c.estimates for c in cases)
     for figure in _figures_with(memory, cases[0].workload.task):
         estimates = [c.estimates.get(figure.name) for c in cases]
-        if not any(estimates) or (has_mean and figure.name == "step_time"):
+        if not any(estimates) or (has_mean and figure.name == "step_time_p50"):
             continue
         marked = _marked(cases, figure.name, memory)
         rank = _MEMORY_RANK if figure.name == memory else FIGURES[figure.name].rank or 0

@@ -122,7 +122,9 @@ def _rate(row: _Row) -> str:
 
 
 def _step(case: CaseSummary) -> str:
-    found = next((case.estimates[n] for n in ("step_time", "latency_per_batch_p50_s") if n in case.estimates), None)
+    found = next(
+        (case.estimates[n] for n in ("step_time_mean", "latency_per_batch_p50_s") if n in case.estimates), None
+    )
     return units.quantity(found.value if found is not None else None, "s")
 
 

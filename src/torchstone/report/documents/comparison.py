@@ -34,7 +34,7 @@ _TITLES = {
 _WORDS = {Judgement.NOT_COMPARABLE: "not comparable"}
 _MOST, _MOST_ROWS = 10, 24  # lines of a list, rows of a table
 _MOST_NAMED = 3  # Cases that are compared with nothing
-_AGAIN = ("step_time", "token_throughput", "latency_per_item_s")  # what other figures of their block say already
+_AGAIN = ("step_time_mean", "token_throughput", "latency_per_item_s")  # what other figures of their block say already
 
 
 def comparison_document(
@@ -171,7 +171,9 @@ def _columns(rows: Sequence[Judged], compared: ComparedRuns) -> tuple[Column, ..
 
 
 def _figure(one: Judged) -> str:
-    name = one.comparison.metric.removesuffix("_s").removesuffix("_bytes").removesuffix("_j").removesuffix("_w")
+    name = one.comparison.metric
+    for suffix in ("_s", "_bytes", "_j", "_w", "_mean"):
+        name = name.removesuffix(suffix)
     return name.replace("_", " ")
 
 

@@ -74,7 +74,7 @@ def _of_group(run: RunSummary, cases: Sequence[CaseSummary], *, every: bool) -> 
 def _long_steps(cases: Sequence[CaseSummary], varying: Sequence[str]) -> Iterator[str]:
     """Yield for which Cases throughput does not follow from the median step: the one with the longest mean by that."""
     found = [(whole.value / middle.value, case, middle.value, whole.value) for case in cases
-             if (middle := case.estimates.get("step_time")) and (whole := case.estimates.get("step_time_mean"))
+             if (middle := case.estimates.get("step_time_p50")) and (whole := case.estimates.get("step_time_mean"))
              and whole.value > _MUCH_LONGER * middle.value > 0.0]  # fmt: skip
     if not found:
         return

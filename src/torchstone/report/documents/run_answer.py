@@ -105,7 +105,7 @@ def _without(case: CaseSummary, rate: Estimate) -> str:
 
 def _alone(case: CaseSummary) -> str:
     # The mean, as the rate is all items over all time: a median may be far from what the two say together.
-    names = ("step_time_mean", "step_time", "latency_per_batch_p50_s")
+    names = ("step_time_mean", "step_time_p50", "latency_per_batch_p50_s")
     step = next((case.estimates[name] for name in names if name in case.estimates), None)
     held = case.peak_memory_bytes
     rate = rate_of(case)

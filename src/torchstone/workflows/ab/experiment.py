@@ -271,7 +271,7 @@ class Experiment:
         if failed is not None:
             verdict = Judgement.NOT_COMPARABLE
         return Comparison(
-            sides[0], sides[1], "step_time", ratio, verdict, self._rules.margin, why=why,
+            sides[0], sides[1], "step_time_mean", ratio, verdict, self._rules.margin, why=why,
             trials_to_settle=self._standing.pairs_to_settle(), with_other_threads=other,
         )  # fmt: skip
 

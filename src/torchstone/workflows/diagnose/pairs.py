@@ -71,13 +71,15 @@ class PairedTrials:
         ratios = [] if bad is not None else [_ratio(a, b) for a, b in zip(trials[::2], trials[1::2], strict=True)]
         if bad is not None or len(ratios) < FEWEST:
             why = f"{bad.status}: {bad.message}" if bad is not None else "too few pairs"
-            return Comparison(sides[0], sides[1], "step_time", None, Judgement.NOT_COMPARABLE, self._margin, why=why)
+            return Comparison(
+                sides[0], sides[1], "step_time_mean", None, Judgement.NOT_COMPARABLE, self._margin, why=why
+            )
         value, low, high, _ = over_trials(ratios, _LEVEL)
         ends = (low if low is not None else value, high if high is not None else value)
         method = "t-interval on log ratios of pairs of short trials"
         ratio = Estimate(value, *ends, _LEVEL, "ratio", method, len(ratios), len(ratios))
         verdict = judge(*ends, self._margin, higher_is_better=False)
-        return Comparison(sides[0], sides[1], "step_time", ratio, verdict, self._margin)
+        return Comparison(sides[0], sides[1], "step_time_mean", ratio, verdict, self._margin)
 
 
 def _ratio(a: Trial, b: Trial) -> float:

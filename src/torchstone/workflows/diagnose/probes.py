@@ -152,7 +152,7 @@ def _rate(trial: Trial) -> float | None:
 def _step_s(trial: Trial) -> float | None:
     if trial.outcome.status != Status.OK:
         return None
-    return figures(trial).values.get("step_time")
+    return figures(trial).values.get("step_time_mean")
 
 
 def _host_s(trial: Trial) -> dict[str, float]:

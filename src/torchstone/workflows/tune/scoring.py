@@ -13,11 +13,11 @@ from torchstone.core.schema.trial import Stage, Status, Trial
 # objective → (figures of which the first that is there counts, whether less is better)
 OBJECTIVES: Mapping[str, tuple[tuple[str, ...], bool]] = {
     "throughput": (("throughput",), False),
-    "latency": (("latency_per_batch_p95_s", "latency_per_batch_p50_s", "step_time"), True),
+    "latency": (("latency_per_batch_p95_s", "latency_per_batch_p50_s", "step_time_p50"), True),
     "efficiency": (("throughput",), False),  # the search is for speed; memory decides among the fastest
     "energy": (("energy_per_item_j",), True),
 }
-_LATENCY = ("latency_per_batch_p95_s", "latency_per_batch_p50_s", "step_time")
+_LATENCY = ("latency_per_batch_p95_s", "latency_per_batch_p50_s", "step_time_p50")
 
 
 def value_of(values: Mapping[str, float], objective: str) -> float | None:
@@ -37,7 +37,7 @@ def reading_of(trial: Trial, probe: Probe, spec: TuneSpec) -> ProbeResult:
         probe=probe, status=trial.outcome.status, cost_s=trial.duration_s,
         value=value if trial.outcome.status == Status.OK else None,
         peak_bytes=peak_memory(values, spec.base.placement.device),
-        wait_share=values.get("data_wait_share"), step_s=values.get("step_time"),
+        wait_share=values.get("data_wait_share"), step_s=values.get("step_time_p50"),
         retries=retries[0] if retries else None, allowed=not whole or shortfall(values, spec) is None,
         window_s=sum(window_s) or None,
     )  # fmt: skip

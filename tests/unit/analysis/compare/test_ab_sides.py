@@ -16,7 +16,7 @@ def sides(a, b):
 def compared(low=0.55, high=0.65):
     ratio = Estimate(0.6, low, high, 0.99, "ratio", "pairs", 10, 100)
     old, new = Side("old", "", a_case().case_id), Side("new", "", a_case().case_id)
-    return Comparison(old, new, "step_time", ratio, Judgement.BETTER, 0.02)
+    return Comparison(old, new, "step_time_mean", ratio, Judgement.BETTER, 0.02)
 
 
 def test_times_and_rates_are_compared_by_the_pairs_and_memory_by_the_medians():

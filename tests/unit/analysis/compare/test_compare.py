@@ -63,7 +63,7 @@ def test_what_is_the_rate_turned_round_has_its_verdict_and_its_interval():
 )  # fmt: skip
 def test_verdicts_of_throughput_and_step_time_agree(by, base, verdict):
     compared = judged(a_stored_run(base), a_stored_run(scaled(by, base), minutes=2))
-    rate, step = the(compared), the(compared, "step_time")
+    rate, step = the(compared), the(compared, "step_time_mean")
     assert (rate.verdict, step.verdict) == (verdict, verdict)
     assert rate.ratio.value == pytest.approx(1 / by)
     assert step.ratio.value == pytest.approx(by)
@@ -221,7 +221,7 @@ def test_another_batch_size_compares_items_and_not_steps():
     runs = [a_stored_run(scaled(by), a_case({"batch_size": size})) for by, size in ((1.0, 8), (1.5, 16))]
     compared = judged(*runs)
     metrics = [one.comparison.metric for one in compared.judged]
-    assert "step_time" not in metrics
+    assert "step_time_mean" not in metrics
     assert the(compared).verdict == Judgement.BETTER
     assert "settings compared: batch_size 8 against 16" in the(compared).why
     assert "batch_size: steps differ in work" in said(compared)
@@ -424,7 +424,7 @@ def test_both_revisions_of_an_ab_are_one_case_and_are_not_thrown_together():
         return msgspec.structs.replace(run, trials=tuple(sided))
 
     found = judged(revisions(0.010, 0.020, 0), revisions(0.010, 0.030, 60))
-    ratios = {one.case: one.comparison.ratio.value for one in found.judged if one.comparison.metric == "step_time"}
+    ratios = {one.case: one.comparison.ratio.value for one in found.judged if one.comparison.metric == "step_time_mean"}
     assert ratios == {"train cnn, side A": pytest.approx(1.0), "train cnn, side B": pytest.approx(1.5)}
     plain = judged(revisions(0.010, 0.020, 0), a_stored_run(BASE, minutes=60))
     assert the(plain).ratio.value == pytest.approx(math.sqrt(2.0), rel=0.02), "a run without sides meets both of them"

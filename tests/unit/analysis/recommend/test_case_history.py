@@ -109,7 +109,7 @@ def test_a_case_a_model_and_a_run_can_be_asked_for(told):
 
 
 def test_lower_is_better_for_times_and_neither_for_clocks():
-    assert verdict(0.8, 0.9, "throughput") == verdict(1.1, 1.2, "step_time") == Judgement.WORSE
+    assert verdict(0.8, 0.9, "throughput") == verdict(1.1, 1.2, "step_time_p50") == Judgement.WORSE
     assert verdict(1.1, 1.2, "throughput") == Judgement.BETTER
     assert verdict(0.9, 1.2, "throughput") == verdict(1.1, 1.2, "device_clock_hz") == Judgement.UNCLEAR
 

@@ -41,7 +41,7 @@ def document(
     summarized: Any = [
         SimpleNamespace(**msgspec.structs.asdict(case), case_id=case.case_id, trials=()) for case in cases
     ]
-    answer = AbResult(Comparison(old, new, "step_time", **fields), course)
+    answer = AbResult(Comparison(old, new, "step_time_mean", **fields), course)
     return ab_document(answer, trials, summarized, files)
 
 
@@ -115,7 +115,9 @@ def test_each_verdict_is_a_sentence(ends, verdict, said):
 
 def test_too_few_pairs_say_what_would_be_enough():
     why = "only 2 of the 6 pairs of processes needed fitted into 12 s; --within 40s is enough"
-    found = Comparison(Side("old", "", "a"), Side("new", "", "b"), "step_time", None, Judgement.UNCLEAR, 0.02, why=why)
+    found = Comparison(
+        Side("old", "", "a"), Side("new", "", "b"), "step_time_mean", None, Judgement.UNCLEAR, 0.02, why=why
+    )
     told = ab_document(AbResult(found, Course(2, 1, 12.0, "budget")), (), ())
     first, measured = told.parts
     assert first == Text(f"Unclear: {why}.", Role.HEADLINE)

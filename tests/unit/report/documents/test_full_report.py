@@ -86,7 +86,7 @@ def test_the_heads_of_report_case_and_block_are_told_apart():
 def test_every_estimate_of_a_case_that_has_a_block_is_in_it_with_its_meaning():
     run = summarize(entry_of(a_sweep([({"batch_size": 8}, 0.1)], phases={"forward": 0.6, "backward": 0.4}), Path()))
     text = terminal(Document("", (report_section(run),)), 160)
-    for name in ("throughput", "step_time", "peak_reserved_bytes", "total_items", "phase_forward_s"):
+    for name in ("throughput", "step_time_p50", "peak_reserved_bytes", "total_items", "phase_forward_s"):
         assert re.search(rf"^  {name} +\S+ .*\w", text, re.MULTILINE), name
     assert "total items over total time of the window" in text
 

@@ -173,7 +173,7 @@ def test_what_there_is_to_choose_from(places):
         assert check_same(places, on(query))
 
 
-@pytest.mark.parametrize("figures", [("throughput",), ("throughput", "step_time", "peak_rss_bytes"), ("nothing",)])
+@pytest.mark.parametrize("figures", [("throughput",), ("throughput", "step_time_p50", "peak_rss_bytes"), ("nothing",)])
 def test_measured(places, figures):
     check_same(places, lambda place: measured(place, figures))
     check_same(places, measured_kept)

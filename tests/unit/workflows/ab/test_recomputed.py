@@ -62,7 +62,7 @@ def compared(trials: list[Trial], case_b=A, share: float = 1.0, **changes) -> Ru
     ratio = Estimate(look.value, look.low, look.high, 0.99, "ratio", METHOD, look.pairs, 1000)
     sides = (Side("A", "20261121-100000-abcd", A.case_id), Side("B", "20261121-100000-abcd", case_b.case_id))
     verdict = judge(look.low, look.high, 0.02, higher_is_better=False)
-    made = Comparison(*sides, "step_time", ratio, verdict, 0.02)
+    made = Comparison(*sides, "step_time_mean", ratio, verdict, 0.02)
     cases = [A] if case_b is A else [A, case_b]
     run = a_run(trials, cases=cases)
     run = msgspec.structs.replace(run, head=msgspec.structs.replace(run.head, ab=rules))

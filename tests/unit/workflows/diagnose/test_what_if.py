@@ -46,7 +46,7 @@ class World:
         found = Estimate(ratio, low, high, 0.99, "ratio", "test", 6, 6)
         sides = Side("a", "", "1"), Side("b", "", "2")
         trials = [a_trial(facts={"side": side}, steady={"peak_rss_bytes": [1e9 * n]}) for n, side in enumerate("AB", 1)]
-        return Comparison(*sides, "step_time", found, verdict, 0.02), trials
+        return Comparison(*sides, "step_time_mean", found, verdict, 0.02), trials
 
     def trying(self, budget_s=60.0):
         return RemedyTrials(CASE, self.probe, self.compare_live, budget_s, lambda _: None, clock=lambda: self.now_s)

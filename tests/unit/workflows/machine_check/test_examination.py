@@ -23,7 +23,7 @@ def aa_test(low, high, elapsed_s):
     sides = (Side("A", "", "c"), Side("A again", "", "c"))
     ratio = None if low is None else Estimate(math.sqrt(low * high), low, high, 0.99, "ratio", "told", 10, 100)
     return ExperimentResult(
-        Comparison(*sides, "step_time", ratio, Judgement.UNCLEAR, 1e-6), (), 10, 2, elapsed_s, "budget"
+        Comparison(*sides, "step_time_mean", ratio, Judgement.UNCLEAR, 1e-6), (), 10, 2, elapsed_s, "budget"
     )
 
 
