@@ -94,9 +94,10 @@ def run(options: argparse.Namespace) -> int:
     except (KeyboardInterrupt, SystemExit):
         print("torchstone: interrupted", file=sys.stderr)
         return EXIT_CODE
-    if diagnosis is None or (not diagnosis.causes and results is not None and results.summary.status == "interrupted"):
-        print("torchstone: interrupted before any result", file=sys.stderr)
-        return EXIT_CODE
+    status = "done" if results is None else results.summary.status
+    if diagnosis is None or (status == "interrupted" and not diagnosis.causes):
+        print(f"torchstone: {status} before any result", file=sys.stderr)
+        return EXIT_CODE if status == "interrupted" else ExitCode.NO
     return _told(options, folder, target, results, diagnosis)
 
 
