@@ -29,7 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what", nargs="?", help="a case_id or its prefix, a run (latest, an id, a name), or part of a model's name"
     )
-    parser.add_argument("--metric", default="throughput", help="a figure: throughput (default), step_time_mean, loss_end, …")
+    parser.add_argument(
+        "--metric", default="throughput", help="a figure: throughput (default), step_time_mean, loss_end, …"
+    )
     parser.add_argument("--suspect", action="store_true", help="include SUSPECT runs (default: excluded)")
     parser.add_argument(
         "--fail-on",
