@@ -95,9 +95,9 @@ class ProgressBar:
         if not self._quiet and (self._bar is None or bad or self._verbose):
             text = f"{trial.outcome.status}: {trial.outcome.message}" if bad else units.quantity(trial.duration_s, "s")
             text += ", disturbed by other programs" if trial.disturbed else ""
-            self._print(plain(f"trial {trial.trial_id} finished ({self._count()}) {self._label()}: {text}"))
             if self._bar is None and (so_far := self._so_far()):
-                self._print(so_far)
+                text += f"; {so_far}"
+            self._print(plain(f"trial {trial.trial_id} finished ({self._count()}) {self._label()}: {text}"))
         self._draw("")
 
     def waits(self, programs: Sequence[tuple[str, float]]) -> None:
