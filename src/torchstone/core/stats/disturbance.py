@@ -11,7 +11,8 @@ threads waited for, a stated part of a core. (Threads that sleep often, as in a 
 they waited counts only where others used about as much.) A trial of one process on the CPU, with no more threads than
 cores, leaves out the steps that overlap such intervals; it is disturbed as a whole where less than half of a window, or
 fewer than 3 of its steps, are left. Every other trial (loader processes, several ranks, a device that runs behind the
-host) has steps that wait for work done earlier: it is disturbed as a whole where more than 3 % of its windows is.
+host) has steps that wait for work done earlier: it is disturbed as a whole where more than 3 % of its windows is. So is
+one whose few long steps cannot be cut where more than 10 % is.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ _STEAL_SHARE, _THROTTLED_SHARE = 0.02, 0.05
 _QUOTA_SHARE = 0.02
 _SWAPPED_BYTES = 64 << 20
 _MOST_DISTURBED, _LEAST_LEFT, _LEAST_STEPS = 0.03, 0.5, 3
+# Of a window of two or three long steps, which cannot be cut: one interval of a quiet machine's daemons is 5 to 9 %.
+_MOST_OF_LONG_STEPS = 0.1
 _STEP_METRICS = ("step_time_s", "latency_s")
 _PER_STEP = frozenset({
     "step_time_s", "latency_s", "data_wait_s", "items", "tokens", "time_to_first_token_s", "time_per_output_token_s",
@@ -68,7 +71,7 @@ def disturbance(trial: Trial, *, cores: int | None, threads: int | None, one_pro
     if can_be_cut and not evidence.over(tuple(outside(whole, parts))):
         return Disturbance(disturbed=False, share=share, causes=seen, left_out_s=parts, cores=held)
     over = evidence.over(whole)
-    if over or share > _MOST_DISTURBED:
+    if over or share > (_MOST_OF_LONG_STEPS if one_process else _MOST_DISTURBED):
         causes = tuple(dict.fromkeys((*over, *seen)))
         return Disturbance(disturbed=True, share=1.0 if over else share, causes=causes, cores=held)
     return Disturbance(disturbed=False, share=share, cores=held)
