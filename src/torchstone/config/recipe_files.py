@@ -76,6 +76,11 @@ def digest_of(word: str | Path) -> str:
 
 def _file(word: str | Path) -> Path:
     path = Path(word)
+    if path.suffix == ".py":
+        raise UsageError(
+            f"{word} is a Python file: --task train --model py:{word}:FUNCTION "
+            "measures the model that a function of it returns"
+        )
     if path.suffix.lower() in _FILES or "/" in str(word):
         return path
     return _recipe(str(word))

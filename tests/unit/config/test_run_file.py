@@ -223,6 +223,9 @@ def test_recipes_are_found_by_name():
         load_request("distilbret")
     with pytest.raises(UsageError, match="unknown recipe"):
         load_request("..")
+    for word in ("train.py", "models/train.py"):
+        with pytest.raises(UsageError, match=f"--task train --model py:{word}:FUNCTION"):
+            load_request(word)
 
 
 def test_durations_and_shares():
