@@ -1,17 +1,20 @@
 """What a person gets on a busy machine: one line, typed beside planted disturbances, against the quiet truth.
 
-Quiet runs of the same line are interleaved with the disturbed ones: the truth of a workload is their geometric mean,
-its uncertainty their spread. A run *claims* a figure where its case is VALID; else it says that the machine was busy.
+Before and after each run the same line is typed with nothing beside it, for 20 s. The truth is the geometric mean of
+these two references. A run whose references differ by more than 5 % is not judged: there is no truth to ±5 % then.
+Runs with nothing beside them are judged in the same way. A run *claims* a figure where its case is VALID; else it says
+that the machine was busy.
 
     good         the figure lies within 5 % of the truth, or none is claimed
     ±10 %        within 60 (90) seconds there is a VALID interval of at most ±10 %, reckoned from the record
-    covered      of the claimed intervals those that hold the truth
+    covered      of the claimed intervals those that hold the truth, which is known no better than its references differ
 
     python benchmarks/disturbed.py [--runs 20] [--minutes M] [--only WORD …]    adds to benchmarks/data/disturbed.json
     python benchmarks/disturbed.py --peers [--runs 3] …                         what other tools say there
     python benchmarks/disturbed.py --show                                       its tables
 
-It goes on where it was ended: the cell with the fewest runs is measured next. Nothing else may run beside it.
+It goes on where it was ended: the cell with the fewest runs is measured next; cells in which others take half of the
+time or more get a third of the runs, as no figure is claimed there. Nothing else may run beside it.
 
 Peers time DistilBERT's inference for about as long as a run takes, each against its own quiet runs: the mean and the
 median of a bare loop of 30 s, pyperf (6 processes: its mean, claimed unless `pyperf check` warns) and hyperfine (10
@@ -22,6 +25,7 @@ pyperf is taken from `make bench-defaults`, hyperfine from PATH.
 from __future__ import annotations
 
 import argparse
+import collections
 import contextlib
 import itertools
 import json
@@ -48,8 +52,11 @@ from torchstone.core.schema.trial import Trial, ended_well, estimation_trials, i
 from torchstone.storage.record_reader import read_record
 
 DATA = Path(__file__).resolve().parent / "data" / "disturbed.json"
-QUIET = "none"
-_FEWEST_QUIET = 3  # runs that a truth is made of
+QUIET, REFERENCE = "none", "reference"
+_REFERENCE_S, _NEAR_S = 20, 240.0  # how long a reference takes at most; how far it may be from a run
+_FRESH_S = 60.0  # a reference that ended so long ago serves as the one before a run
+_BLOCK = 4  # runs of one workload in a row
+_KNOWN = 0.05  # a truth is known where its two references differ by less
 _LONGEST_S = 600.0  # of one run
 Row = dict[str, Any]
 
@@ -189,6 +196,7 @@ def spinning(share: float, on_s: float) -> Disturbance:
 
 
 DISTURBANCES: Mapping[str, Disturbance] = {
+    REFERENCE: Disturbance(lambda _: contextlib.nullcontext(), 0.0),
     QUIET: Disturbance(lambda _: contextlib.nullcontext(), 0.0),
     "spins 0.1 of the time, 5 s": spinning(0.1, 5.0),
     "spins 0.1 of the time, 0.2 s": spinning(0.1, 0.2),
@@ -233,6 +241,7 @@ def ours(workload: str, disturbance: str) -> Iterator[Row]:
     """Type the line once beside a disturbance; yield what it said, and when it was sure."""
     with tempfile.TemporaryDirectory() as folder:
         words = [str(Path(sys.executable).parent / "torchstone"), "run", *WORKLOADS[workload], "--quiet", "--json"]
+        words += ["--within", f"{_REFERENCE_S}s"] if disturbance == REFERENCE else []
         started = time.time()
         out, _ = typed(words, folder, disturbance, {})
         took_s = time.time() - started
@@ -318,20 +327,17 @@ def sure_s(trials: Sequence[Trial], began_s: float, usual: float | None, half: f
 # ── the table ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def truth(rows: Sequence[Row], near: float | None = None) -> tuple[float, float] | None:
-    """Return the quiet figure of a workload in the hour around `near`, and the standard error of its logarithm.
-
-    Without the run that began at `near` itself. None of fewer than 3 valid ones. The error follows from successive
-    runs (von Neumann, Annals of Mathematical Statistics 12(4), 1941), so that the host's slow drift is not in it.
-    """
-    quiet = [row for row in rows if row["disturbance"] == QUIET and row["claims"]]
-    if near is not None:
-        quiet = [row for row in quiet if 0.0 < abs(row["started"] - near) <= 3600.0]
-    if len(quiet) < _FEWEST_QUIET:
+def truth(rows: Sequence[Row], row: Row) -> tuple[float, float] | None:
+    """Return the quiet figure around a run of the same rows, and by how much (of 1) it is not known; None: unknown."""
+    own = [one for one in rows if one["workload"] == row["workload"] and one["disturbance"] == REFERENCE]
+    began_s, ended_s = row["started"], row["started"] + row["took_s"]
+    before = [one for one in own if 0.0 <= began_s - (one["started"] + one["took_s"]) + 1.0 <= _NEAR_S]
+    after = [one for one in own if 0.0 <= one["started"] - ended_s + 1.0 <= _NEAR_S]
+    if not before or not after:
         return None
-    logs = [math.log(row["value"]) for row in sorted(quiet, key=lambda row: row["started"])]
-    variance = statistics.fmean((b - a) ** 2 for a, b in itertools.pairwise(logs)) / 2.0
-    return math.exp(statistics.fmean(logs)), math.sqrt(variance / len(logs))
+    first, last = before[-1]["value"], after[0]["value"]
+    off = abs(math.log(last / first))
+    return (math.sqrt(first * last), off / 2.0) if off <= _KNOWN else None
 
 
 def judged(row: Row, known: tuple[float, float]) -> Row:
@@ -340,60 +346,73 @@ def judged(row: Row, known: tuple[float, float]) -> Row:
     inside = abs(row["value"] / value - 1.0) <= 0.05
     covered, half = False, None
     if row["low"] is not None and row["high"] is not None:
-        half_log = 0.5 * math.log(row["high"] / row["low"])
-        allowed = math.hypot(half_log, 1.96 * error)  # the truth itself is known no better than by its error
-        covered = abs(math.log(row["value"] / value)) <= allowed
+        covered = math.log(row["low"] / value) <= error and math.log(value / row["high"]) <= error
         half = max(row["high"] / row["value"] - 1.0, 1.0 - row["low"] / row["value"])
     return {"claims": row["claims"], "good": inside or not row["claims"], "covered": covered, "half": half}
 
 
+def cells_of(rows: Sequence[Row], cell: Sequence[Row]) -> str:
+    """Return the columns of a table for some runs."""
+    seen = [judged(row, known) for row in cell if (known := truth(rows, row)) is not None]
+    claimed = [one for one in seen if one["claims"]]
+    halves = [one["half"] for one in claimed if one["half"] is not None]
+    sure = [row.get("sure_s") if row["claims"] else None for row in cell]
+    taken = sum(row.get("trials", 0) for row in cell)
+    columns = [
+        f"{len(cell)}", f"{sum(row['claims'] for row in cell)}", f"{sum(one['good'] for one in seen)} of {len(seen)}",
+        *(f"{sum(s is not None and s <= limit_s for s in sure)}" if taken else "–" for limit_s in (60.0, 90.0)),
+        f"{sum(one['covered'] for one in claimed)} of {len(claimed)}" if halves else "–",
+        f"{100 * statistics.median(halves):.1f} %" if halves else "–",
+        f"{statistics.median(row['took_s'] for row in cell):.0f}",
+        f"{sum(row['disturbed'] for row in cell)} of {taken}" if taken else "–",
+    ]  # fmt: skip
+    return " | ".join(columns)
+
+
 def table(rows: Sequence[Row], workloads: Sequence[str]) -> Iterator[str]:
-    """Yield the table, as Markdown."""
+    """Yield the table, as Markdown: each cell, then together where others take less than half of the time, and more."""
     yield "| what | disturbance | runs | claims | good | ±10 % in 60 s | in 90 s | covered | ± | s | left out |"
     yield "|---|---|---|---|---|---|---|---|---|---|---|"
+    measured = [row for row in rows if row["workload"] in workloads and row["disturbance"] != REFERENCE]
     for workload, disturbance in itertools.product(workloads, DISTURBANCES):
-        own = [row for row in rows if row["workload"] == workload]
-        pairs = [(row, truth(own, row["started"])) for row in own if row["disturbance"] == disturbance]
-        cell = [row for row, known in pairs if known is not None]
-        if not cell:
-            continue
-        seen = [judged(row, known) for row, known in pairs if known is not None]
-        claimed = [one for one in seen if one["claims"]]
-        halves = [one["half"] for one in claimed if one["half"] is not None]
-        sure = [row.get("sure_s") if row["claims"] else None for row in cell]
-        taken = sum(row.get("trials", 0) for row in cell)
-        shares = [
-            f"{len(cell)}", f"{len(claimed)}", f"{sum(one['good'] for one in seen)}",
-            *(f"{sum(s is not None and s <= limit_s for s in sure)}" if taken else "–" for limit_s in (60.0, 90.0)),
-            f"{sum(one['covered'] for one in claimed)} of {len(claimed)}" if halves else "–",
-            f"{100 * statistics.median(halves):.1f} %" if halves else "–",
-            f"{statistics.median(row['took_s'] for row in cell):.0f}",
-            f"{sum(row['disturbed'] for row in cell)} of {taken}" if taken else "–",
-        ]  # fmt: skip
-        yield f"| {workload} | {disturbance} | {' | '.join(shares)} |"
+        if cell := [row for row in measured if (row["workload"], row["disturbance"]) == (workload, disturbance)]:
+            yield f"| {workload} | {disturbance} | {cells_of(rows, cell)} |"
+    for name, is_of in (
+        ("nothing beside", lambda share: share == 0.0), ("less than half of the time", lambda share: 0.0 < share < 0.5),
+        ("half of the time or more", lambda share: share >= 0.5),
+    ):  # fmt: skip
+        if group := [row for row in measured if is_of(DISTURBANCES[row["disturbance"]].share)]:
+            yield f"| all | {name} | {cells_of(rows, group)} |"
 
 
 def next_cell(rows: Sequence[Row], workloads: Sequence[str], runs: int, only: Sequence[str]) -> tuple[str, str] | None:
-    """Return the cell to measure next: the one with the fewest runs.
-
-    A quiet run comes before every fourth other one of a workload, and two before the first.
-    """
+    """Return the cell to measure next: a reference before and after each run, else the one with the fewest runs."""
     missing = absent()
-    cells = [(d, w) for d, w in itertools.product(DISTURBANCES, workloads) if d not in missing]
-    wanted = [(w, d) for d, w in cells if not only or any(word in f"{w} {d}" for word in only)]
-    counts = {cell: sum((row["workload"], row["disturbance"]) == cell for row in rows) for cell in wanted}
-    for workload in workloads:
-        others = sum(n for (w, d), n in counts.items() if w == workload and d != QUIET)
-        if counts.get((workload, QUIET), math.inf) < min(2, others + 1) + others / 4:
-            return workload, QUIET
-    short = {cell: count for cell, count in counts.items() if cell[1] != QUIET and count < runs}
-    return min(short, key=lambda cell: short[cell], default=None)
+    wanted = {
+        (w, d): runs if DISTURBANCES[d].share < 0.5 else math.ceil(runs / 3)
+        for w, d in itertools.product(workloads, DISTURBANCES)
+        if d not in missing and d != REFERENCE and (not only or any(word in f"{w} {d}" for word in only))
+    }
+    had = collections.Counter((row["workload"], row["disturbance"]) for row in rows)
+    open_cells = {cell: had[cell] / count for cell, count in wanted.items() if had[cell] < count}
+    last = rows[-1] if rows else None
+    if last is not None and last["disturbance"] != REFERENCE:
+        return last["workload"], REFERENCE
+    if not open_cells:
+        return None
+    if last is not None and time.time() - last["started"] - last["took_s"] <= _FRESH_S:
+        of_last = {cell: share for cell, share in open_cells.items() if cell[0] == last["workload"]}
+        block = [row["workload"] for row in rows[-2 * _BLOCK - 1 :]]
+        if of_last and block != [last["workload"]] * (2 * _BLOCK + 1):
+            return min(of_last, key=lambda cell: of_last[cell])
+    done = {w: statistics.fmean(s for (of, _), s in open_cells.items() if of == w) for w, _ in open_cells}
+    return min(done, key=lambda w: done[w]), REFERENCE
 
 
 def main() -> None:
     """Measure, or show."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=20, help="of each cell")
+    parser.add_argument("--runs", type=int, default=20, help="of each cell where others take less than half")
     parser.add_argument("--minutes", type=float, default=math.inf)
     parser.add_argument("--only", nargs="*", default=())
     parser.add_argument("--peers", action="store_true")

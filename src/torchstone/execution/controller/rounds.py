@@ -41,7 +41,9 @@ MOST_ROUNDS = 100
 _SLOW_S, _SLOW_STEPS = 0.5, 2  # from here on a step is slow, and a window has so many
 _COUNTED, _DISSECTED = 1, 2  # trials of a case in which operations are counted, and in which a step is cut into phases
 _FAILURES = 2  # a case that failed so often, and never ended well, is not tried again
-_MORE_TIME = 1.5  # than usual, where other programs disturbed trials
+_MORE_TIME = 1.5  # times the usual time, where other programs disturbed trials
+_BUSY_TIME = 0.5  # times the usual time, where they leave the machine for less than a quarter of the trials
+_LEAST_QUIET, _LAST = 0.25, 3
 _FIRST_S, _CASE_S, _MOST_S = 30.0, 25.0, 900.0  # the time of a run that was given none
 _WARM_UP_S, _MIN_STEPS, _PERCENTILES_S, _PERCENTILES_FIRST_S = 0.5, 3, 0.5, 5.0
 
@@ -78,6 +80,7 @@ class Rounds:
         self._places = {case.case_id: place for place, case in enumerate(self._cases)}
         self._taken: list[list[Trial]] = [[] for _ in self._cases]
         self._figures: list[list[Figures]] = [[] for _ in self._cases]  # of the trials that ended well, in their order
+        self._disturbed: list[bool] = []  # of the same trials, of all cases
         self.number = 0  # of the round at hand
         for trial in so_far.trials:
             if trial.case_id in self._places:
@@ -92,6 +95,7 @@ class Rounds:
         self.number = max(self.number, trial.number)
         if trial.outcome.status == Status.OK:
             self._figures[place].append(figures(trial))
+            self._disturbed.append(trial.disturbed)
 
     def procedure_for(self, place: int, number: int) -> Procedure:
         """Return how the next trial of a case is taken: short windows, and what is counted only in the first few."""
@@ -131,9 +135,14 @@ class Rounds:
         return Next(tuple(order))
 
     def _extension(self) -> float:
-        """Return how many times its usual time a run may take: more where trials are replaced and no time was given."""
-        replaced = any(trial.disturbed for of_case in self._taken for trial in of_case)
-        return _MORE_TIME if replaced and self._procedure.within_s is None else 1.0
+        """Return how many times its usual time a run that was given none may take.
+
+        Longer where trials are replaced; shorter where the machine is so busy that waiting for its answer is in vain.
+        """
+        if self._procedure.within_s is not None or not any(self._disturbed):
+            return 1.0
+        few = self._disturbed.count(False) < _LEAST_QUIET * len(self._disturbed)
+        return _BUSY_TIME if few and all(self._disturbed[-_LAST:]) else _MORE_TIME
 
     def _is_narrow(self, place: int, half: float | None) -> bool:
         good = ended_well(self._taken[place])

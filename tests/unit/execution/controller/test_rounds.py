@@ -176,3 +176,12 @@ def test_disturbed_trials_get_half_as_much_time_again_unless_the_time_was_given(
     assert one_case(paces_s, [False] * 4, Procedure()).next(1.3 * usual_s).why == OVER
     given = Procedure(within_s=usual_s)
     assert one_case(paces_s, bad, given).next(1.3 * usual_s).why == OVER
+
+
+def test_a_machine_that_stays_busy_is_told_after_half_of_the_usual_time():
+    usual_s, paces_s = time_of(Procedure(), 1), [0.01 * 2.0**number for number in range(5)]
+    busy, left = [True] * 5, [True] * 4 + [False]
+    assert one_case(paces_s, busy, Procedure()).next(0.6 * usual_s).why == OVER
+    assert one_case(paces_s, busy, Procedure()).next(0.4 * usual_s).cases == (0,)
+    assert one_case(paces_s, left, Procedure()).next(1.3 * usual_s).cases == (0,), "the others are leaving"
+    assert one_case(paces_s, busy, Procedure(within_s=usual_s)).next(0.9 * usual_s).cases == (0,), "the time was given"
