@@ -116,14 +116,13 @@ def _values(one: Measured, by: Criterion) -> list[float]:
 def _entered(group: Sequence[Measured], by: Criterion) -> Entered | None:
     """Put the runs of one Case together: those of the newest torch, and without those that are in doubt, if some are.
 
-    Figures of an older torch are another program's: they are not looked at.
+    Figures of an older torch are another program's: they do not count.
     """
-    earliest = next((one for one in group if _values(one, by)), None)
-    if earliest is None:
+    having = [(one, values) for one in group if (values := _values(one, by))]
+    if not having:
         return None
-    newest = next(one for one in reversed(group) if _values(one, by)).machine.software.get("torch")
-    same = [(one, values) for one in group
-            if one.machine.software.get("torch") == newest and (values := _values(one, by))]  # fmt: skip
+    earliest, newest = having[0][0], having[-1][0].machine.software.get("torch")
+    same = [pair for pair in having if pair[0].machine.software.get("torch") == newest]
     taken = [pair for pair in same if not pair[0].doubts] or same
     used, values = [one for one, _ in taken], [value for _, own in taken for value in own]
     each = over_trials(values)
@@ -182,15 +181,16 @@ def device_and_settings(one: Measured) -> object:
     return one.device_name, _settings(one.case)
 
 
-def near_the_top(every: Sequence[Entered], readings: Sequence[Measured]) -> list[Entered]:
+def near_the_top(every: Sequence[Entered]) -> list[Entered]:
     """Leave out what is far from its device's highest throughput: per memory the smallest batch would always win."""
-    rates = {device_and_settings(one.readings[0]): one.offer for one in entered(readings, _SPEED, device_and_settings)}
+    rates = [
+        over_trials([rate for reading in one.readings for rate in _values(reading, _SPEED)]).value for one in every
+    ]
     tops: dict[str, float] = {}
-    for rate in rates.values():
-        tops[rate.device] = max(tops.get(rate.device, 0.0), rate.value)
+    for one, rate in zip(every, rates, strict=True):
+        tops[one.offer.device] = max(tops.get(one.offer.device, 0.0), rate)
     return [
-        one for one in every
-        if rates[device_and_settings(one.readings[0])].value >= NEAR_THE_TOP * tops[one.offer.device]
+        one for one, rate in zip(every, rates, strict=True) if rate >= NEAR_THE_TOP * tops[one.offer.device]
     ]  # fmt: skip
 
 

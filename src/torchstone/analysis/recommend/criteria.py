@@ -47,7 +47,8 @@ def rate_of(one: Measured) -> tuple[str, str]:
 
 def memory_of(one: Measured) -> Sequence[float]:
     """Return the peak memory of trials, in bytes: on the CPU the process's, on an accelerator the device's own."""
-    return [held for held in _peaks(one) if held is not None]
+    peaks = _peaks(one)
+    return peaks if None not in peaks else [held for held in peaks if held is not None]  # type: ignore[return-value]
 
 
 def _peaks(one: Measured) -> Sequence[float | None]:
@@ -56,11 +57,9 @@ def _peaks(one: Measured) -> Sequence[float | None]:
     for name in memory_figures(one.case.placement.device):
         column = one.figures.get(name)
         if column is not None:
+            if not columns and None not in column:
+                return column  # of no trial a lesser figure is asked for
             columns.append(column)
-            if None not in column:
-                break  # of no trial a lesser figure is asked for
-    if len(columns) == 1:
-        return columns[0]
     return [next((held for held in trial if held is not None), None) for trial in zip(*columns, strict=True)]
 
 

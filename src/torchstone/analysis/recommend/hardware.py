@@ -116,7 +116,7 @@ def hardware(
         ran = ran_of(what, group)
         fit = [one for one in group if not refused(one)]
         allowed = ran if len(fit) == len(group) else entered(fit, by, device_and_settings)
-        every = near_the_top(allowed, group) if by.name == "memory" else allowed
+        every = near_the_top(allowed) if by.name == "memory" else allowed
         sure, wide = known(every)
         kept, doubtful = valid(sure)
         left_out += [*wide, *doubtful]

@@ -83,7 +83,7 @@ def settings(
     """
     if not every:
         return None
-    near = near_the_top(every, readings) if by.name == "memory" else every
+    near = near_the_top(every) if by.name == "memory" else every
     first = readings[0].case.workload
     worse = worse_of(losses)
     left = [one for one in near if not _why_not(one, worse)]

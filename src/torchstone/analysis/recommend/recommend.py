@@ -162,7 +162,7 @@ def _workload_and_device(one: Measured) -> tuple[str, str]:
 
 
 def _is_refused(one: Measured, worse: Mapping[tuple[str, str], str]) -> bool:
+    if worse and any(str(one.case.configuration.get(axis)) == value for axis, value in worse):
+        return True
     held = one.device.memory_bytes if one.device is not None else None
-    peaks = memory_of(one)
-    tight = bool(held and peaks and max(peaks) > SAFE_SHARE * held)
-    return tight or any(str(one.case.configuration.get(axis)) == value for axis, value in worse)
+    return bool(held) and max(memory_of(one), default=0.0) > SAFE_SHARE * (held or 0.0)

@@ -38,11 +38,13 @@ def t_quantile(probability: float, df: float) -> float:
         return -t_quantile(1.0 - probability, df)
     if probability == 0.5 or math.isinf(df):
         return t
+    before = math.inf
     for _ in range(200):
         step = _shortfall(t, probability, df) / _density(t, df)
         t += step
-        if abs(step) <= 1e-14 * t:
+        if abs(step) <= 1e-14 * t or before <= abs(step) <= 1e-9 * t:  # a small step that grows is rounding
             break
+        before = abs(step)
     return t
 
 
