@@ -111,10 +111,10 @@ def a_checked(findings: int = 2, sizes: Sequence[int] = (2, 4, 8), text: str = "
     run = a_sweep([({"batch_size": size}, 0.01) for size in sizes], status={2: Status.CRASHED})
     ids = [one.case_id for one in run.head.plan.cases]
     told = [Finding("steal", Severity.WARNING, f"{n} s {text}", f"{text} again", ids[n]) for n in range(findings)]
-    return _summary(Run(run.head, run.trials, tuple(told), run.end))
+    return summary_of(Run(run.head, run.trials, tuple(told), run.end))
 
 
-def _summary(run: Run) -> RunSummary:
+def summary_of(run: Run) -> RunSummary:
     return summarize(entry_of(run, Path("outputs/records/x.jsonl")))
 
 
@@ -125,14 +125,14 @@ def a_recommendation(*runs: Run) -> Document:
     """Return what is recommended where these are stored."""
     with tempfile.TemporaryDirectory() as folder:
         store(Path(folder), runs)
-        return recommendation_document(recommend(Path(folder), Wanted()), ["outputs/analysis/recommendation.md"])
+        return recommendation_document(recommend(Path(folder), Wanted()))
 
 
 def a_cost(*runs: Run, provider: str = "") -> Document:
     """Return what these runs cost, their epochs too."""
     prices = prices_of("EUR", {"Intel Xeon": 0.2, "NVIDIA H200": 3.5}, provider)
     prices = msgspec.structs.replace(prices, electricity=ELECTRICITY, carbon=CARBON)
-    return cost_document(costs([_summary(run) for run in runs], Costed(prices, epochs=3.0, items=1000.0)))
+    return cost_document(costs([summary_of(run) for run in runs], Costed(prices, epochs=3.0, items=1000.0)))
 
 
 def _swept(number: int, kind: str = "cpu", by: float = 1.0, sizes: Sequence[int] = (8, 16, 32), **about: Any) -> Run:
@@ -202,7 +202,7 @@ DOCUMENTS: tuple[tuple[str, Callable[[], Document]], ...] = (
     ("check", lambda: check_document([a_checked()])),
     ("check: forty cases", lambda: check_document([a_checked(20, tuple(range(1, 41)))])),
     ("check: several runs", lambda: check_document([a_checked(), a_checked(0)])),
-    ("check: no case", lambda: check_document([_summary(a_run([], cases=()))])),
+    ("check: no case", lambda: check_document([summary_of(a_run([], cases=()))])),
     ("check: hostile", lambda: check_document([a_checked(2, text=HOSTILE)])),
     ("recommend: nothing", a_recommendation),
     ("recommend: one device", lambda: a_recommendation(_swept(1))),

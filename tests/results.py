@@ -30,7 +30,7 @@ from torchstone.report.documents.machine import machine_document
 from torchstone.report.documents.machine_all import machine_all_document
 from torchstone.report.documents.machine_check import machine_check_document
 from torchstone.report.documents.memory import memory_document
-from torchstone.report.documents.peaks import peaks_document, promised_of
+from torchstone.report.documents.peaks import MeasuredPeaks, peaks_document
 from torchstone.report.documents.plugins import plugins_document
 from torchstone.report.documents.run import run_document
 from torchstone.report.documents.run_pictures import TRAINING
@@ -216,7 +216,8 @@ def a_quality(
 def an_evaluation(quality: TestMetrics | None, **changes: Any) -> TestResults:
     """A checkpoint of epoch 3, judged on eight images."""
     fields: dict[str, Any] = {
-        "run_id": "20261122-000000-abc", "epoch": 3, "data": "images:photos", "split": "test", "loss": 0.4321,
+        "training": "trained", "run_id": "20261122-000000-abc", "epoch": 3, "data": "images:photos", "split": "test",
+        "loss": 0.4321,
         "items": 8, "throughput": 512.0, "time_per_batch_s": 0.01, "quality": quality,
         "gauges": {"device_power_w": Readings(250.0, 200.0, 300.0, 12)},
         "files": {"predictions": "trained/test_results/predictions.csv", "metrics": "trained/test_results/m.json"},
@@ -265,19 +266,19 @@ DOCUMENTS: tuple[tuple[str, Callable[[], Document]], ...] = (
     ("machine check, noisy", lambda: machine_check_document(an_examination(QUIET, NOISY, UNTOLD, settled=None))),
     ("machine check, all devices", lambda: machine_all_document(all_devices(("cuda:0", 1.0), ("cuda:1", 0.8)))),
     ("machine check, one device, hostile", lambda: machine_all_document(all_devices((HOSTILE, 1.0)))),
-    ("peaks", lambda: peaks_document(ON_H200, _MACHINE, promised_of(ON_H200, H200), new=True)),
-    ("peaks, none", lambda: peaks_document(peaks_of(rates=(_BROKEN,), busy_cores=2.0), _STRANGE, {}, new=False)),
+    ("peaks", lambda: peaks_document(MeasuredPeaks(ON_H200, H200, new=True))),
+    ("peaks, none", lambda: peaks_document(MeasuredPeaks(peaks_of(rates=(_BROKEN,), busy_cores=2.0), None))),
     ("memory", lambda: memory_document(Prediction((a_memory_row(),), (), {}))),
     ("memory, 40 cards", lambda: memory_document(Prediction(_ROWS, ("batch_size",), {}), "first of all")),
     ("memory, unknown", lambda: memory_document(Prediction((_LACKING,), (), {}))),
     ("training", lambda: _trained(metrics_of([an_epoch(1), an_epoch(2)]), _STEP)),
     ("training, 40 epochs", lambda: _trained(metrics_of(list(map(an_epoch, range(1, 41)))))),
     ("training, failed", lambda: run_document(a_training(None, message=HOSTILE))),
-    ("evaluation", lambda: evaluation_document(an_evaluation(a_quality()), Path("trained"))),
-    ("evaluation, loss alone", lambda: evaluation_document(an_evaluation(None, gauges={}), Path("trained"))),
+    ("evaluation", lambda: evaluation_document(an_evaluation(a_quality()))),
+    ("evaluation, loss alone", lambda: evaluation_document(an_evaluation(None, gauges={}))),
     (
         "evaluation, 40 classes",
-        lambda: evaluation_document(an_evaluation(a_quality(_IDENTITY, [HOSTILE] * 40), items=40), Path("trained")),
+        lambda: evaluation_document(an_evaluation(a_quality(_IDENTITY, [HOSTILE] * 40), items=40)),
     ),
     ("runs", lambda: runs_document([_RUN], (), Path("outputs"))),
     ("runs, 40 and a broken one", lambda: runs_document(_RUNS, (Problem(HOSTILE, HOSTILE),), Path("outputs"))),

@@ -186,7 +186,7 @@ def test_s4_29_the_folder_analysis_has_recommendation_and_history(desk, suite):
     page = (folder / "recommendation.md").read_text(encoding="utf-8")
     assert page.startswith("# Recommended, by speed\n")
     told = json.loads((folder / "recommendation.json").read_bytes())
-    (settings,) = told["settings"]
+    (settings,) = told["value"]["settings"]
     assert settings["model"] == "hf:distilbert-tiny"
     assert "hf:distilbert-tiny" in page
     root = ET.parse(folder / "history.svg").getroot()

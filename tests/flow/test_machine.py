@@ -63,7 +63,8 @@ def test_peaks_are_measured_kept_and_carried_by_the_next_run(capfd, monkeypatch,
     report = capfd.readouterr().out
     assert "[ROOFLINE]" in report
     assert "no vendor's figure is known" in report
-    assert f"bounded by {case['bound']['what']}" in report
+    # Beside other programs a case may be near no limit.
+    assert f"bounded by {case['bound']['what']}" in report or f"nearest: {case['bound']['what']}" in report
 
 
 def test_a_check_says_fit_or_not_and_why(capfd, monkeypatch, briefly, tmp_path):

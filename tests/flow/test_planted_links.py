@@ -70,6 +70,7 @@ WRITING = {
     f"reports/{RUN_ID}.html": ["report", RUN_ID, "--format", "html"],
     f"data/{RUN_ID}_cases.csv": ["export", RUN_ID],
     "analysis/recommendation.json": ["recommend", "--save"],
+    "analysis/history.json": ["history", "--save"],
     "absolute_results.jsonl": ["history", "--reference"],
 }
 

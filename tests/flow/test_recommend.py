@@ -74,7 +74,7 @@ def test_recommend_as_json_and_saved(stored, said):
     assert code == 0
     assert found["hardware"][0]["recommended"] == "NVIDIA H200"
     assert found["settings"][0]["recommended"]["point"]["batch_size"] == 32
-    assert json.loads((stored / "analysis" / "recommendation.json").read_bytes()) == found
+    assert json.loads((stored / "analysis" / "recommendation.json").read_bytes())["value"] == found
     assert "training: NVIDIA H200" in (stored / "analysis" / "recommendation.md").read_text(encoding="utf-8")
 
 

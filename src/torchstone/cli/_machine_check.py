@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from torchstone.cli._folder import add_folder, existing, folder_of, writable
+from torchstone.cli._results import add_save, check_save, print_result
 from torchstone.core.errors import ExitCode, UsageError
 
 
@@ -17,11 +18,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--all", action="store_true", help="every device alone and all at once: which is slow, what they share"
     )
     parser.add_argument("--bound", metavar="P", help="with --all: a device is slow below this share less (default 5%%)")
+    add_save(parser)
     add_folder(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Examine the machine; return 0 if it is fit, 1 if it is not."""
+    check_save(options)
     if options.all:
         return _all(options)
     if options.bound is not None:
@@ -38,15 +41,7 @@ def run(options: argparse.Namespace) -> int:
     found = examine(options.device, existing(writable(folder_of(options))), quick=options.quick, tell=tell)
     if not quiet:
         print("\r\033[K", end="", file=sys.stderr, flush=True)
-    if options.json:
-        from torchstone.cli._json import print_json
-
-        print_json(found)
-    else:
-        from torchstone.cli._render import show_document
-        from torchstone.report.documents.machine_check import machine_check_document
-
-        show_document(machine_check_document(found))
+    print_result(options, "machine_check", found)
     return ExitCode.DONE if found.verdict == Fitness.FIT else ExitCode.NO
 
 
@@ -66,13 +61,5 @@ def _all(options: argparse.Namespace) -> int:
     found = examine_all(bound=bound, tell=tell)
     if not quiet:
         print("\r\033[K", end="", file=sys.stderr, flush=True)
-    if options.json:
-        from torchstone.cli._json import print_json
-
-        print_json(found)
-    else:
-        from torchstone.cli._render import show_document
-        from torchstone.report.documents.machine_all import machine_all_document
-
-        show_document(machine_all_document(found))
+    print_result(options, "machine_check_all", found)
     return ExitCode.NO if found.slow else ExitCode.DONE

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder, existing, folder_of, writable
 from torchstone.cli._measuring import busy_of
+from torchstone.cli._results import add_save, print_result
 from torchstone.core.plain_text import plain
 from torchstone.execution.controller.observer import Silent
 
@@ -25,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="if another torchstone measures on the device: wait (default, or $TORCHSTONE_WHEN_BUSY), wait:10m (no "
         "longer), refuse or share",
     )  # fmt: skip
+    add_save(parser)
     add_folder(parser)
 
 
@@ -34,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
     from torchstone.execution import plan
     from torchstone.execution.controller.device_lock import held
     from torchstone.execution.controller.session import Session
-    from torchstone.report.documents.peaks import peaks_document, promised_of
+    from torchstone.report.documents.peaks import MeasuredPeaks
     from torchstone.workflows import peak_measurement as asking
 
     busy = busy_of(options)
@@ -48,15 +50,7 @@ def run(options: argparse.Namespace) -> int:
             with held([placement], machine, "machine peaks", busy):
                 peaks = asking.measured(session.launcher, placement, folder, session.watcher, asking.BUDGET_S)
     device = machine.device(placement.device, placement.index)
-    promised = {} if device is None else promised_of(peaks, device)
-    if options.json:
-        from torchstone.cli._json import print_json
-
-        print_json({"peaks": peaks, "datasheet": {name: peak._asdict() for name, peak in promised.items()}})
-        return 0
-    from torchstone.cli._render import show_document
-
-    show_document(peaks_document(peaks, machine, promised, new=new))
+    print_result(options, "peaks", MeasuredPeaks(peaks, device, new))
     return 0
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from torchstone.cli._folder import add_folder, folder_of
 from torchstone.cli._parsing import add_json
+from torchstone.cli._results import add_save, check_save, print_result
 from torchstone.core.errors import ExitCode, UsageError
 
 
@@ -36,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--items", type=float, metavar="N", help="items of an epoch (default: those of the data set that was measured)"
     )
     parser.add_argument("--full", action="store_true", help="print every row")
+    add_save(parser)
     add_json(parser)
     add_folder(parser)
 
@@ -59,16 +61,9 @@ def run(options: argparse.Namespace) -> int:
             raise UsageError(f"{options.electricity}: has neither electricity nor carbon (example in docs/cost.md)")
         prices = with_electricity(prices, power)
     assert prices is not None
+    check_save(options)
     folder = folder_of(options)
     found = [summarize(find(folder, word)) for word in dict.fromkeys(options.runs or ["latest"])]
     told = costs(found, Asked(prices, options.epochs, options.items, options.provider))
-    if options.json:
-        from torchstone.cli._json import print_json
-
-        print_json(told)
-    else:
-        from torchstone.cli._render import show_document
-        from torchstone.report.documents.cost import cost_document
-
-        show_document(cost_document(told), every=options.full)
+    print_result(options, "cost", told, every=options.full)
     return ExitCode.DONE if told.cases else ExitCode.NO

@@ -13,6 +13,7 @@ from pathlib import Path
 from torchstone.cli._folder import add_folder, folder_of
 from torchstone.cli._parsing import add_json
 from torchstone.cli._procedure_options import at_least
+from torchstone.cli._results import add_save, check_save, print_result
 from torchstone.cli._run_options import data_options_of
 
 
@@ -32,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=int, metavar="N", help="use at most N items (default: all)")
     parser.add_argument("--batch-size", type=int, metavar="N", help="items per batch (default: the training's)")
     parser.add_argument("--device", metavar="D", help="device to evaluate on (default: the training's)")
+    add_save(parser)
     add_json(parser)
     add_folder(parser)
 
@@ -50,17 +52,9 @@ def run(options: argparse.Namespace) -> int:
     folder = Path(named) if named is not None else beside or _latest(folder_of(options))
     batch_size = at_least("--batch-size", options.batch_size, 1)
     chosen = data_options_of(options)
+    check_save(options)
     asked = Asked(folder, options.checkpoint, options.data, chosen, batch_size, options.device)
-    results = evaluate(asked, confusion_chart)
-    if options.json:
-        from torchstone.cli._json import print_json
-
-        print_json(results.document())
-        return 0
-    from torchstone.cli._render import show_document
-    from torchstone.report.documents.evaluation import evaluation_document
-
-    show_document(evaluation_document(results, folder))
+    print_result(options, "evaluation", evaluate(asked, confusion_chart))
     return 0
 
 

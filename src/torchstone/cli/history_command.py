@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from torchstone.cli._folder import folder_of, writable
 from torchstone.cli._parsing import add_json
 from torchstone.cli._place import add_place, place_of
+from torchstone.cli._results import add_save, check_save, print_result
 from torchstone.core.errors import ExitCode, UsageError
 from torchstone.core.own_files import moved
 
@@ -46,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write the current level of each case as a JSON line (default: absolute_results.jsonl)",
     )  # fmt: skip
     parser.add_argument("--full", action="store_true", help="print every case in full and every run")
+    add_save(parser)
     add_json(parser)
     add_place(parser)
 
@@ -54,23 +56,17 @@ def run(options: argparse.Namespace) -> int:
     """Show the histories; return 1 if --fail-on finds one that is worse."""
     from torchstone.analysis.recommend.case_history import history, worse
     from torchstone.analysis.recommend.reference import why_without_level, without_level
+    from torchstone.report.documents.history import Requested, history_document
 
+    check_save(options)
     folder, margin = folder_of(options), _margin(options.fail_on)
     told = history(place_of(options), options.what, options.metric, suspect=options.suspect)
     bad = worse(told.histories, margin) if margin is not None else []
     written = _written(options, folder, told)
-    if options.json:
-        from torchstone.cli._json import print_json
-
-        print_json(told)
-    else:
-        from torchstone.cli._render import show_document
-        from torchstone.report.documents.history import Requested, history_document
-
-        lacking = without_level(told.histories) if options.reference is not None else []
-        files, why = [str(path) for path in written], why_without_level(lacking)
-        requested = Requested(files, len(lacking), why, len(bad), margin or 0.0)
-        show_document(history_document(told, requested), every=options.full)
+    lacking = without_level(told.histories) if options.reference is not None else []
+    files, why = [str(path) for path in written], why_without_level(lacking)
+    document = history_document(told, Requested(files, len(lacking), why, len(bad), margin or 0.0))
+    print_result(options, "history", told, document=document, every=options.full)
     return ExitCode.NO if bad else ExitCode.DONE
 
 

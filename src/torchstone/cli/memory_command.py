@@ -11,9 +11,11 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from torchstone.cli._folder import add_folder
 from torchstone.cli._parsing import Parser, add_json, words_of
 from torchstone.cli._plots import add_plots, require_drawing, write_told_plots
 from torchstone.cli._procedure_options import add_procedure
+from torchstone.cli._results import add_save, check_save, print_result
 from torchstone.cli._run_options import add_choice, add_workload
 from torchstone.core.errors import ExitCode, UsageError
 
@@ -33,6 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"cards or sizes, need not be installed: rtx4090, h100-80gb, mi300x, 24gb (default {','.join(_USUAL)})",
     )  # fmt: skip
     add_plots(parser)
+    add_save(parser)
+    add_folder(parser)
     add_json(parser)
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     what = add_workload(parser)
@@ -53,6 +57,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--device: memory is predicted without a device; name a card, for example --for rtx4090")
     if options.plots is not None:
         require_drawing()
+    check_save(options)
     cards = cards_of(options.cards or _USUAL)
     request = asked(options)
     answer = answered(request, asked_of(request, cards), telling(options))
@@ -92,14 +97,5 @@ def shown(options: argparse.Namespace, answer: Answer) -> int:
 
     if not (options.quiet or options.json) and sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr, flush=True)
-    if options.json:
-        from torchstone.cli._json import print_json
-        from torchstone.report.documents.memory import memory_json
-
-        print_json(memory_json(answer))
-    else:
-        from torchstone.cli._render import show_document
-        from torchstone.report.documents.memory import memory_document
-
-        show_document(memory_document(answer))
+    print_result(options, "memory", answer)
     return ExitCode.DONE if any(row.verdict in (Verdict.FITS, Verdict.TIGHT) for row in answer.rows) else ExitCode.NO

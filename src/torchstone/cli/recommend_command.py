@@ -10,9 +10,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from torchstone.cli._folder import folder_of, writable
 from torchstone.cli._parsing import add_json
 from torchstone.cli._place import add_place, place_of
+from torchstone.cli._results import add_save, check_save, print_result
 
 _BY = ("speed", "energy", "memory", "price")
 
@@ -35,9 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="price per hour of each device, with date and source, as YAML, JSON, TOML or CSV",
     )
     parser.add_argument("--full", action="store_true", help="print every setting and every model, not only the first")
-    parser.add_argument(
-        "--save", action="store_true", help="also write analysis/recommendation.json and .md into the output folder"
-    )
+    add_save(parser)
     add_json(parser)
     add_place(parser)
 
@@ -47,23 +45,8 @@ def run(options: argparse.Namespace) -> int:
     from torchstone.analysis.recommend.recommend import Asked, recommend
     from torchstone.config.prices import read_prices
 
-    folder = folder_of(options)
-    if options.save:
-        writable(folder)
+    check_save(options)
     prices = read_prices(options.prices) if options.prices is not None else None
     told = recommend(place_of(options), Asked(options.by, options.family, options.model, options.task, prices))
-    files: list[str] = []
-    if options.save:
-        from torchstone.report.recommendation_files import write_recommendation
-
-        files = [str(path) for path in write_recommendation(told, folder)]
-    if options.json:
-        from torchstone.cli._json import print_json
-
-        print_json(told)
-    else:
-        from torchstone.cli._render import show_document
-        from torchstone.report.documents.recommendation import recommendation_document
-
-        show_document(recommendation_document(told, files), every=options.full)
+    print_result(options, "recommendation", told, every=options.full)
     return 0

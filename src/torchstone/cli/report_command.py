@@ -132,14 +132,15 @@ def _history(folder: Path) -> Document:
 
 
 def _of_each(words: Sequence[str], place: Place, how: _Made) -> dict[str, Document]:
-    """Return the reports by what their files are called: the id of the run."""
+    """Return the reports by what their files are called: the id of the run, or the name of a result's file."""
     from torchstone.analysis.summary import summarize
     from torchstone.cli._stored import document_of
     from torchstone.report.carried import carrying, files_of_run, packing
+    from torchstone.report.results import is_result, read_result
     from torchstone.storage.query import find
 
-    found = {}
-    for summary in [summarize(find(place, word)) for word in words]:
+    found = {Path(word).stem: read_result(Path(word))[1] for word in words if is_result(word)}
+    for summary in [summarize(find(place, word)) for word in words if not is_result(word)]:
         packed = packing(files_of_run(summary)) if how.carried else None
         document = document_of(summary, every=True, pictures=True, drawing=how.drawing)
         found[summary.run_id] = document if packed is None else carrying(document, packed)

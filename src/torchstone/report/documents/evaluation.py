@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from torchstone.core import units
 from torchstone.core.schema.metric import RAW
@@ -20,14 +19,14 @@ _SHOWN_GAUGES = (
 )  # fmt: skip
 
 
-def evaluation_document(results: TestResults, folder: Path) -> Document:
-    """Return what a test came to. `folder`: of the training."""
-    return Document(f"Evaluation of {folder}", tuple(_parts(results, folder)))
+def evaluation_document(results: TestResults) -> Document:
+    """Return what a test came to."""
+    return Document(f"Evaluation of {results.training}", tuple(_parts(results)))
 
 
-def _parts(results: TestResults, folder: Path) -> Iterator[Part]:
+def _parts(results: TestResults) -> Iterator[Part]:
     yield Text(_answer(results), Role.HEADLINE)
-    yield Facts(tuple(_facts(results, folder)))
+    yield Facts(tuple(_facts(results)))
     if results.quality is not None:
         yield _classes(results.quality)
         says = "Which class items were taken for: rows are what they are, shades are shares of the row"
@@ -45,8 +44,8 @@ def _answer(results: TestResults) -> str:
     return f"Accuracy {_percent(share)} ({between}, {results.items:,} items), loss {loss}."
 
 
-def _facts(results: TestResults, folder: Path) -> Iterator[tuple[str, str]]:
-    yield "training", str(folder)
+def _facts(results: TestResults) -> Iterator[tuple[str, str]]:
+    yield "training", results.training
     yield "epoch", str(results.epoch)
     split = f", split {results.split}" if results.split else ""
     yield "data", f"{results.data}{split}: {results.items:,} items"

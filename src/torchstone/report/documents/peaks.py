@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
 
 from torchstone.core import datasheet, units
 from torchstone.core.schema.estimate import Severity
-from torchstone.core.schema.machine import DeviceInfo, Machine
+from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.peaks import COPY, MATMUL, SUSTAINED, TRIAD, Peaks, Rate
 from torchstone.report.document import Column, Document, Doubt, Facts, Part, Role, Section, Table, Text
 
@@ -20,15 +23,31 @@ _TITLES = {
 Promised = Mapping[str, datasheet.Peak]
 
 
-def peaks_document(peaks: Peaks, machine: Machine, promised: Promised, *, new: bool) -> Document:
-    """Return every Rate beside what is promised of it, and how each was measured. `new`: measured just now."""
-    return Document(f"Peaks of {peaks.device_name}", tuple(_parts(peaks, machine, promised, new=new)))
+class MeasuredPeaks(msgspec.Struct, frozen=True):
+    """The peaks of a device, None where the machine does not name it. `new`: measured just now, and not read again."""
+
+    peaks: Peaks
+    device: DeviceInfo | None
+    new: bool = False
 
 
-def promised_of(peaks: Peaks, device: DeviceInfo) -> dict[str, datasheet.Peak]:
-    """Return the vendor's figure beside each Rate that has one."""
+def peaks_document(found: MeasuredPeaks) -> Document:
+    """Return every Rate beside what is promised of it, and how each was measured."""
+    return Document(f"Peaks of {found.peaks.device_name}", tuple(_parts(found.peaks, _promised(found), new=found.new)))
+
+
+def peaks_json(found: MeasuredPeaks) -> Mapping[str, Any]:
+    """Return what --json prints: the peaks, and what the datasheet says of each."""
+    return {"peaks": found.peaks, "datasheet": {name: peak._asdict() for name, peak in _promised(found).items()}}
+
+
+def _promised(measured: MeasuredPeaks) -> Promised:
+    """Return the vendor's figure of each Rate that has one."""
     found: dict[str, datasheet.Peak | None] = {}
-    for rate in peaks.rates:
+    device = measured.device
+    if device is None:
+        return {}
+    for rate in measured.peaks.rates:
         if rate.name.startswith((MATMUL, SUSTAINED)):
             precision = rate.name.removeprefix(SUSTAINED).removeprefix(MATMUL)
             found[rate.name] = datasheet.dense_peak_flops(device.name, precision, device.memory_bytes)
@@ -37,13 +56,13 @@ def promised_of(peaks: Peaks, device: DeviceInfo) -> dict[str, datasheet.Peak]:
     return {name: peak for name, peak in found.items() if peak is not None}
 
 
-def _parts(peaks: Peaks, machine: Machine, promised: Promised, *, new: bool) -> Iterator[Part]:
+def _parts(peaks: Peaks, promised: Promised, *, new: bool) -> Iterator[Part]:
     yield Text(_answer(peaks, promised), Role.HEADLINE)
     if peaks.disturbed:
         message = f"other processes kept {peaks.busy_cores or 0.0:g} cores busy meanwhile: these are no peaks"
         advice = "`torchstone machine peaks --again` when the machine is idle"
         yield Doubt(Severity.WARNING, f"{peaks.kind}:{peaks.index}", message, advice)
-    yield from (Text(line) for line in _conditions(peaks, machine, new=new))
+    yield from (Text(line) for line in _conditions(peaks, new=new))
     rates = [rate for rate in peaks.rates if rate.value is not None]
     if rates:
         yield Table(tuple(_columns(rates, promised)))
@@ -73,10 +92,10 @@ def _share(rate: Rate, promised: Promised) -> str:
     return f" ({reached} of the datasheet's)" if reached else ""
 
 
-def _conditions(peaks: Peaks, machine: Machine, *, new: bool) -> Iterator[str]:
+def _conditions(peaks: Peaks, *, new: bool) -> Iterator[str]:
     threads = f", {peaks.threads} threads" if peaks.kind == "cpu" else ""
     device = f"{peaks.kind}:{peaks.index} {peaks.device_name}"
-    yield f"{machine.host.hostname}: {device}, torch {peaks.torch}{threads}"
+    yield f"{peaks.hostname}: {device}, torch {peaks.torch}{threads}"
     busy = "" if peaks.busy_cores is None else f", other processes kept {peaks.busy_cores:g} cores busy"
     kept = "" if new else "; stored: --again measures again"
     yield f"measured {peaks.measured_utc} in {peaks.elapsed_s:.0f} s{busy}{kept}"

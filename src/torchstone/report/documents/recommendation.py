@@ -11,7 +11,7 @@ from torchstone.analysis.recommend.recommend import Recommendation
 from torchstone.core import units
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.trial import FEWEST_UNDISTURBED
-from torchstone.report.document import Column, Command, Document, Facts, Part, Role, Section, Table, Text
+from torchstone.report.document import Column, Command, Document, Part, Role, Section, Table, Text
 from torchstone.report.documents.cost import price_text
 from torchstone.report.documents.wording import point_words
 
@@ -21,10 +21,9 @@ _MOST_ROWS, _MOST_BLOCKS, _MOST_MODELS = 6, 4, 2
 _BEST, _EVEN = "*", "="
 
 
-def recommendation_document(told: Recommendation, written: Sequence[str] = ()) -> Document:
-    """Return hardware, then settings; what was measured least is folded. `written`: the files that were made of it."""
-    files = (Facts(tuple(("written", file) for file in written)),) if written else ()
-    return Document(f"Recommended, by {told.by}", (*_parts(told), *files))
+def recommendation_document(told: Recommendation) -> Document:
+    """Return hardware, then settings; what was measured least is folded."""
+    return Document(f"Recommended, by {told.by}", tuple(_parts(told)))
 
 
 def _parts(told: Recommendation) -> Iterator[Part]:

@@ -12,6 +12,7 @@ from torchstone.report.pages.compare_page import compare_page, compare_picture
 from torchstone.report.pages.findings_page import findings_page
 from torchstone.report.pages.guard import PUBLIC, SECURITY_HEADERS, Guard
 from torchstone.report.pages.history_page import history_page, history_picture, series_page
+from torchstone.report.pages.results_page import result_page, results_page
 from torchstone.report.pages.run_page import live_part, pictures_page, run_page, run_picture
 from torchstone.report.pages.runs_page import runs_page
 from torchstone.report.pages.site import STATIC, Answer, Site, redirect
@@ -40,6 +41,8 @@ _PAGES: Mapping[str, View] = {
     "/history/{case_id}": history_page,
     "/history/{case_id}/pictures/{name}.svg": history_picture,
     "/findings": findings_page,
+    "/results": results_page,
+    "/results/{kind}": result_page,
 }
 
 

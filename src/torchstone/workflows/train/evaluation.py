@@ -59,8 +59,12 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class TestResults(msgspec.Struct, frozen=True):
-    """What a test came to, and where its files are. `quality` is None where items have no classes."""
+    """What a test came to, and where its files are. `quality` is None where items have no classes.
 
+    `training`: the folder that it was named by.
+    """
+
+    training: str
     run_id: str
     epoch: int
     data: str
@@ -73,11 +77,12 @@ class TestResults(msgspec.Struct, frozen=True):
     gauges: Mapping[str, Readings]
     files: Mapping[str, str]
 
-    def document(self) -> dict[str, Any]:
-        """Return it as JSON has it: the figures of quality at the top, and all else beside them."""
-        whole: dict[str, Any] = msgspec.to_builtins(self)
-        quality = whole.pop("quality") or {}
-        return {**quality, **whole}
+
+def evaluation_json(results: TestResults) -> dict[str, Any]:
+    """Return what --json prints: the figures of quality at the top, and all else beside them."""
+    whole: dict[str, Any] = msgspec.to_builtins(results)
+    quality = whole.pop("quality") or {}
+    return {**quality, **whole}
 
 
 def evaluate(asked: Asked, draw: Draw) -> TestResults:
@@ -104,7 +109,7 @@ def evaluate(asked: Asked, draw: Draw) -> TestResults:
     judged = listener.judged
     if judged is None or trial.outcome.status != Status.OK:
         raise UsageError(drive.mistake) if drive.mistake else TorchstoneError(f"evaluate: {trial.outcome.message}")
-    return _written(card, case, epoch, judged, trial, results, request, draw)
+    return _written(card, asked.folder, case, epoch, judged, trial, results, request, draw)
 
 
 class _Listener(Silent):
@@ -205,6 +210,7 @@ def _named(card: TrainingCard, word: str) -> str:
 
 def _written(
     card: TrainingCard,
+    training: Path,
     case: Case,
     epoch: int,
     judged: Judged,
@@ -225,9 +231,9 @@ def _written(
             files["picture"] = str(folder / PICTURE)
     split = request.evaluation.split if request.evaluation is not None else None
     results = TestResults(
-        card.run_id, epoch, case.workload.data, split, judged.quality.loss, judged.quality.items,
+        str(training), card.run_id, epoch, case.workload.data, split, judged.quality.loss, judged.quality.items,
         judged.quality.items / sum(judged.batch_times_s), median(judged.batch_times_s), quality,
         summary_of(trial.series), files,
     )  # fmt: skip
-    write_json(folder / FIGURES, results.document())
+    write_json(folder / FIGURES, evaluation_json(results))
     return results

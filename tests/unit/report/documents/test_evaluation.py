@@ -1,23 +1,19 @@
 """A checkpoint that was judged, as it is printed: accuracy with its interval, each class, and the files."""
 
-from pathlib import Path
-
 import pytest
 from results import HOSTILE, a_quality, an_evaluation
 
 from torchstone.report.documents.evaluation import evaluation_document
 from torchstone.report.renderers.terminal import terminal
 
-FOLDER = Path("trained")
-
 
 def shown(results, width=100):
-    return terminal(evaluation_document(results, FOLDER), width)
+    return terminal(evaluation_document(results), width)
 
 
 def test_the_accuracy_comes_first_with_its_interval():
     # Wilson's interval of 7 of 8: (0.875 + z²/16 ± z·√(0.875·0.125/8 + z²/256)) / (1 + z²/8), z = 1.96.
-    assert evaluation_document(an_evaluation(a_quality()), FOLDER).headline == (
+    assert evaluation_document(an_evaluation(a_quality())).headline == (
         "Accuracy 87.50 % (95 % confidence interval 52.91 % to 97.76 %, 8 items), loss 0.4321."
     )
 

@@ -2,20 +2,19 @@
 
 import msgspec
 import pytest
-from build import a_machine, peaks_of
+from build import peaks_of
 from results import H200, ON_H200
 
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.peaks import Rate
-from torchstone.report.documents.peaks import peaks_document, promised_of
+from torchstone.report.documents.peaks import MeasuredPeaks, peaks_document
 from torchstone.report.renderers.terminal import terminal
 
 PINNED = Rate("host_to_device_pinned", None, "bytes/s", "no pinned memory: \x1b[31mnone")
 
 
 def shown(peaks, device, width, *, new=True):
-    document = peaks_document(peaks, a_machine(devices=(device,)), promised_of(peaks, device), new=new)
-    return terminal(document, width)
+    return terminal(peaks_document(MeasuredPeaks(peaks, device, new)), width)
 
 
 @pytest.mark.parametrize("width", [80, 160])
@@ -33,12 +32,12 @@ def test_what_the_vendor_promises_stands_beside_with_its_source(width):
 
 
 def test_the_best_product_and_the_memory_are_the_answer():
-    headline = peaks_document(ON_H200, a_machine(), promised_of(ON_H200, H200), new=True).headline
+    headline = peaks_document(MeasuredPeaks(ON_H200, H200)).headline
     assert headline == (
         "Best measured: 794 TFLOP/s in bf16 (80.3 % of the datasheet's), memory 4,300 GB/s (89.6 % of the datasheet's)."
     )
     nothing = msgspec.structs.replace(ON_H200, rates=(PINNED,))
-    assert "could be measured" in (peaks_document(nothing, a_machine(), {}, new=True).headline or "")
+    assert "could be measured" in (peaks_document(MeasuredPeaks(nothing, None)).headline or "")
 
 
 @pytest.mark.parametrize("width", [80, 160])

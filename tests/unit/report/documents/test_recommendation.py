@@ -9,10 +9,10 @@ from stored import a_stored_run, case, machine, store
 from torchstone.analysis.recommend.recommend import Asked, recommend
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.estimate import Finding, Severity
-from torchstone.report.document import Column, Command, Document, Facts, Role, Section, Table, Text
+from torchstone.report.document import Column, Command, Document, Role, Section, Table, Text
 from torchstone.report.documents.recommendation import recommendation_document
-from torchstone.report.recommendation_files import write_recommendation
 from torchstone.report.renderers.terminal import terminal
+from torchstone.report.results import Result, save
 
 SIZES = (8, 16, 32)
 WHAT = "settings by speed for train hf:bert on Intel Xeon, data synthetic"
@@ -123,18 +123,17 @@ def test_an_empty_store_says_what_to_type(document):
 def test_as_files_for_programs_and_for_people(outputs):
     store(outputs, [a_stored_run(1, sweep((100, 150, 200), model="py:a|b`c.py:load"), machine())])
     told = recommend(outputs, Asked())
-    data, page = write_recommendation(told, outputs)
+    data, page = save(Result("recommendation", told), outputs)
     assert (data, page) == (outputs / "analysis" / "recommendation.json", outputs / "analysis" / "recommendation.md")
-    assert json.loads(data.read_bytes())["by"] == "speed"
+    assert json.loads(data.read_bytes())["value"]["by"] == "speed"
     text = page.read_text(encoding="utf-8")
     assert text.startswith("# Recommended, by speed\n\n**No recommendation of hardware by speed for ")
     assert "\n| batch size | precision | images/s |" in text
     assert "py:a\\|b\\`c.py:load" in text, "a name in a record is nothing but text"
-    assert recommendation_document(told, ["x.md"]).parts[-1] == Facts((("written", "x.md"),))
 
 
 def test_files_that_cannot_be_written_are_a_mistake_of_one_line(outputs):
     store(outputs, [a_stored_run(1, sweep((100, 150, 200)), machine())])
     (outputs / "analysis").write_text("a file")
     with pytest.raises(UsageError, match="cannot write into "):
-        write_recommendation(recommend(outputs, Asked()), outputs)
+        save(Result("recommendation", recommend(outputs, Asked())), outputs)

@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 import msgspec
 import pytest
 from build import a_case, a_run, a_trial
+from results import a_memory_row
 from stored import a_stored_run, case, machine, store
 
 from torchstone.core.schema.codec import encode
@@ -26,6 +27,8 @@ from torchstone.report.pages.application import application
 from torchstone.report.pages.guard import SECURITY_HEADERS, Guard
 from torchstone.report.pages.site import Site
 from torchstone.report.pages.store import Store
+from torchstone.report.results import Result, result_path, save
+from torchstone.workflows.memory.answer import Answer
 
 EVIL = "</td><script>alert(1)</script><img src=x onerror=alert(2)>\"'\u202e{{7*7}}"
 ADDRESSES = (
@@ -191,6 +194,25 @@ def test_no_file_beside_the_records_is_read(nights, tmp_path, monkeypatch):
         assert get(app, f"/runs/{word}").status in (303, 404)
     for address in ("/static/../site.py", "/static/..%2fsite.py", "/static/%2e%2e/site.py", "/static//etc/passwd"):
         assert get(app, address).status == 404
+
+
+def test_results_that_are_no_runs_are_listed_and_shown_but_no_link_is_followed(tmp_path):
+    app = stored(tmp_path, *ten_runs())
+    assert "No results" in get(app, "/results").text
+    save(Result("memory", Answer((msgspec.structs.replace(a_memory_row(), model=EVIL, card=EVIL),), (), {})), tmp_path)
+    result_path(tmp_path, "cost").symlink_to(result_path(tmp_path, "memory"))
+    listed, page = get(app, "/results").text, get(app, "/results/memory").text
+    assert Tags(listed).all("a", "href").count("/results/memory") == 1
+    assert "/results/cost" not in listed
+    for text in (listed, page):
+        assert "alert" not in "".join(Tags(text).all("script", "src") or [""])
+        assert "<script>alert" not in text
+        assert not Tags(text).all("img", "onerror")
+    assert html.escape(EVIL.split(chr(0x202E), maxsplit=1)[0], quote=True)[:20] in page
+    assert get(app, "/results/cost").status == 404
+    assert get(app, "/results/../runs").status == 404
+    result_path(tmp_path, "memory").write_text("{}")
+    assert "not a torchstone result" in get(app, "/results").text
 
 
 def test_findings_of_all_runs(nights):

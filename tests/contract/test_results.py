@@ -1,0 +1,102 @@
+"""Results that are no runs: what `--save` keeps of each kind is what the command found, and is shown as it said."""
+
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compared_results import a_history, summary_of
+from priced import prices_of
+from results import H200, ON_H200, a_memory_row, a_quality, all_devices, an_evaluation, an_examination
+from stored import a_stored_run, case, machine, store
+
+from torchstone.analysis.cost import Asked, costs
+from torchstone.analysis.recommend.case_history import Histories
+from torchstone.analysis.recommend.recommend import Asked as Wanted
+from torchstone.analysis.recommend.recommend import recommend
+from torchstone.cli import main
+from torchstone.core.errors import UsageError
+from torchstone.core.schema.codec import encode
+from torchstone.report.documents.peaks import MeasuredPeaks
+from torchstone.report.rendering import files_of, formats, renderer
+from torchstone.report.results import KINDS, Result, is_result, read_result, save
+from torchstone.workflows.memory.answer import Answer
+
+RUN = a_stored_run(1, [(case(batch_size=size), 100.0 + size) for size in (8, 16)], machine("cpu"))
+
+
+def a_recommendation() -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        store(Path(folder), [RUN])
+        return recommend(Path(folder), Wanted())
+
+
+VALUES: dict[str, Callable[[], Any]] = {
+    "memory": lambda: Answer((a_memory_row(),), (), {}),
+    "machine_check": an_examination,
+    "machine_check_all": lambda: all_devices(("cuda:0", 1.0), ("cuda:1", 0.8)),
+    "peaks": lambda: MeasuredPeaks(ON_H200, H200, new=True),
+    "cost": lambda: costs([summary_of(RUN)], Asked(prices_of("EUR", {"Intel Xeon": 0.2}), 3.0, 1000.0)),
+    "recommendation": a_recommendation,
+    "history": lambda: Histories("throughput", (a_history(),), 8),
+    "evaluation": lambda: an_evaluation(a_quality()),
+}
+each = pytest.mark.parametrize("kind", KINDS)
+
+
+@pytest.fixture
+def saved(kind, tmp_path):
+    result = Result(kind, VALUES[kind]())
+    data, page = save(result, tmp_path)
+    assert page.read_text(encoding="utf-8").startswith("# ")
+    return result, data
+
+
+@each
+def test_what_is_kept_is_what_was_found(saved):
+    result, data = saved
+    again, document = read_result(data)
+    assert again == result
+    assert document == result.document()
+    assert document.headline
+
+
+@each
+def test_show_and_report_say_what_the_command_said(saved, capfd, tmp_path):
+    result, data = saved
+    assert main(["show", str(data), "--json"]) == 0
+    assert capfd.readouterr().out.encode() == encode(result.json()) + b"\n"
+    assert main(["show", str(data)]) == 0
+    headline = " ".join((result.document().headline or "").split())
+    assert headline in " ".join(capfd.readouterr().out.split())
+    assert main(["report", str(data), "--format", "md,json", "--output", str(tmp_path / "there")]) == 0
+    parts = json.loads((tmp_path / "there" / f"{result.kind}.json").read_bytes())["parts"]
+    assert next(part for part in parts if part.get("role") == "headline")["text"] == result.document().headline
+
+
+@each
+@pytest.mark.parametrize("name", [name for name in formats() if name not in ("pdf", "pptx", "png")])
+def test_every_format_can_write_it(saved, name):
+    files = files_of(renderer(name), saved[0].document(), "result")
+    assert all(files.values())
+
+
+def test_what_is_no_result_is_said_in_one_line(tmp_path, capfd):
+    data, _ = save(Result("memory", VALUES["memory"]()), tmp_path)
+    held = json.loads(data.read_bytes())
+    for name, broken, says in (
+        ("kind", {**held, "kind": "horoscope"}, "unknown kind of result"),
+        ("schema", {**held, "schema": 99}, "of schema 99"),
+        ("value", {**held, "value": {"rows": 3}}, "does not match the schema"),
+    ):
+        path = tmp_path / f"{name}.json"
+        path.write_bytes(json.dumps(broken, separators=(",", ":")).encode())
+        assert is_result(str(path))
+        with pytest.raises(UsageError, match=says):
+            read_result(path)
+        assert main(["show", str(path)]) == 2
+        assert "\n" not in capfd.readouterr().err.strip()
+    assert not is_result("latest")
+    assert main(["show", str(data), "--plot"]) == 2
