@@ -28,7 +28,6 @@ from torchstone.api.keeping.process import CurrentDevices
 from torchstone.api.notebook import as_html, document_of
 from torchstone.api.recording import default_folder, keep, trial_of
 from torchstone.api.sizes import items_of
-from torchstone.api.steps import Stretch, in_order, measured_steps, steady, steady_spans_s
 from torchstone.core import units
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Case, Task, Workload
@@ -40,6 +39,7 @@ from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.steady import truncation
 from torchstone.execution.controller.telemetry_sampler import TelemetrySampler
 from torchstone.execution.timing.clock import resolution_s, system_clock
+from torchstone.execution.timing.loop_steps import Stretch, in_order, measured_steps, steady, steady_spans_s
 from torchstone.execution.timing.segments import Segments
 from torchstone.plugins import registry
 

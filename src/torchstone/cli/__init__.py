@@ -57,7 +57,12 @@ def main(arguments: list[str] | None = None) -> int:
         parser = Parser(prog=f"torchstone {name}", description=command.__doc__)
         command.add_arguments(parser)
         add_language(parser)
-        options = parser.parse_args(words[1:])
+        typed, program = words[1:], None
+        if "--" in typed and getattr(command, "MEASURES_PROGRAMS", False):
+            end = typed.index("--")
+            typed, program = typed[:end], tuple(typed[end + 1 :])
+        options = parser.parse_args(typed)
+        options.program = program
         _show_slice(getattr(options, "device", None))
         with speaking(options.lang):
             code: int = command.run(options)

@@ -1,5 +1,7 @@
-"""Measure a model: a recipe, a YAML, JSON or TOML file, or options alone.
+"""Measure a program as it is typed, or a model: a recipe, a YAML, JSON or TOML file, or options alone.
 
+torchstone run -- python train.py --batch_size 16
+torchstone run --axis batch_size=16,32 -- python train.py --batch_size {batch_size}
 torchstone run distilbert
 torchstone run distilbert --axis batch_size=1,8 --axis precision=fp32,bf16 --trials 5
 torchstone run --task infer --model py:mine.py:load --axis batch_size=1,2
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_measuring, busy_of, measured
+from torchstone.cli._program import add_program, program_request
 from torchstone.cli._pushing import add_push, push_to
 from torchstone.cli._run_options import add_run_options, asked
 from torchstone.cli._run_share import add_share, run_share
@@ -24,11 +27,15 @@ if TYPE_CHECKING:
     from torchstone.cli._progress import ProgressBar
 
 
+MEASURES_PROGRAMS = True  # behind --
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of run."""
     add_run_options(parser)
     parser.add_argument("--live", action="store_true", help="show the tables on the whole terminal while they grow")
     add_measuring(parser)
+    add_program(parser)
     add_push(parser)
     add_folder(parser)
     add_share(parser)
@@ -38,11 +45,16 @@ def run(options: argparse.Namespace) -> int:
     """Measure, print the table, and say where the files are."""
     if options.plan is not None:
         return run_share(options)
+    folder, team = writable(folder_of(options)), push_to(options)
+    busy, progress = busy_of(options), _progress(options)
+    if options.program is not None:
+        from torchstone.workflows.run.program_run import ProgramCampaign
+
+        program = ProgramCampaign(program_request(options), progress, busy)
+        return measured(options, folder, progress, lambda: program.carry_out(folder, sys.argv[1:]), team=team)
     from torchstone.workflows.run.planned_run import Campaign
 
-    folder, team = writable(folder_of(options)), push_to(options)
-    request, busy, progress = asked(options), busy_of(options), _progress(options)
-
+    request = asked(options)
     return measured(
         options, folder, progress, lambda: Campaign(request, progress, busy).carry_out(folder, sys.argv[1:]), team=team
     )

@@ -123,5 +123,6 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "profile": truth,
 }
 _OF_A_FIT = {"epochs", "fit"}  # said under `fit:`
-if set(_READ) | _OF_A_FIT != set(msgspec.structs.asdict(Procedure())):
+_OF_A_PROGRAM = {"in_place", "let_finish"}  # which no file describes
+if set(_READ) | _OF_A_FIT | _OF_A_PROGRAM != set(msgspec.structs.asdict(Procedure())):
     raise TypeError("config/procedure.py and core/schema/procedure.py name different keys")

@@ -116,6 +116,8 @@ def model_name(spec: str) -> str:
 
 def _is_path(scheme: str, rest: str) -> bool:
     """Tell a folder, or a file after an @, from an owner/name of the model hub."""
+    if scheme == "program":  # the words of a command
+        return False
     if scheme in ("hf", "hub"):
         return rest.startswith(("/", ".", "~")) or "@" in rest
     return len(PurePath(rest).parts) > 1

@@ -29,7 +29,7 @@ class Procedure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # taken again where their number is open, within the time; keep: nothing is judged
     disturbed: str = "replace"
     seed: int = 0
-    isolation: str = "auto"  # fork, spawn; auto takes fork where it is safe
+    isolation: str = "auto"  # fork, spawn, program (somebody's own); auto takes fork where it is safe
     # fixed: glibc keeps what it has been given; huge: and asks for huge pages of it; default: as the system has it
     heap: str = "fixed"
     # OpenMP's threads stay on a logical core each; None: the command decides, False: they wander as the system likes
@@ -45,6 +45,8 @@ class Procedure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     nvtx: bool = False  # ranges around steps and phases for NVIDIA's nsys, in the measured windows too
     fit: Fit | None = None  # train to an end instead of measuring windows
     profile: bool = False  # a torch.profiler trace of a few steps after the measured windows
+    in_place: bool = False  # a program runs in the folder that it was typed in, not in a work folder of each trial
+    let_finish: bool = False  # a program goes on to its own end after its window
 
     @property
     def in_rounds(self) -> bool:

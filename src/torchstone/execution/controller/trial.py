@@ -141,6 +141,7 @@ class TrialDrive:
             return None  # the sides of a pair hold each other's turns against what disturbs (workflows/ab)
         case, cores = self._request.case, trial.facts.get("logical_cores")
         threads, workers = trial.facts.get("threads_in_effect"), case.configuration.get("num_workers")
+        workers = workers or trial.facts.get("loader_workers")  # of somebody's own program
         alone = case.placement.device == "cpu" and world_size(case.configuration) == 1
         found = disturbance(
             trial, cores=cores if isinstance(cores, int) else os.cpu_count(),

@@ -1,0 +1,499 @@
+"""Hooks in a program that torchstone measures: marks where data, forward, backward and optimizer begin and end.
+
+Nothing but the standard library is imported: the program may run on another Python, without torchstone. torch's own
+hooks are used (torch.optim.optimizer.register_optimizer_step_pre_hook and _post_hook, forward hooks of the outermost
+modules); `__next__` of a DataLoader's iterator and torch.autograd.backward, which have none, are wrapped. A mark is two
+appends and a reading of the clock (0.2 µs). What the marks mean is decided by torchstone (execution/program/steps.py).
+
+A step ends with an optimizer's; without any optimizer, with the outermost forward pass without gradients, or a
+`generate`. After its window the program is ended by SystemExit from the optimizer's step (from the forward pass).
+"""
+
+import atexit
+import gc
+import importlib.util
+import json
+import os
+import socket
+import sys
+import threading
+import time
+from collections import deque
+
+DATA_BEGIN, DATA_END, TRAIN_FORWARD, FORWARD, FORWARD_END, BACKWARD, BACKWARD_END, OPTIMIZER, OPTIMIZER_END = range(9)
+_MOST_MARKS = 4_000_000  # of a program that never reaches its window
+_LOOKED_S = 1.0  # how often modules of a program without an optimizer are looked for
+_SETTLING = 4  # steps, after which hooks of modules that are never outermost go
+_clock = time.perf_counter
+
+
+class _Program:
+    """What is known of the program so far."""
+
+    def __init__(self, plan):
+        self.plan = plan
+        self.pid = os.getpid()
+        self.thread = None  # the one whose steps count
+        self.kinds, self.times = [], []
+        self.items = []  # of each DATA_END; None: not known
+        self.inputs = []  # items of each outermost forward pass
+        self.ended_by = []  # the number of the optimizer of each OPTIMIZER_END
+        self.optimizers = {}
+        self.depth = self.calls = 0  # of optimizers' steps, and of modules
+        self.steps = 0
+        self.first_s = self.window_s = self.told_s = None
+        self.window_steps = 0
+        self.window_mark = None  # the place of the first mark of the window
+        self.active, self.stopping = True, False
+        self.has_optimizer = False
+        self.workers = 0
+        self.hooked = {}  # id of a module → its hooks
+        self.outermost = set()
+        self.events = None  # of a device that runs behind the host, one a mark
+        self.torch = None
+        self.connection = None
+
+    def listens(self):
+        return self.active and (self.thread is None or self.thread == threading.get_ident())
+
+    def mark(self, kind):
+        self.kinds.append(kind)
+        self.times.append(_clock())
+        if self.events is not None:
+            event = self.event_class(enable_timing=True)
+            event.record()
+            self.events.append(event)
+
+    def say(self, word, **about):
+        """Send a line to torchstone, which may be gone: then the program goes on."""
+        try:
+            if self.connection is None:
+                self.connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+                self.connection.connect(os.environ["TORCHSTONE_PROGRAM"])
+            self.connection.sendall(json.dumps({"word": word, **about}).encode() + b"\n")
+        except OSError:
+            self.active = False
+
+
+_program = None
+
+
+def wait_for_torch():
+    """Install the hooks when the program imports torch."""
+    global _program
+    _program = _Program(json.loads(os.environ.get("TORCHSTONE_PROGRAM_PLAN", "{}")))
+    if "torch" in sys.modules:
+        _install(sys.modules["torch"])
+        return
+    sys.meta_path.insert(0, _Waiting())
+
+
+class _Waiting:
+    """A finder that finds nothing, and has the hooks installed when torch has been imported."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            loader, execute = spec.loader, spec.loader.exec_module
+
+            def exec_module(module):
+                execute(module)
+                loader.exec_module = execute
+                _install(module)
+
+            loader.exec_module = exec_module
+        return spec
+
+
+def _install(torch):
+    program = _program
+    program.torch = torch
+    from torch.optim import optimizer as optimizers
+
+    if not hasattr(optimizers, "register_optimizer_step_post_hook"):
+        program.say("unfit", why="torch %s is too old: 2.0 or newer has the hooks" % torch.__version__)
+        program.active = False
+        return
+    os.register_at_fork(after_in_child=_leave)
+    optimizers.register_optimizer_step_pre_hook(_optimizer_begins)
+    optimizers.register_optimizer_step_post_hook(_optimizer_ended)
+    _wrap_init(optimizers.Optimizer)
+    _wrap_loader()
+    torch.autograd.backward = _wrapped_backward(torch.autograd.backward)
+    torch.autograd.grad = _wrapped_backward(torch.autograd.grad)
+    _wrap_scaler(torch)
+    atexit.register(_exits)
+    threading.Thread(target=_look_for_modules, daemon=True, name="torchstone").start()
+
+
+def _leave():
+    """A process that the program forks is not measured: the worker of a loader."""
+    _program.active = False
+    _program.connection = None
+
+
+# ── steps ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _optimizer_begins(optimizer, _args, _kwargs):
+    program = _program
+    if program.listens():
+        program.depth += 1
+        if program.depth == 1:
+            program.mark(OPTIMIZER)
+
+
+def _optimizer_ended(optimizer, _args, _kwargs):
+    program = _program
+    if program.listens() and program.depth > 0:
+        program.depth -= 1
+        if program.depth == 0:
+            _note_end(optimizer)
+
+
+def _note_end(optimizer):
+    program = _program
+    program.mark(OPTIMIZER_END)
+    program.ended_by.append(program.optimizers.setdefault(id(optimizer), len(program.optimizers)))
+    if program.plan.get("step", "auto") in ("auto", "optimizer"):
+        _step_ended(optimizer)
+
+
+def _step_ended(optimizer=None):
+    """Count a step; begin the window after the warm-up, and end the program after the window."""
+    program, plan, now_s = _program, _program.plan, _clock()
+    program.steps += 1
+    if program.steps == 1:
+        _begin(optimizer, now_s)
+    if program.steps == _SETTLING:
+        _drop_hooks_within()
+    if program.told_s is None or now_s - program.told_s >= 1.0:
+        program.told_s = now_s
+        program.say("progress", steps=program.steps, elapsed_s=now_s - (program.window_s or program.first_s))
+    if program.window_s is None:
+        warm = program.steps > plan.get("warmup", 3) and now_s - program.first_s >= plan.get("warmup_s", 0.5)
+        if plan.get("rehprograme"):
+            if program.steps >= 2:
+                _finish()
+        elif warm:
+            _synchronize()
+            program.window_s, program.window_steps, program.window_mark = _clock(), program.steps, len(program.kinds)
+            program.say("entered", stage="steady", at_s=program.window_s, measures=True)
+    else:
+        steps = program.steps - program.window_steps
+        over = (
+            steps >= plan["iterations"]
+            if plan.get("iterations")
+            else (now_s - program.window_s >= plan.get("budget_s", 5.0) and steps >= plan.get("min_steps", 5))
+        )
+        if over:
+            _finish()
+    if len(program.kinds) > _MOST_MARKS:
+        _finish()
+
+
+def _begin(optimizer, now_s):
+    """Note when the first step ended, in which thread, on which device; hook the modules whose weights it changed."""
+    program, torch = _program, _program.torch
+    if torch.distributed.is_available() and torch.distributed.is_initialized() and torch.distributed.get_rank() != 0:
+        program.active = False  # rank 0 tells
+        return
+    program.thread, program.first_s = threading.get_ident(), now_s
+    weights = [] if optimizer is None else [p for group in optimizer.param_groups for p in group["params"]]
+    program.device = _device_of(weights)
+    module = getattr(torch, program.device, None)
+    if program.device != "cpu" and hasattr(module, "Event"):
+        program.event_class = module.Event
+        program.events = []
+        program.events_from = len(program.kinds)
+    program.say("first", at_s=now_s, device=program.device, pid=os.getpid())
+    if optimizer is not None:
+        _hook_modules({id(p) for p in weights})
+
+
+def _device_of(weights):
+    for weight in weights:
+        return weight.device.type
+    for hooks in _program.hooked.values():
+        for weight in hooks[0].parameters():
+            return weight.device.type
+    return "cpu"
+
+
+def _synchronize():
+    program = _program
+    module = getattr(program.torch, program.device, None)
+    if program.device != "cpu" and hasattr(module, "synchronize"):
+        module.synchronize()
+
+
+def _finish():
+    """Send what was measured, and end the program at the end of this step."""
+    program = _program
+    _send()
+    program.active = False
+    if program.plan.get("let_finish"):
+        return
+    program.stopping = True
+    if threading.current_thread() is threading.main_thread():
+        raise SystemExit(0)
+
+
+def _send(whole=True):
+    program, torch = _program, _program.torch
+    if program.thread is None:
+        return
+    _synchronize()
+    program.say("entered", stage="sending", at_s=_clock(), measures=False)
+    times = program.times
+    if program.events:
+        first = program.events[0]
+        start_s = times[program.events_from]
+        times = times[: program.events_from] + [start_s + 1e-3 * first.elapsed_time(event) for event in program.events]
+    memory = {"peak_rss_bytes": _peak_rss_bytes()}
+    module = getattr(torch, program.device, None)
+    if program.device != "cpu" and hasattr(module, "max_memory_allocated"):
+        memory["peak_allocated_bytes"] = module.max_memory_allocated()
+        memory["peak_reserved_bytes"] = module.max_memory_reserved()
+    program.say(
+        "marks",
+        kinds=bytes(program.kinds).hex(),
+        times=times,
+        items=program.items,
+        inputs=program.inputs,
+        ended_by=program.ended_by,
+        optimizers=len(program.optimizers),
+        steps=program.steps,
+        window_mark=program.window_mark,
+        window_s=program.window_s,
+        ended_s=_clock(),
+        memory=memory,
+        threads=torch.get_num_threads(),
+        workers=program.workers,
+        torch=str(torch.__version__),
+        device=program.device,
+        has_optimizer=bool(program.optimizers),
+    )
+
+
+def _peak_rss_bytes():
+    import resource
+
+    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return held if sys.platform == "darwin" else 1024 * held
+
+
+def _exits():
+    """The program ends by itself: what there is of a window may be enough."""
+    program = _program
+    if program.active and program.pid == os.getpid():
+        _send()
+        program.active = False
+
+
+# ── data, forward, backward ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _wrap_init(optimizer_class):
+    made = optimizer_class.__init__
+
+    def __init__(self, *args, **kwargs):
+        _program.has_optimizer = True
+        made(self, *args, **kwargs)
+
+    __init__.__wrapped__ = made
+    optimizer_class.__init__ = __init__
+
+
+def _wrap_loader():
+    from torch.utils.data.dataloader import _BaseDataLoaderIter as Iterating
+
+    following, indexed = Iterating.__next__, Iterating._next_index
+
+    def _next_index(self):
+        index = indexed(self)
+        try:
+            sizes = self._torchstone_sizes
+        except AttributeError:
+            sizes = self._torchstone_sizes = deque(maxlen=4096)
+        sizes.append(len(index) if isinstance(index, (list, tuple)) else None)
+        return index
+
+    def __next__(self):
+        program = _program
+        if not program.listens():
+            return following(self)
+        program.mark(DATA_BEGIN)
+        batch = size = None
+        try:
+            batch = following(self)
+            size = _items_of(batch)
+            indices = getattr(self, "_torchstone_sizes", None)
+            if indices:
+                fetched = indices.popleft()
+                size = fetched if size is None else size
+            program.workers = max(program.workers, getattr(self, "_num_workers", 0))
+            return batch
+        finally:
+            program.mark(DATA_END)
+            program.items.append(size if batch is not None else 0)
+
+    Iterating._next_index, Iterating.__next__ = _next_index, __next__
+
+
+def _items_of(batch):
+    """Return the first dimension of a batch's tensors where it is the same in all; else None."""
+    found = set()
+    _dimensions(batch, found, 0)
+    return found.pop() if len(found) == 1 else None
+
+
+def _dimensions(value, found, depth):
+    if isinstance(value, _program.torch.Tensor):
+        if value.dim():
+            found.add(value.shape[0])
+    elif depth < 3 and hasattr(value, "values") and hasattr(value, "keys"):
+        for inner in list(value.values())[:16]:
+            _dimensions(inner, found, depth + 1)
+    elif depth < 3 and isinstance(value, (list, tuple)):
+        for inner in value[:16]:
+            _dimensions(inner, found, depth + 1)
+
+
+def _wrapped_backward(backward):
+    def wrapped(*args, **kwargs):
+        program = _program
+        if not program.listens():
+            return backward(*args, **kwargs)
+        program.mark(BACKWARD)
+        try:
+            return backward(*args, **kwargs)
+        finally:
+            program.mark(BACKWARD_END)
+            if program.plan.get("step") == "backward" and program.depth == 0:
+                _step_ended()
+
+    wrapped.__wrapped__ = backward
+    wrapped.__name__, wrapped.__doc__ = backward.__name__, backward.__doc__
+    return wrapped
+
+
+def _wrap_scaler(torch):
+    """A step that the scaler skips, as gradients were infinite, is a step."""
+    scaler = getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler
+    stepped = scaler.step
+
+    def step(self, optimizer, *args, **kwargs):
+        program = _program
+        before = len(program.ended_by)
+        found = stepped(self, optimizer, *args, **kwargs)
+        if program.listens() and len(program.ended_by) == before and program.depth == 0:
+            program.mark(OPTIMIZER)
+            _note_end(optimizer)
+        return found
+
+    step.__wrapped__ = stepped
+    scaler.step = step
+
+
+def _hook_modules(weights):
+    """Hook the outermost modules that have some of these weights (None: any), and what they consist of.
+
+    Hooks within something compiled would be compiled, too: there are none.
+    """
+    program = _program
+    module_class = program.torch.nn.Module
+    every = [one for one in gc.get_objects() if isinstance(one, module_class)]
+    within = {id(child) for one in every for child in one._modules.values()}
+    for one in every:
+        if id(one) in within or id(one) in program.hooked:
+            continue
+        if not any(weights is None or id(p) in weights for p in one.parameters()):
+            continue
+        compiled = hasattr(one, "_orig_mod")
+        for module in (one, *(() if compiled else one.children())):
+            if id(module) not in program.hooked:
+                begin = module.register_forward_pre_hook(_forward_begins, with_kwargs=True)
+                end = module.register_forward_hook(_forward_ended, always_call=True)
+                program.hooked[id(module)] = (module, begin, end)
+    generation = sys.modules.get("transformers.generation.utils")
+    mixin = getattr(generation, "GenerationMixin", None)
+    if mixin is not None and not hasattr(mixin.generate, "_torchstone"):
+        mixin.generate = _wrapped_generate(mixin.generate)
+
+
+def _drop_hooks_within():
+    """Modules that were never outermost are not asked any more."""
+    program = _program
+    if program.outermost:
+        for key, (_, begin, end) in list(program.hooked.items()):
+            if key not in program.outermost:
+                begin.remove()
+                end.remove()
+
+
+def _is_compiling():
+    compiler = getattr(_program.torch, "compiler", None)
+    return compiler is not None and hasattr(compiler, "is_compiling") and compiler.is_compiling()
+
+
+def _forward_begins(module, args, kwargs):
+    if _is_compiling():
+        return
+    _call_begins(id(module), args, kwargs)
+
+
+def _call_begins(key, args, kwargs):
+    program = _program
+    if not program.listens():
+        return
+    program.calls += 1
+    if program.calls == 1:
+        program.outermost.add(key)
+        program.inputs.append(_items_of((list(args), dict(kwargs))))
+        program.mark(TRAIN_FORWARD if program.torch.is_grad_enabled() else FORWARD)
+
+
+def _forward_ended(module, _args, _output):
+    if _is_compiling():
+        return
+    _call_ended()
+
+
+def _call_ended():
+    program = _program
+    if not program.listens() or program.calls == 0:
+        return
+    program.calls -= 1
+    if program.calls == 0:
+        program.mark(FORWARD_END)
+        wanted = program.plan.get("step", "auto")
+        if wanted == "forward" or (
+            wanted == "auto" and not program.has_optimizer and not program.torch.is_grad_enabled()
+        ):
+            _step_ended()
+
+
+def _wrapped_generate(generate):
+    def wrapped(self, *args, **kwargs):
+        _call_begins(id(self), args, kwargs)
+        try:
+            return generate(self, *args, **kwargs)
+        finally:
+            _call_ended()
+
+    wrapped._torchstone = True
+    wrapped.__wrapped__, wrapped.__name__, wrapped.__doc__ = generate, generate.__name__, generate.__doc__
+    return wrapped
+
+
+def _look_for_modules():
+    """Hook the modules of a program that has no optimizer: one that serves, or evaluates."""
+    program = _program
+    while program.active and program.steps == 0:
+        time.sleep(_LOOKED_S)
+        if program.active and not program.has_optimizer and program.plan.get("step", "auto") in ("auto", "forward"):
+            _hook_modules(None)

@@ -1,0 +1,137 @@
+"""What the marks of a program mean: its steps, their items, and where their time went."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from enum import IntEnum
+
+import msgspec
+
+from torchstone.core.schema.phase import BACKWARD, DATA, FORWARD, OPTIMIZER, REST
+
+_MOSTLY = 0.25  # of steps with a forward pass without gradients: from here on it is part of a step, as a teacher's is
+
+
+class Mark(IntEnum):
+    """What begins or ends, as execution/program/hooks writes it."""
+
+    DATA_BEGIN = 0
+    DATA_END = 1
+    TRAIN_FORWARD = 2
+    FORWARD = 3  # without gradients
+    FORWARD_END = 4
+    BACKWARD = 5
+    BACKWARD_END = 6
+    OPTIMIZER = 7
+    OPTIMIZER_END = 8
+
+
+_PHASES = {
+    Mark.DATA_BEGIN: DATA, Mark.TRAIN_FORWARD: FORWARD, Mark.FORWARD: FORWARD, Mark.BACKWARD: BACKWARD,
+    Mark.OPTIMIZER: OPTIMIZER,
+}  # fmt: skip
+
+
+class Marks(msgspec.Struct, frozen=True):
+    """What a program sent: `kinds` of marks in hexadecimal, and their moments in seconds.
+
+    `items`: of each DATA_END, `inputs`: of each outermost forward pass, None where not known; `ended_by`: the number of
+    the optimizer of each OPTIMIZER_END. `window_mark`: the place of the first mark of the steady window; None: the
+    program ended before it.
+    """
+
+    kinds: str
+    times: tuple[float, ...]
+    items: tuple[int | None, ...]
+    inputs: tuple[int | None, ...]
+    ended_by: tuple[int, ...]
+    steps: int
+    device: str
+    torch: str
+    threads: int
+    workers: int
+    memory: Mapping[str, float]
+    ended_s: float
+    has_optimizer: bool
+    window_mark: int | None = None
+    window_s: float | None = None
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One step: when it began and ended, its items (None: not known), and its seconds by phase, which sum to it."""
+
+    begin_s: float
+    end_s: float
+    items: int | None
+    phases_s: Mapping[str, float]
+    passes: int  # backward passes
+    steady: bool
+
+    @property
+    def elapsed_s(self) -> float:
+        """Its time in seconds."""
+        return self.end_s - self.begin_s
+
+
+def steps_of(marks: Marks, by: str = "auto") -> list[Step]:
+    """Return the steps that the marks show, from the end of the first one on.
+
+    A step ends with an optimizer's: of several optimizers with the rarest one's, among equals with the one that came
+    last first (a generator's after its discriminator's). Without one it ends with a forward pass without gradients. In
+    a training a step in which few others have such a pass is one with an evaluation, and left out.
+    """
+    kinds = [Mark(kind) for kind in bytes.fromhex(marks.kinds)]
+    ends = _ends(marks, kinds, by)
+    found = list(_cut(marks, kinds, ends))
+    if not marks.has_optimizer or by not in ("auto", "optimizer"):
+        return [step for step, _ in found]
+    evaluated = sum(passes > 0 for _, passes in found)
+    if evaluated < _MOSTLY * len(found):
+        found = [(step, passes) for step, passes in found if passes == 0]
+    return [step for step, _ in found]
+
+
+def _ends(marks: Marks, kinds: Sequence[Mark], by: str) -> list[int]:
+    """Return the places of the marks with which steps end."""
+    if by == "backward":
+        return [place for place, kind in enumerate(kinds) if kind == Mark.BACKWARD_END]
+    if by == "forward" or not marks.has_optimizer:
+        return [place for place, kind in enumerate(kinds) if kind == Mark.FORWARD_END]
+    counts = Counter(marks.ended_by)
+    first = {number: place for place, number in reversed(list(enumerate(marks.ended_by)))}
+    closing = min(counts, key=lambda number: (counts[number], -first[number]))
+    numbers = iter(marks.ended_by)
+    return [place for place, kind in enumerate(kinds) if kind == Mark.OPTIMIZER_END and next(numbers) == closing]
+
+
+def _cut(marks: Marks, kinds: Sequence[Mark], ends: Sequence[int]) -> Iterator[tuple[Step, int]]:
+    """Yield each step between two ends, and how many forward passes without gradients it has."""
+    items, inputs = iter(marks.items), iter(marks.inputs)
+    last = set(ends)
+    stack: list[str] = []
+    spent: Counter[str] = Counter()
+    loaded: list[int | None] = []
+    fed: list[int | None] = []
+    passes = backward = 0
+    begin: int | None = None
+    for place, kind in enumerate(kinds):
+        if place:
+            spent[stack[-1] if stack else REST] += marks.times[place] - marks.times[place - 1]
+        if kind == Mark.DATA_END:
+            loaded.append(next(items, None))
+        if kind in (Mark.TRAIN_FORWARD, Mark.FORWARD):
+            fed.append(next(inputs, None))
+            passes += kind == Mark.FORWARD
+        backward += kind == Mark.BACKWARD
+        if kind in _PHASES:
+            stack.append(_PHASES[kind])
+        elif stack:
+            stack.pop()
+        if place in last:
+            if begin is not None:
+                steady = marks.window_mark is not None and begin >= marks.window_mark - 1
+                found = loaded or fed
+                count = None if None in found or not found else sum(one for one in found if one is not None)
+                yield Step(marks.times[begin], marks.times[place], count, dict(spent), backward, steady), passes
+            begin, spent, loaded, fed, passes, backward = place, Counter(), [], [], 0, 0

@@ -1,0 +1,287 @@
+"""A trial that is somebody's own program: started as it was typed, heard through its hooks, ended after its window."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import selectors
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import msgspec
+
+from torchstone.core.plain_text import plain
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.message import Ended, Entered, Event, Live, Measured, Progress, TrialRequest
+from torchstone.core.schema.phase import DATA, PHASES
+from torchstone.core.schema.trial import Measurement, Outcome, Stage, Status
+from torchstone.execution.program.steps import Marks, Step, steps_of
+from torchstone.execution.program.workspace import mirrored
+from torchstone.execution.timing.clock import resolution_s, system_clock
+from torchstone.execution.timing.loop_steps import steady
+
+SCHEME = "program"
+WINDOW = "program"
+_HOOKS = Path(__file__).resolve().parent / "hooks"
+_KEPT_BYTES = 64 * 1024  # of what it writes to stdout, and to stderr
+_CHUNK_BYTES = 1 << 16
+_MOST_LINE_BYTES = 1 << 28
+_GRACE_S = 5.0  # to clean up after its window
+_LOOK_S = 0.1
+_FEWEST = 3  # steady steps that make a window
+_WARMUP, _WARMUP_S = 3, 0.5
+_NO_MEMORY = re.compile(r"OutOfMemoryError|out of memory|can't allocate memory|MemoryError", re.IGNORECASE)
+_PLACE = re.compile(r'  File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)')
+
+
+def words_of(model: str, configuration: Mapping[str, Scalar] = {}) -> list[str]:
+    """Return the words of a command: `{name}` is the value of that axis."""
+    words = shlex.split(model.removeprefix(f"{SCHEME}:"))
+    for name, value in configuration.items():
+        words = [word.replace(f"{{{name}}}", _spelt(value)) for word in words]
+    return words
+
+
+def _spelt(value: Scalar) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+class ProgramTrial:
+    """A LiveTrial (machine_protocols.py). A thread hears the program, and says what it heard as events of a trial."""
+
+    facts: Mapping[str, Scalar] = {}
+
+    def __init__(self, request: TrialRequest, environment: Mapping[str, str]) -> None:
+        """Start the program. Raises UsageError where its folder cannot be mirrored or the command is not there."""
+        from torchstone.core.errors import UsageError
+
+        self._request = request
+        self._place = Path(tempfile.mkdtemp(prefix="torchstone-"))
+        words = words_of(request.case.workload.model, request.case.configuration)
+        try:
+            folder = Path.cwd() if request.procedure.in_place else mirrored(Path.cwd(), self._place / "work")
+            self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            self._listener.bind(str(self._place / "hooks"))
+            self._listener.listen(8)
+            self._process = subprocess.Popen(
+                words, cwd=folder, env=self._environment(environment), stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+            )  # fmt: skip
+        except OSError as fault:
+            shutil.rmtree(self._place, ignore_errors=True)
+            raise UsageError(f"{words[0]}: {fault.strerror}") from None
+        except BaseException:
+            shutil.rmtree(self._place, ignore_errors=True)
+            raise
+        self.pid = self._process.pid
+        self._written = {"stdout": b"", "stderr": b""}
+        self._marks: Marks | None = None
+        self._unfit: str | None = None
+        self._heard = False
+        self._ours, self._theirs = socket.socketpair()
+        self._rest = b""
+        self._status: str | None = None
+        self._thread = threading.Thread(target=self._hear, daemon=True)
+        self._thread.start()
+
+    def _environment(self, environment: Mapping[str, str]) -> dict[str, str]:
+        how = self._request.procedure
+        plan = {
+            "rehearse": self._request.rehearse, "warmup": _WARMUP if how.warmup is None else how.warmup,
+            "warmup_s": min(_WARMUP_S, how.warmup_budget_s), "budget_s": how.budget_s, "min_steps": how.min_steps,
+            "iterations": how.iterations, "step": self._request.case.workload.fixed.get("step", "auto"),
+            "let_finish": how.let_finish,
+        }  # fmt: skip
+        paths = [str(_HOOKS), *filter(None, [environment.get("PYTHONPATH")])]
+        return {
+            **environment, "PYTHONPATH": os.pathsep.join(paths), "TORCHSTONE_PROGRAM": str(self._place / "hooks"),
+            "TORCHSTONE_PROGRAM_PLAN": json.dumps(plan), "PYTHONUNBUFFERED": "1",
+        }  # fmt: skip
+
+    # ── what a TrialDrive asks ──────────────────────────────────────────────────────────────────────────────
+
+    def fileno(self) -> int:
+        """Return our end of the line."""
+        return self._ours.fileno()
+
+    def events(self) -> Sequence[Event] | None:
+        """Return the events of one read; None at the end."""
+        data = self._ours.recv(_CHUNK_BYTES)
+        if not data:
+            return None
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        return [msgspec.json.decode(line, type=Event) for line in lines if line]
+
+    def ask_where(self) -> None:
+        """Somebody else's program is not asked where it is: it has its own handlers of signals."""
+
+    def kill(self) -> None:
+        """End the program, and all that it started."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    def ending(self) -> str | None:
+        """Wait for the end; return what was wrong with it, or None."""
+        self.kill()
+        self._thread.join()
+        for one in (self._ours, self._theirs, self._listener):
+            one.close()
+        shutil.rmtree(self._place, ignore_errors=True)
+        return self._status
+
+    # ── what the thread does ────────────────────────────────────────────────────────────────────────────────
+
+    def _hear(self) -> None:
+        try:
+            self._listen()
+        finally:
+            self._theirs.close()
+
+    def _say(self, event: Event) -> None:
+        with contextlib.suppress(OSError):  # nobody waits for it any more
+            self._theirs.sendall(msgspec.json.encode(event) + b"\n")
+
+    def _listen(self) -> None:
+        """Hear hooks and streams until the program has ended, or its time to clean up is over."""
+        self._say(Live())
+        self._say(Entered("starting", system_clock()))
+        lines: dict[Any, bytes] = {}
+        ends_s: float | None = None
+        with selectors.DefaultSelector() as ears:
+            ears.register(self._listener, selectors.EVENT_READ, "listener")
+            for name in self._written:
+                stream = getattr(self._process, name)
+                os.set_blocking(stream.fileno(), False)
+                ears.register(stream, selectors.EVENT_READ, name)
+            while True:
+                ended = self._process.poll() is not None
+                ready = ears.select(0.0 if ended else _LOOK_S)
+                for key, _ in ready:
+                    self._take(ears, key, lines)
+                if self._marks is not None and ends_s is None and not self._request.procedure.let_finish:
+                    ends_s = system_clock() + _GRACE_S
+                if ended and not ready:
+                    break
+                if ends_s is not None and system_clock() > ends_s:
+                    self.kill()
+                    ends_s = None
+        self._conclude()
+
+    def _take(self, ears: selectors.BaseSelector, key: selectors.SelectorKey, lines: dict[Any, bytes]) -> None:
+        if key.data == "listener":
+            connection, _ = self._listener.accept()
+            lines[connection] = b""
+            ears.register(connection, selectors.EVENT_READ, "hooks")
+            return
+        try:
+            data = os.read(key.fd, _CHUNK_BYTES)
+        except (BlockingIOError, ConnectionResetError):
+            data = b""
+        if not data:
+            ears.unregister(key.fileobj)
+            return
+        if key.data != "hooks":
+            self._written[key.data] = (self._written[key.data] + data)[-_KEPT_BYTES:]
+            return
+        *whole, lines[key.fileobj] = (lines[key.fileobj] + data).split(b"\n")
+        if len(lines[key.fileobj]) > _MOST_LINE_BYTES:
+            ears.unregister(key.fileobj)
+        for line in whole:
+            self._word(msgspec.json.decode(line, type=dict[str, Any]))
+
+    def _word(self, said: Mapping[str, Any]) -> None:
+        self._heard = True
+        if said["word"] == "first":
+            self._say(Entered("warm-up", said["at_s"]))
+        elif said["word"] == "entered":
+            self._say(Entered(said["stage"], said["at_s"], said["measures"]))
+        elif said["word"] == "progress":
+            step_s = said["elapsed_s"] / max(1, said["steps"])
+            self._say(Progress("steady", said["steps"], said["elapsed_s"], step_s))
+        elif said["word"] == "unfit":
+            self._unfit = said["why"]
+        elif said["word"] == "marks" and self._marks is None:
+            self._marks = msgspec.convert(said, Marks)
+
+    # ── what it comes to ────────────────────────────────────────────────────────────────────────────────────
+
+    def _conclude(self) -> None:
+        code = self._process.wait()
+        marks, found = self._marks, list[Step]()
+        if marks is not None:
+            found = steps_of(marks, str(self._request.case.workload.fixed.get("step", "auto")))
+        good = [step for step in found if step.steady]
+        if marks is not None and (self._request.rehearse or len(good) >= _FEWEST):
+            self._say(self._measured(marks, found, good))
+            self._say(Ended(Outcome(Status.OK)))
+            return
+        if code < 0:
+            self._status = f"killed by {signal.Signals(-code).name}"
+            return
+        self._say(Ended(self._failed(code, marks, found)))
+
+    def _failed(self, code: int, marks: Marks | None, found: Sequence[Step]) -> Outcome:
+        """Return why there is nothing that was measured."""
+        if code:
+            text = self._written["stderr"].decode(errors="replace")
+            lines = [line for line in text.splitlines() if line.strip()]
+            last = plain(lines[-1]) if lines else f"exited with code {code}"
+            status = Status.OUT_OF_MEMORY if _NO_MEMORY.search(last) else Status.CRASHED
+            begin = text.rfind("Traceback (most recent call last)")
+            traceback = "\n".join(map(plain, text[begin:].splitlines()[:60])) if begin >= 0 else None
+            places = list(_PLACE.finditer(traceback or ""))
+            where = f" ({Path(places[-1]['file']).name}:{places[-1]['line']})" if places else ""
+            return Outcome(status, f"{last}{where}", traceback)
+        if self._unfit is not None:
+            return Outcome(Status.UNSUPPORTED, self._unfit)
+        if not self._heard:
+            return Outcome(
+                Status.CRASHED,
+                "it ended without a step that the hooks in torch saw: no optimizer stepped, and no module computed "
+                "without gradients. Is it Python with torch, started without -I, -E and -S?",
+            )
+        steps = marks.steps if marks is not None else 0
+        return Outcome(
+            Status.CRASHED,
+            f"it ended after {steps} step{'s' * (steps != 1)}, too few for a window: let it run longer",
+        )
+
+    def _measured(self, marks: Marks, found: Sequence[Step], good: Sequence[Step]) -> Measured:
+        times_s = [step.elapsed_s for step in good]
+        facts: dict[str, Scalar] = {
+            "task": "train" if marks.has_optimizer else "infer", "device": marks.device,
+            "logical_cores": os.cpu_count(), "threads_in_effect": marks.threads, "torch": marks.torch,
+            "loader_workers": marks.workers, "warmup_steps": len(found) - len(good), "warmup_settled": True,
+            "clock_resolution_s": resolution_s(system_clock), "steps": marks.steps,
+        }  # fmt: skip
+        if found:
+            facts["backward_passes"] = median(step.passes for step in found)
+        if not good:
+            return Measured((), facts)
+        measurements = [
+            Measurement("step_time_s", Stage.WARMUP, tuple(step.elapsed_s for step in found if not step.steady)),
+            steady(WINDOW, "step_time_s", times_s),
+            steady(WINDOW, "window_time_s", [sum(times_s)]),
+            *(steady(WINDOW, metric, [float(held)]) for metric, held in marks.memory.items()),
+        ]
+        known = [step.items for step in good if step.items is not None]
+        if len(known) == len(good):
+            measurements.append(steady(WINDOW, "items", known))
+        phases = {phase for step in good for phase in step.phases_s}
+        for phase in sorted(phases, key=PHASES.index):
+            spent_s = [step.phases_s.get(phase, 0.0) for step in good]
+            measurements.append(steady(WINDOW, "phase_time_s", spent_s, phase))
+            if phase == DATA:
+                measurements.append(steady(WINDOW, "data_wait_s", spent_s))
+        return Measured(tuple(measurements), facts, {WINDOW: (good[0].begin_s, good[-1].end_s)})

@@ -1,0 +1,52 @@
+"""A folder in which a program runs, so that what it writes is not in the user's own."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from torchstone.core.errors import UsageError
+
+_COPIED_BYTES = 1 << 20  # larger files (data, weights) are linked
+_MOST_FILES = 20_000
+_LEFT_OUT = frozenset({"outputs", ".venv", "venv", "node_modules", "__pycache__", ".mypy_cache", ".pytest_cache"})
+
+
+def mirrored(folder: Path, there: Path) -> Path:
+    """Make `there` look like a folder: its folders made again, small files copied, larger ones linked; return it.
+
+    What a program writes beside them is in `there` alone. A large file that it opens to write is the user's own, as
+    where the command is typed without torchstone. Raises UsageError for more files than are copied in a moment.
+    """
+    there.mkdir(parents=True)
+    for count, source in enumerate(_entries(folder)):
+        if count > _MOST_FILES:
+            raise UsageError(
+                f"{folder} has more than {_MOST_FILES:,} files, too many for a work folder of each trial: type "
+                "--in-place to run the program where it is"
+            )
+        copy = there / source.relative_to(folder)
+        if source.is_symlink():
+            copy.symlink_to((source.parent / source.readlink()).absolute())
+        elif source.is_dir():
+            copy.mkdir()
+        elif source.is_file() and source.stat().st_size <= _COPIED_BYTES:
+            shutil.copy2(source, copy)
+        elif source.is_file():
+            copy.symlink_to(source.absolute())
+    return there
+
+
+def _entries(folder: Path) -> Iterator[Path]:
+    """Yield what is in a folder, each folder before what is in it. Hidden folders are linked whole, for git's sake."""
+    for entry in sorted(folder.iterdir()):
+        if entry.name in _LEFT_OUT:
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            if entry.name.startswith("."):
+                continue
+            yield entry
+            yield from _entries(entry)
+        else:
+            yield entry

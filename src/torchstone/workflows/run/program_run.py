@@ -1,0 +1,128 @@
+"""Measuring somebody's own program as it is typed: `torchstone run -- python train.py --batch_size {batch_size}`."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from torchstone.core.errors import UsageError
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import Case, Placement, Task, Workload
+from torchstone.core.schema.machine import Machine
+from torchstone.core.schema.message import Event, Measured, TrialRequest
+from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.trial import Status
+from torchstone.execution import plan
+from torchstone.execution.controller.active_run import take_all
+from torchstone.execution.controller.device_lock import SHARE, WhenBusy
+from torchstone.execution.controller.observer import Silent, Watcher
+from torchstone.execution.controller.session import Session
+from torchstone.execution.controller.trial import TrialDrive
+from torchstone.execution.plan import Sketch
+from torchstone.execution.program.trial import SCHEME
+from torchstone.execution.timing.clock import system_clock
+from torchstone.storage.spread import usual_spread
+from torchstone.workflows.campaign import begun
+from torchstone.workflows.run.results import Results, published
+
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
+STEPS = ("auto", "optimizer", "backward", "forward")  # with what a step ends
+
+
+class ProgramRequest(msgspec.Struct, frozen=True):
+    """What was typed: the words of the command, values of the axes that stand in it as `{name}`, and how to measure.
+
+    `step`: with what a step of the program ends; auto: an optimizer's step, or a forward pass without gradients.
+    """
+
+    words: tuple[str, ...]
+    axes: Mapping[str, tuple[Scalar, ...]]
+    procedure: Procedure
+    name: str | None = None
+    device: str = "auto"
+    item: str = "sample"
+    step: str = "auto"
+
+
+def check(request: ProgramRequest) -> None:
+    """Raise UsageError for an axis without a place in the command, and a place without an axis."""
+    places = {name for word in request.words for name in _PLACEHOLDER.findall(word)}
+    for name in request.axes:
+        if name not in places:
+            raise UsageError(f"axis {name}: the command has no {{{name}}}; write it where the value goes")
+    whole = {found[1] for word in request.words if (found := re.fullmatch(r"(?:[^=]*=)?\{([A-Za-z_]\w*)\}", word))}
+    for name in sorted(whole - set(request.axes)):
+        raise UsageError(f"{{{name}}} has no values: --axis {name}=V1,V2 before the --")
+
+
+class ProgramCampaign:
+    """One `torchstone run -- COMMAND`. The command is tried, to its second step, before anything is written."""
+
+    def __init__(self, request: ProgramRequest, watcher: Watcher, busy: WhenBusy = SHARE) -> None:
+        check(request)
+        self._request, self._watcher, self._busy = request, watcher, busy
+
+    def carry_out(self, folder: Path, command: Sequence[str]) -> Results:
+        """Measure into `folder`. Raises UsageError where the command fails, or has no step that can be seen."""
+        began_s, request = system_clock(), self._request
+        with Session(request.procedure, (), self._watcher) as session:
+            machine, found = session.inspect()
+            placement = plan.place(request.device, found, machine)
+            name = request.name or Path(request.words[-1 if len(request.words) == 1 else 1]).name
+            with begun(
+                session, machine, [placement], name, command, self._busy, usual=usual_spread(folder, machine)
+            ) as (draft, waited_s):  # fmt: skip
+                facts = self._tried(session, placement)
+                placement = _placed(facts, placement, machine)
+                workload = self._workload(Task(str(facts["task"])))
+                sketch = Sketch(workload, tuple(self._configurations()), own=True)
+                how = session.procedure
+                whole = plan.arrange([sketch], [placement], machine, how.repetitions, how.seed)
+                head = msgspec.structs.replace(draft, plan=whole)
+                run = take_all(session, head, folder, began_s + waited_s)
+        return published(run, folder)
+
+    def _tried(self, session: Session, placement: Placement) -> Mapping[str, Scalar]:
+        """Run the command in its first configuration to its second step; return what is known of it."""
+        case = Case(self._workload(Task.TRAIN), next(self._configurations()), placement)
+        listening = _Listening()
+        trial = TrialDrive(TrialRequest(case, session.procedure, 0, rehearse=True), None, listening).run(
+            session.launcher, 0
+        )
+        if trial.outcome.status != Status.OK or listening.measured is None:
+            lines = [f"{shlex.join(self._request.words)}: {trial.outcome.message}"]
+            raise UsageError("\n".join([*lines, *(trial.outcome.traceback or "").splitlines()]))
+        return listening.measured.facts
+
+    def _workload(self, task: Task) -> Workload:
+        request = self._request
+        fixed = {} if request.step == "auto" else {"step": request.step}
+        return Workload(task, f"{SCHEME}:{shlex.join(request.words)}", "own", request.item, None, fixed)
+
+    def _configurations(self) -> Iterator[Mapping[str, Scalar]]:
+        names = list(self._request.axes)
+        return (dict(zip(names, point, strict=True)) for point in itertools.product(*self._request.axes.values()))
+
+
+class _Listening(Silent):
+    """A Watcher that keeps what a program measured of itself."""
+
+    measured: Measured | None = None
+
+    def heard(self, event: Event) -> None:
+        """Keep it."""
+        if isinstance(event, Measured):
+            self.measured = event
+
+
+def _placed(facts: Mapping[str, Scalar], asked: Placement, machine: Machine) -> Placement:
+    """Return the Placement on which the program computes, whatever was asked for: it decides that itself."""
+    kind = str(facts["device"])
+    if kind == "cuda" and any(device.kind == "rocm" for device in machine.devices):
+        kind = "rocm"
+    return asked if kind == asked.device else Placement(kind)
