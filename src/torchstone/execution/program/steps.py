@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 
@@ -54,6 +54,7 @@ class Marks(msgspec.Struct, frozen=True):
     memory: Mapping[str, float]
     ended_s: float
     has_optimizer: bool
+    world: int = 1  # ranks: each has as many items as this one
     window_mark: int | None = None
     window_s: float | None = None
 
@@ -110,7 +111,7 @@ def _cut(marks: Marks, kinds: Sequence[Mark], ends: Sequence[int]) -> Iterator[t
     items, inputs = iter(marks.items), iter(marks.inputs)
     last = set(ends)
     stack: list[str] = []
-    spent: Counter[str] = Counter()
+    spent: defaultdict[str, float] = defaultdict(float)
     loaded: list[int | None] = []
     fed: list[int | None] = []
     passes = backward = 0
@@ -132,6 +133,8 @@ def _cut(marks: Marks, kinds: Sequence[Mark], ends: Sequence[int]) -> Iterator[t
             if begin is not None:
                 steady = marks.window_mark is not None and begin >= marks.window_mark - 1
                 found = loaded or fed
-                count = None if None in found or not found else sum(one for one in found if one is not None)
+                count = (
+                    None if None in found or not found else marks.world * sum(one for one in found if one is not None)
+                )
                 yield Step(marks.times[begin], marks.times[place], count, dict(spent), backward, steady), passes
-            begin, spent, loaded, fed, passes, backward = place, Counter(), [], [], 0, 0
+            begin, spent, loaded, fed, passes, backward = place, defaultdict(float), [], [], 0, 0

@@ -21,6 +21,7 @@ from typing import Any
 
 import msgspec
 
+from torchstone.core.errors import UsageError
 from torchstone.core.plain_text import plain
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.message import Ended, Entered, Event, Live, Measured, Progress, TrialRequest
@@ -64,25 +65,23 @@ class ProgramTrial:
 
     def __init__(self, request: TrialRequest, environment: Mapping[str, str]) -> None:
         """Start the program. Raises UsageError where its folder cannot be mirrored or the command is not there."""
-        from torchstone.core.errors import UsageError
-
         self._request = request
         self._place = Path(tempfile.mkdtemp(prefix="torchstone-"))
         words = words_of(request.case.workload.model, request.case.configuration)
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             folder = Path.cwd() if request.procedure.in_place else mirrored(Path.cwd(), self._place / "work")
-            self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             self._listener.bind(str(self._place / "hooks"))
             self._listener.listen(8)
             self._process = subprocess.Popen(
                 words, cwd=folder, env=self._environment(environment), stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
             )  # fmt: skip
-        except OSError as fault:
+        except BaseException as fault:
+            self._listener.close()
             shutil.rmtree(self._place, ignore_errors=True)
-            raise UsageError(f"{words[0]}: {fault.strerror}") from None
-        except BaseException:
-            shutil.rmtree(self._place, ignore_errors=True)
+            if isinstance(fault, OSError):
+                raise UsageError(f"{words[0]}: {fault.strerror}") from None
             raise
         self.pid = self._process.pid
         self._written = {"stdout": b"", "stderr": b""}
@@ -135,28 +134,29 @@ class ProgramTrial:
         """Wait for the end; return what was wrong with it, or None."""
         self.kill()
         self._thread.join()
-        for one in (self._ours, self._theirs, self._listener):
-            one.close()
+        self._ours.close()
+        self._listener.close()
         shutil.rmtree(self._place, ignore_errors=True)
         return self._status
 
     # ── what the thread does ────────────────────────────────────────────────────────────────────────────────
 
     def _hear(self) -> None:
+        connections: dict[Any, bytes] = {}
         try:
-            self._listen()
+            self._listen(connections)
         finally:
-            self._theirs.close()
+            for one in (*connections, self._process.stdout, self._process.stderr, self._theirs):
+                one.close()
 
     def _say(self, event: Event) -> None:
         with contextlib.suppress(OSError):  # nobody waits for it any more
             self._theirs.sendall(msgspec.json.encode(event) + b"\n")
 
-    def _listen(self) -> None:
+    def _listen(self, lines: dict[Any, bytes]) -> None:
         """Hear hooks and streams until the program has ended, or its time to clean up is over."""
         self._say(Live())
         self._say(Entered("starting", system_clock()))
-        lines: dict[Any, bytes] = {}
         ends_s: float | None = None
         with selectors.DefaultSelector() as ears:
             ears.register(self._listener, selectors.EVENT_READ, "listener")
@@ -263,7 +263,7 @@ class ProgramTrial:
             "task": "train" if marks.has_optimizer else "infer", "device": marks.device,
             "logical_cores": os.cpu_count(), "threads_in_effect": marks.threads, "torch": marks.torch,
             "loader_workers": marks.workers, "warmup_steps": len(found) - len(good), "warmup_settled": True,
-            "clock_resolution_s": resolution_s(system_clock), "steps": marks.steps,
+            "clock_resolution_s": resolution_s(system_clock), "steps": marks.steps, "ranks": marks.world,
         }  # fmt: skip
         if found:
             facts["backward_passes"] = median(step.passes for step in found)

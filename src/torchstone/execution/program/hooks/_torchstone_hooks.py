@@ -9,7 +9,10 @@ A step ends with an optimizer's; without any optimizer, with the outermost forwa
 `generate`. After its window the program is ended by SystemExit from the optimizer's step (from the forward pass).
 """
 
+from __future__ import annotations
+
 import atexit
+import functools
 import gc
 import importlib.util
 import json
@@ -19,10 +22,12 @@ import sys
 import threading
 import time
 from collections import deque
+from typing import Any
 
 DATA_BEGIN, DATA_END, TRAIN_FORWARD, FORWARD, FORWARD_END, BACKWARD, BACKWARD_END, OPTIMIZER, OPTIMIZER_END = range(9)
 _MOST_MARKS = 4_000_000  # of a program that never reaches its window
 _LOOKED_S = 1.0  # how often modules of a program without an optimizer are looked for
+_PATIENCE_S = 3.0  # of forward passes alone, until a program without an optimizer is taken for an inference
 _SETTLING = 4  # steps, after which hooks of modules that are never outermost go
 _clock = time.perf_counter
 
@@ -30,33 +35,40 @@ _clock = time.perf_counter
 class _Program:
     """What is known of the program so far."""
 
-    def __init__(self, plan):
+    def __init__(self, plan: Any) -> None:
         self.plan = plan
         self.pid = os.getpid()
-        self.thread = None  # the one whose steps count
-        self.kinds, self.times = [], []
-        self.items = []  # of each DATA_END; None: not known
-        self.inputs = []  # items of each outermost forward pass
-        self.ended_by = []  # the number of the optimizer of each OPTIMIZER_END
-        self.optimizers = {}
+        self.thread: int | None = None  # the one whose steps count
+        self.kinds: list[int] = []
+        self.times: list[float] = []
+        self.items: list[int | None] = []  # of each DATA_END; None: not known
+        self.inputs: list[int | None] = []  # items of each outermost forward pass
+        self.ended_by: list[int] = []  # the number of the optimizer of each OPTIMIZER_END
+        self.optimizers: dict[int, int] = {}
         self.depth = self.calls = 0  # of optimizers' steps, and of modules
         self.steps = 0
-        self.first_s = self.window_s = self.told_s = None
+        self.first_s: Any = None
+        self.window_s: Any = None
+        self.told_s: Any = None
+        self.device, self.world = "cpu", 1
         self.window_steps = 0
-        self.window_mark = None  # the place of the first mark of the window
+        self.window_mark: int | None = None  # the place of the first mark of the window
         self.active, self.stopping = True, False
         self.has_optimizer = False
         self.workers = 0
-        self.hooked = {}  # id of a module → its hooks
-        self.outermost = set()
-        self.events = None  # of a device that runs behind the host, one a mark
-        self.torch = None
-        self.connection = None
+        self.generates = False
+        self.hooked: dict[int, Any] = {}  # id of a module → it and its hooks
+        self.outermost: set[int] = set()
+        self.events: list[Any] | None = None  # of a device that runs behind the host, one a mark
+        self.event_class: Any = None
+        self.events_from = 0
+        self.torch: Any = None
+        self.connection: Any = None
 
-    def listens(self):
+    def listens(self) -> Any:
         return self.active and (self.thread is None or self.thread == threading.get_ident())
 
-    def mark(self, kind):
+    def mark(self, kind: Any) -> None:
         self.kinds.append(kind)
         self.times.append(_clock())
         if self.events is not None:
@@ -64,7 +76,7 @@ class _Program:
             event.record()
             self.events.append(event)
 
-    def say(self, word, **about):
+    def say(self, word: Any, **about: Any) -> None:
         """Send a line to torchstone, which may be gone: then the program goes on."""
         try:
             if self.connection is None:
@@ -75,10 +87,10 @@ class _Program:
             self.active = False
 
 
-_program = None
+_program: Any = None
 
 
-def wait_for_torch():
+def wait_for_torch() -> None:
     """Install the hooks when the program imports torch."""
     global _program
     _program = _Program(json.loads(os.environ.get("TORCHSTONE_PROGRAM_PLAN", "{}")))
@@ -91,15 +103,16 @@ def wait_for_torch():
 class _Waiting:
     """A finder that finds nothing, and has the hooks installed when torch has been imported."""
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(self, name: Any, path: Any = None, target: Any = None) -> Any:
         if name != "torch":
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.loader is not None:
-            loader, execute = spec.loader, spec.loader.exec_module
+            loader: Any = spec.loader
+            execute = loader.exec_module
 
-            def exec_module(module):
+            def exec_module(module: Any) -> None:
                 execute(module)
                 loader.exec_module = execute
                 _install(module)
@@ -108,13 +121,13 @@ class _Waiting:
         return spec
 
 
-def _install(torch):
+def _install(torch: Any) -> None:
     program = _program
     program.torch = torch
     from torch.optim import optimizer as optimizers
 
     if not hasattr(optimizers, "register_optimizer_step_post_hook"):
-        program.say("unfit", why="torch %s is too old: 2.0 or newer has the hooks" % torch.__version__)
+        program.say("unfit", why=f"torch {torch.__version__} is too old: 2.0 or newer has the hooks")
         program.active = False
         return
     os.register_at_fork(after_in_child=_leave)
@@ -129,7 +142,7 @@ def _install(torch):
     threading.Thread(target=_look_for_modules, daemon=True, name="torchstone").start()
 
 
-def _leave():
+def _leave() -> None:
     """A process that the program forks is not measured: the worker of a loader."""
     _program.active = False
     _program.connection = None
@@ -138,7 +151,7 @@ def _leave():
 # ── steps ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _optimizer_begins(optimizer, _args, _kwargs):
+def _optimizer_begins(_optimizer: Any, _args: Any, _kwargs: Any) -> None:
     program = _program
     if program.listens():
         program.depth += 1
@@ -146,7 +159,7 @@ def _optimizer_begins(optimizer, _args, _kwargs):
             program.mark(OPTIMIZER)
 
 
-def _optimizer_ended(optimizer, _args, _kwargs):
+def _optimizer_ended(optimizer: Any, _args: Any, _kwargs: Any) -> None:
     program = _program
     if program.listens() and program.depth > 0:
         program.depth -= 1
@@ -154,7 +167,7 @@ def _optimizer_ended(optimizer, _args, _kwargs):
             _note_end(optimizer)
 
 
-def _note_end(optimizer):
+def _note_end(optimizer: Any) -> None:
     program = _program
     program.mark(OPTIMIZER_END)
     program.ended_by.append(program.optimizers.setdefault(id(optimizer), len(program.optimizers)))
@@ -162,12 +175,14 @@ def _note_end(optimizer):
         _step_ended(optimizer)
 
 
-def _step_ended(optimizer=None):
+def _step_ended(optimizer: Any = None) -> None:
     """Count a step; begin the window after the warm-up, and end the program after the window."""
     program, plan, now_s = _program, _program.plan, _clock()
     program.steps += 1
     if program.steps == 1:
         _begin(optimizer, now_s)
+        if not program.active:
+            return
     if program.steps == _SETTLING:
         _drop_hooks_within()
     if program.told_s is None or now_s - program.told_s >= 1.0:
@@ -176,7 +191,8 @@ def _step_ended(optimizer=None):
     if program.window_s is None:
         warm = program.steps > plan.get("warmup", 3) and now_s - program.first_s >= plan.get("warmup_s", 0.5)
         if plan.get("rehprograme"):
-            if program.steps >= 2:
+            # A training may evaluate before it makes its optimizer.
+            if program.steps >= 2 and (program.has_optimizer or now_s - program.first_s >= _PATIENCE_S):
                 _finish()
         elif warm:
             _synchronize()
@@ -195,16 +211,18 @@ def _step_ended(optimizer=None):
         _finish()
 
 
-def _begin(optimizer, now_s):
+def _begin(optimizer: Any, now_s: Any) -> None:
     """Note when the first step ended, in which thread, on which device; hook the modules whose weights it changed."""
     program, torch = _program, _program.torch
-    if torch.distributed.is_available() and torch.distributed.is_initialized() and torch.distributed.get_rank() != 0:
-        program.active = False  # rank 0 tells
-        return
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        program.world = torch.distributed.get_world_size()
+        if torch.distributed.get_rank() != 0:
+            program.active = False  # rank 0 tells
+            return
     program.thread, program.first_s = threading.get_ident(), now_s
     weights = [] if optimizer is None else [p for group in optimizer.param_groups for p in group["params"]]
     program.device = _device_of(weights)
-    module = getattr(torch, program.device, None)
+    module: Any = getattr(torch, program.device, None)
     if program.device != "cpu" and hasattr(module, "Event"):
         program.event_class = module.Event
         program.events = []
@@ -214,7 +232,7 @@ def _begin(optimizer, now_s):
         _hook_modules({id(p) for p in weights})
 
 
-def _device_of(weights):
+def _device_of(weights: Any) -> Any:
     for weight in weights:
         return weight.device.type
     for hooks in _program.hooked.values():
@@ -223,14 +241,14 @@ def _device_of(weights):
     return "cpu"
 
 
-def _synchronize():
+def _synchronize() -> None:
     program = _program
-    module = getattr(program.torch, program.device, None)
+    module: Any = getattr(program.torch, program.device, None)
     if program.device != "cpu" and hasattr(module, "synchronize"):
         module.synchronize()
 
 
-def _finish():
+def _finish() -> None:
     """Send what was measured, and end the program at the end of this step."""
     program = _program
     _send()
@@ -242,7 +260,7 @@ def _finish():
         raise SystemExit(0)
 
 
-def _send(whole=True):
+def _send() -> None:
     program, torch = _program, _program.torch
     if program.thread is None:
         return
@@ -254,7 +272,7 @@ def _send(whole=True):
         start_s = times[program.events_from]
         times = times[: program.events_from] + [start_s + 1e-3 * first.elapsed_time(event) for event in program.events]
     memory = {"peak_rss_bytes": _peak_rss_bytes()}
-    module = getattr(torch, program.device, None)
+    module: Any = getattr(torch, program.device, None)
     if program.device != "cpu" and hasattr(module, "max_memory_allocated"):
         memory["peak_allocated_bytes"] = module.max_memory_allocated()
         memory["peak_reserved_bytes"] = module.max_memory_reserved()
@@ -274,19 +292,20 @@ def _send(whole=True):
         threads=torch.get_num_threads(),
         workers=program.workers,
         torch=str(torch.__version__),
+        world=program.world,
         device=program.device,
         has_optimizer=bool(program.optimizers),
     )
 
 
-def _peak_rss_bytes():
+def _peak_rss_bytes() -> Any:
     import resource
 
     held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return held if sys.platform == "darwin" else 1024 * held
 
 
-def _exits():
+def _exits() -> None:
     """The program ends by itself: what there is of a window may be enough."""
     program = _program
     if program.active and program.pid == os.getpid():
@@ -297,23 +316,24 @@ def _exits():
 # ── data, forward, backward ─────────────────────────────────────────────────────────────────────────────────
 
 
-def _wrap_init(optimizer_class):
+def _wrap_init(optimizer_class: Any) -> None:
     made = optimizer_class.__init__
 
-    def __init__(self, *args, **kwargs):
+    @functools.wraps(made)
+    def note(self: Any, *args: Any, **kwargs: Any) -> None:
         _program.has_optimizer = True
         made(self, *args, **kwargs)
 
-    __init__.__wrapped__ = made
-    optimizer_class.__init__ = __init__
+    optimizer_class.__init__ = note
 
 
-def _wrap_loader():
+def _wrap_loader() -> None:
     from torch.utils.data.dataloader import _BaseDataLoaderIter as Iterating
 
     following, indexed = Iterating.__next__, Iterating._next_index
+    iterating: Any = Iterating
 
-    def _next_index(self):
+    def next_index(self: Any) -> Any:
         index = indexed(self)
         try:
             sizes = self._torchstone_sizes
@@ -322,7 +342,7 @@ def _wrap_loader():
         sizes.append(len(index) if isinstance(index, (list, tuple)) else None)
         return index
 
-    def __next__(self):
+    def next_batch(self: Any) -> Any:
         program = _program
         if not program.listens():
             return following(self)
@@ -341,17 +361,17 @@ def _wrap_loader():
             program.mark(DATA_END)
             program.items.append(size if batch is not None else 0)
 
-    Iterating._next_index, Iterating.__next__ = _next_index, __next__
+    iterating._next_index, iterating.__next__ = next_index, next_batch
 
 
-def _items_of(batch):
+def _items_of(batch: Any) -> Any:
     """Return the first dimension of a batch's tensors where it is the same in all; else None."""
-    found = set()
+    found: set[int] = set()
     _dimensions(batch, found, 0)
     return found.pop() if len(found) == 1 else None
 
 
-def _dimensions(value, found, depth):
+def _dimensions(value: Any, found: Any, depth: Any) -> None:
     if isinstance(value, _program.torch.Tensor):
         if value.dim():
             found.add(value.shape[0])
@@ -363,8 +383,9 @@ def _dimensions(value, found, depth):
             _dimensions(inner, found, depth + 1)
 
 
-def _wrapped_backward(backward):
-    def wrapped(*args, **kwargs):
+def _wrapped_backward(backward: Any) -> Any:
+    @functools.wraps(backward)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
         program = _program
         if not program.listens():
             return backward(*args, **kwargs)
@@ -376,17 +397,16 @@ def _wrapped_backward(backward):
             if program.plan.get("step") == "backward" and program.depth == 0:
                 _step_ended()
 
-    wrapped.__wrapped__ = backward
-    wrapped.__name__, wrapped.__doc__ = backward.__name__, backward.__doc__
     return wrapped
 
 
-def _wrap_scaler(torch):
+def _wrap_scaler(torch: Any) -> None:
     """A step that the scaler skips, as gradients were infinite, is a step."""
     scaler = getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler
     stepped = scaler.step
 
-    def step(self, optimizer, *args, **kwargs):
+    @functools.wraps(stepped)
+    def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         program = _program
         before = len(program.ended_by)
         found = stepped(self, optimizer, *args, **kwargs)
@@ -395,18 +415,17 @@ def _wrap_scaler(torch):
             _note_end(optimizer)
         return found
 
-    step.__wrapped__ = stepped
     scaler.step = step
 
 
-def _hook_modules(weights):
+def _hook_modules(weights: Any) -> None:
     """Hook the outermost modules that have some of these weights (None: any), and what they consist of.
 
     Hooks within something compiled would be compiled, too: there are none.
     """
     program = _program
     module_class = program.torch.nn.Module
-    every = [one for one in gc.get_objects() if isinstance(one, module_class)]
+    every = [one for one in gc.get_objects() if issubclass(type(one), module_class)]  # isinstance asks proxies
     within = {id(child) for one in every for child in one._modules.values()}
     for one in every:
         if id(one) in within or id(one) in program.hooked:
@@ -421,11 +440,12 @@ def _hook_modules(weights):
                 program.hooked[id(module)] = (module, begin, end)
     generation = sys.modules.get("transformers.generation.utils")
     mixin = getattr(generation, "GenerationMixin", None)
-    if mixin is not None and not hasattr(mixin.generate, "_torchstone"):
+    if mixin is not None and not program.generates:
+        program.generates = True
         mixin.generate = _wrapped_generate(mixin.generate)
 
 
-def _drop_hooks_within():
+def _drop_hooks_within() -> None:
     """Modules that were never outermost are not asked any more."""
     program = _program
     if program.outermost:
@@ -435,18 +455,18 @@ def _drop_hooks_within():
                 end.remove()
 
 
-def _is_compiling():
+def _is_compiling() -> Any:
     compiler = getattr(_program.torch, "compiler", None)
     return compiler is not None and hasattr(compiler, "is_compiling") and compiler.is_compiling()
 
 
-def _forward_begins(module, args, kwargs):
+def _forward_begins(module: Any, args: Any, kwargs: Any) -> None:
     if _is_compiling():
         return
-    _call_begins(id(module), args, kwargs)
+    _call_begins(id(module), args, kwargs, _program.torch.is_grad_enabled())
 
 
-def _call_begins(key, args, kwargs):
+def _call_begins(key: Any, args: Any, kwargs: Any, trains: Any) -> None:
     program = _program
     if not program.listens():
         return
@@ -454,16 +474,16 @@ def _call_begins(key, args, kwargs):
     if program.calls == 1:
         program.outermost.add(key)
         program.inputs.append(_items_of((list(args), dict(kwargs))))
-        program.mark(TRAIN_FORWARD if program.torch.is_grad_enabled() else FORWARD)
+        program.mark(TRAIN_FORWARD if trains else FORWARD)
 
 
-def _forward_ended(module, _args, _output):
+def _forward_ended(_module: Any, _args: Any, _output: Any) -> None:
     if _is_compiling():
         return
-    _call_ended()
+    _call_ended(_program.torch.is_grad_enabled())
 
 
-def _call_ended():
+def _call_ended(trains: Any) -> None:
     program = _program
     if not program.listens() or program.calls == 0:
         return
@@ -471,26 +491,23 @@ def _call_ended():
     if program.calls == 0:
         program.mark(FORWARD_END)
         wanted = program.plan.get("step", "auto")
-        if wanted == "forward" or (
-            wanted == "auto" and not program.has_optimizer and not program.torch.is_grad_enabled()
-        ):
+        if wanted == "forward" or (wanted == "auto" and not program.has_optimizer and not trains):
             _step_ended()
 
 
-def _wrapped_generate(generate):
-    def wrapped(self, *args, **kwargs):
-        _call_begins(id(self), args, kwargs)
+def _wrapped_generate(generate: Any) -> Any:
+    @functools.wraps(generate)
+    def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
+        _call_begins(id(self), args, kwargs, trains=False)
         try:
             return generate(self, *args, **kwargs)
         finally:
-            _call_ended()
+            _call_ended(trains=False)
 
-    wrapped._torchstone = True
-    wrapped.__wrapped__, wrapped.__name__, wrapped.__doc__ = generate, generate.__name__, generate.__doc__
     return wrapped
 
 
-def _look_for_modules():
+def _look_for_modules() -> None:
     """Hook the modules of a program that has no optimizer: one that serves, or evaluates."""
     program = _program
     while program.active and program.steps == 0:

@@ -1,10 +1,12 @@
 """Python imports this before the program, as its folder is on PYTHONPATH: hooks wait for torch to be imported."""
 
+from __future__ import annotations
+
 import os
 import sys
 
 
-def _the_next_sitecustomize():
+def _the_next_sitecustomize() -> None:
     """Run the sitecustomize that this one hides, as if it were not here."""
     import importlib.machinery
     import importlib.util
@@ -20,7 +22,7 @@ def _the_next_sitecustomize():
 
 if "TORCHSTONE_PROGRAM" in os.environ:
     try:
-        import _torchstone_hooks
+        import _torchstone_hooks  # type: ignore[import-not-found]  # beside this file
 
         _torchstone_hooks.wait_for_torch()
     except Exception as fault:  # the program matters more: it runs on unmeasured, and torchstone says that it did

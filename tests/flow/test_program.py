@@ -1,0 +1,206 @@
+"""Somebody's own program, as it is typed: steps, items and phases of real scripts, and what goes wrong with them."""
+
+import copy
+import json
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from torchstone.cli import main
+from torchstone.core.schema.case import Case, Placement, Task, Workload
+from torchstone.core.schema.message import TrialRequest
+from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.trial import Status
+from torchstone.execution.controller.observer import Silent
+from torchstone.execution.controller.trial import TrialDrive
+from torchstone.plugins import registry
+
+HEAD = """
+import sys, time, torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 4))
+data = TensorDataset(torch.randn(640, 32))
+def loss(x): return model(x).pow(2).mean()
+"""
+OPTIMIZER = "optimizer = torch.optim.AdamW(model.parameters())\n"
+STEP = "loss(x).backward(); optimizer.step(); optimizer.zero_grad()\n"
+LOOP = f"{OPTIMIZER}while True:\n  for (x,) in DataLoader(data, batch_size=20):\n    {STEP}"
+
+
+@pytest.fixture
+def taken(tmp_path, monkeypatch):
+    """Write a script and take one trial of it."""
+    monkeypatch.chdir(tmp_path)
+    launcher = copy.copy(registry.load("launchers", "program"))
+
+    def take(script, *words, timeout_s=60.0, fixed=None, **how):
+        (tmp_path / "script.py").write_text(HEAD + script)
+        command = " ".join([sys.executable, "script.py", *words])
+        case = Case(
+            Workload(Task.TRAIN, f"program:{command}", "own", "sample", None, fixed or {}), {}, Placement("cpu")
+        )
+        procedure = Procedure(
+            isolation="program", warmup_budget_s=0.1, telemetry_period_s=0.0, timeout_s=timeout_s,
+            **{"iterations": 20, **how},
+        )  # fmt: skip
+        launcher.open((), "default")
+        return TrialDrive(TrialRequest(case, procedure, 0), None, Silent()).run(launcher, 0)
+
+    return take
+
+
+def median(values):
+    return sorted(values)[len(values) // 2]
+
+
+def test_steps_items_and_phases_of_a_training_with_workers_accumulation_and_evaluation(taken):
+    trial = taken(
+        OPTIMIZER + "n = 0\nwhile True:\n  for i, (x,) in enumerate(DataLoader(data, batch_size=20, num_workers=2)):\n"
+        "    (loss(x) / 2).backward()\n    if i % 2: optimizer.step(); optimizer.zero_grad(); n += 1\n"
+        "    if n % 10 == 9 and i % 2:\n      with torch.no_grad(): model(torch.randn(50, 32))\n      time.sleep(0.3)\n"
+    )
+    assert trial.outcome.status == Status.OK
+    steps_s = trial.values("step_time_s", window="program")
+    assert set(trial.values("items", window="program")) == {40.0}
+    assert max(steps_s) < 0.3, "a step with an evaluation is none"
+    assert trial.facts["backward_passes"] == 2
+    assert trial.facts["loader_workers"] == 2
+    phases = {m.phase: sum(m.values) for m in trial.measurements if m.metric == "phase_time_s"}
+    assert set(phases) == {"data", "forward", "backward", "optimizer", "rest"}
+    assert sum(phases.values()) == pytest.approx(sum(steps_s))
+
+
+def test_stamps_put_in_by_hand_say_the_same(taken, tmp_path):
+    script = (
+        f"{OPTIMIZER}stamps = []\n"
+        "import atexit, json; atexit.register(lambda: json.dump(stamps, open(sys.argv[1], 'w')))\n"
+        "while True:\n  x = torch.randn(20, 32); time.sleep(0.004)\n"
+        f"  {STEP}  stamps.append(time.perf_counter())\n"
+    )
+    trial = taken(script, str(tmp_path / "stamps.json"), iterations=40)
+    stamps = json.loads((tmp_path / "stamps.json").read_text())
+    by_hand = [b - a for a, b in pairwise(stamps)][-30:]
+    measured = trial.values("step_time_s", window="program")
+    assert median(measured) == pytest.approx(median(by_hand), rel=0.03)
+    assert median(measured) > 0.004
+
+
+def test_several_optimizers_and_a_closure(taken):
+    script = (
+        f"{OPTIMIZER}net = nn.Linear(3, 3)\nother = torch.optim.LBFGS(net.parameters(), max_iter=3)\n"
+        "def closure():\n  other.zero_grad(); l = net(torch.randn(5, 3)).pow(2).mean(); l.backward(); return l\n"
+        f"while True:\n  for (x,) in DataLoader(data, batch_size=20):\n    {STEP}    other.step(closure)\n"
+    )
+    trial = taken(script)
+    assert trial.outcome.status == Status.OK
+    assert len(trial.values("step_time_s", window="program")) == 10, "two optimizers' steps make one"
+    assert set(trial.values("items", window="program")) == {20.0}
+
+
+def test_inference_and_a_compiled_module(taken):
+    trial = taken("model.eval()\nwhile True:\n  with torch.inference_mode(): model(torch.randn(7, 32))\n")
+    assert trial.outcome.status == Status.OK
+    assert trial.facts["task"] == "infer"
+    assert set(trial.values("items", window="program")) == {7.0}
+    named = taken(LOOP, fixed={"step": "backward"})
+    assert named.outcome.status == Status.OK
+
+
+def test_losses_are_the_same_bit_for_bit(taken, tmp_path):
+    script = (
+        f"torch.manual_seed(3); torch.set_num_threads(1)\nmodel = nn.Linear(32, 4)\n{OPTIMIZER}found = []\n"
+        "import atexit, json; atexit.register(lambda: json.dump(found, open(sys.argv[1], 'w')))\n"
+        "x = torch.arange(640.0).reshape(20, 32) / 640\n"
+        "for _ in range(3000):\n  l = loss(x); l.backward(); optimizer.step(); optimizer.zero_grad()\n"
+        "  found.append(l.item())\n"
+    )
+    assert taken(script, str(tmp_path / "hooked")).outcome.status == Status.OK
+    import subprocess
+
+    subprocess.run([sys.executable, "script.py", str(tmp_path / "bare")], cwd=tmp_path, check=True)
+    hooked, bare = (json.loads((tmp_path / name).read_text()) for name in ("hooked", "bare"))
+    assert hooked == bare[: len(hooked)]
+    assert len(hooked) > 20
+
+
+FAULTS = {
+    "crashes": (f"{OPTIMIZER}for i in range(7):\n  x = data[:4][0]; {STEP}raise ValueError('step 7')", Status.CRASHED,
+                "ValueError: step 7 (script.py:"),
+    "ends early": (f"{OPTIMIZER}for i in range(3):\n  x = data[:4][0]; {STEP}", Status.CRASHED,
+                   "it ended after 3 steps, too few for a window: let it run longer"),
+    "no step": ("print('nothing to train')", Status.CRASHED, "it ended without a step"),
+    "exits with 3": ("sys.exit(3)", Status.CRASHED, "exited with code 3"),
+    "no memory": ("raise torch.OutOfMemoryError('CUDA out of memory')", Status.OUT_OF_MEMORY, "CUDA out of memory"),
+    "is killed": ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", Status.CRASHED, "killed by SIGKILL"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_what_goes_wrong_is_an_outcome_of_one_line(taken, name):
+    script, status, says = FAULTS[name]
+    outcome = taken(script).outcome
+    assert outcome.status == status
+    assert says in outcome.message
+    assert "\n" not in outcome.message
+
+
+def test_one_that_hangs_is_ended_with_all_that_it_started(taken, tmp_path):
+    script = (
+        "import subprocess; child = subprocess.Popen(['sleep', '300']); open(sys.argv[1], 'w').write(str(child.pid))\n"
+        "time.sleep(300)\n"
+    )
+    trial = taken(script, str(tmp_path / "pid"), timeout_s=8.0)
+    assert trial.outcome.status == Status.TIMED_OUT
+    child = Path("/proc") / (tmp_path / "pid").read_text()
+    until_s = time.monotonic() + 5.0
+    while child.exists() and "zombie" not in (child / "status").read_text() and time.monotonic() < until_s:
+        time.sleep(0.1)
+    assert not child.exists() or "zombie" in (child / "status").read_text()
+
+
+def test_one_that_prints_much_has_its_own_sitecustomize_and_handles_signals_itself(taken, tmp_path, monkeypatch):
+    (tmp_path / "sitecustomize.py").write_text("import os; os.environ['OWN'] = 'here'\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    script = (
+        "import os, signal\nassert os.environ['OWN'] == 'here'\nsignal.signal(signal.SIGTERM, lambda *_: None)\n"
+        f"sys.stdout.write('x' * 50_000_000); sys.stderr.write('y' * 5_000_000)\n{LOOP}"
+    )
+    assert taken(script).outcome.status == Status.OK
+
+
+def test_run_of_a_program_with_an_axis(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    script = LOOP.replace("batch_size=20", "batch_size=int(sys.argv[1])") + "    open('log.txt', 'a').write('x')\n"
+    (tmp_path / "train.py").write_text(HEAD + script)
+    words = ["--trials", "2", "--iterations", "10", "--axis", "batch_size=10,40", "--json", "--quiet"]
+    assert main(["run", *words, "--", sys.executable, "train.py", "{batch_size}"]) == 0
+    told = json.loads(capfd.readouterr().out)
+    assert {case["configuration"]["batch_size"] for case in told["cases"]} == {10, 40}
+    for case in told["cases"]:
+        rate, step = (case["estimates"][name]["value"] for name in ("throughput", "step_time_mean"))
+        assert rate * step == pytest.approx(case["configuration"]["batch_size"], rel=0.01)
+    assert not (tmp_path / "log.txt").exists(), "it wrote into a work folder"
+    assert main(["show"]) == 0
+    assert "train.py" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["run", "--"], "nothing behind --"),
+        (["run", "gpt2", "--", "python", "x.py"], "RECIPE: not for a program"),
+        (["run", "--axis", "lr=1,2", "--", "python", "x.py"], "the command has no {lr}"),
+        (["run", "--", "python", "x.py", "--lr={lr}"], "{lr} has no values: --axis lr=V1,V2"),
+        (["run", "--", "no-such-command"], "no-such-command: No such file or directory"),
+    ],
+)
+def test_a_mistake_is_one_line(words, says, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    told = capfd.readouterr().err.strip()
+    assert says in told
+    assert not (tmp_path / "outputs").exists()
