@@ -73,6 +73,8 @@ def mistakes(page: Path) -> list[str]:
 def fault(typed: str) -> str | None:
     """What the command line has against these words, without running them."""
     name, *words = shlex.split(typed)
+    if "--" in words:  # what follows is a program's
+        words = words[: words.index("--")]
     if name not in COMMANDS:
         return None if name.startswith("-") else f"{typed}: no command of that name"
     command = import_module(f"torchstone.cli.{name}_command")

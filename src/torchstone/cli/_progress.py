@@ -188,7 +188,9 @@ class ProgressBar:
         if self._head is None:
             return ""
         case = self._head.plan.cases[self._case]
-        return f"{case.workload.task} {model_name(case.workload.model)}, batch {case.configuration.get('batch_size')}"
+        size = case.configuration.get("batch_size")
+        batch = f", batch {size}" if size is not None else ""  # a program may not say
+        return f"{case.workload.task} {model_name(case.workload.model)}{batch}"
 
     def _print(self, text: str) -> None:
         if self._bar is not None:

@@ -44,6 +44,11 @@ class Workload(msgspec.Struct, frozen=True):
         """Whether it is a loop of the user's own, which ends where it ends (`torchstone.window`)."""
         return self.model.startswith("loop:")
 
+    @property
+    def is_program(self) -> bool:
+        """Whether it is a command as somebody types it, and `model` its words."""
+        return self.model.startswith("program:")
+
     def canonical(self) -> Mapping[str, object]:
         """Return what identifies the Workload on any machine: without folders; the digest of data is in `fixed`."""
         return {
@@ -106,18 +111,19 @@ class Case(msgspec.Struct, frozen=True, dict=True):
 def portable(spec: str) -> str:
     """Return `scheme:path[:function]` with the path's folders left out, so that it reads the same on every machine."""
     scheme, colon, rest = spec.partition(":")
+    if scheme == "program":  # a command, as it was typed
+        return rest
     return f"{scheme}:{PurePath(rest).name}" if colon and _is_path(scheme, rest) else spec
 
 
 def model_name(spec: str) -> str:
     """Return a model as people know it, without its source and its folders: "cnn", "mine.py:load", "owner/name"."""
-    return portable(spec).partition(":")[2] or spec
+    shown = portable(spec)
+    return shown if spec.startswith("program:") else shown.partition(":")[2] or spec
 
 
 def _is_path(scheme: str, rest: str) -> bool:
     """Tell a folder, or a file after an @, from an owner/name of the model hub."""
-    if scheme == "program":  # the words of a command
-        return False
     if scheme in ("hf", "hub"):
         return rest.startswith(("/", ".", "~")) or "@" in rest
     return len(PurePath(rest).parts) > 1

@@ -14,7 +14,7 @@ from torchstone.plugins.machine_protocols import Launcher
 class Program:
     """Starts the command of a trial's workload, and a new interpreter of torchstone's own for every other request."""
 
-    describes = "somebody's own program for every trial (torchstone run -- COMMAND)"
+    describes = "the command itself for every trial (torchstone run -- COMMAND)"
 
     def __init__(self) -> None:
         self._environment = environment("default")

@@ -15,7 +15,7 @@ from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.schema.axis import AXES, AxisStage, Scalar, scalar_word
-from torchstone.core.schema.case import Task
+from torchstone.core.schema.case import Task, portable
 from torchstone.core.schema.estimate import Estimate, Verdict, too_wide
 from torchstone.core.schema.load import SERVER
 from torchstone.core.schema.machine import Machine
@@ -105,6 +105,8 @@ def case_parts(run: RunSummary) -> Iterator[Section]:
         first = cases[0]
         data = data_words(first.workload, facts_of(*cases))
         title = f"{first.workload.task} {first.workload.model} on {first.placement}, data {data}"
+        if first.workload.is_program:
+            title = f"{portable(first.workload.model)} on {first.placement}, {first.workload.task}"
         yield Section(title, tuple(_parts(run, cases, varying)))
 
 
