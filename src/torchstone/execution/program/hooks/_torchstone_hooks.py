@@ -29,7 +29,7 @@ _MOST_MARKS = 4_000_000  # of a program that never reaches its window
 _LOOKED_S = 1.0  # how often modules of a program without an optimizer are looked for
 _PATIENCE_S = 3.0  # of forward passes alone, until a program without an optimizer is taken for an inference
 _SETTLING = 4  # steps, after which hooks of modules that are never outermost go
-_clock = time.perf_counter
+_clock, _thread = time.perf_counter, threading.get_ident
 
 
 class _Program:
@@ -56,6 +56,7 @@ class _Program:
         self.active, self.stopping = True, False
         self.has_optimizer = False
         self.workers = 0
+        self.loads = False  # a DataLoader has given a batch since the last step
         self.generates = False
         self.hooked: dict[int, Any] = {}  # id of a module → it and its hooks
         self.outermost: set[int] = set()
@@ -63,10 +64,12 @@ class _Program:
         self.event_class: Any = None
         self.events_from = 0
         self.torch: Any = None
+        self.trains: Any = None
+        self.is_compiling: Any = None
         self.connection: Any = None
 
     def listens(self) -> Any:
-        return self.active and (self.thread is None or self.thread == threading.get_ident())
+        return self.active and (self.thread is None or self.thread == _thread())
 
     def mark(self, kind: Any) -> None:
         self.kinds.append(kind)
@@ -123,7 +126,8 @@ class _Waiting:
 
 def _install(torch: Any) -> None:
     program = _program
-    program.torch = torch
+    program.torch, program.trains = torch, torch.is_grad_enabled
+    program.is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
     from torch.optim import optimizer as optimizers
 
     if not hasattr(optimizers, "register_optimizer_step_post_hook"):
@@ -170,6 +174,7 @@ def _optimizer_ended(optimizer: Any, _args: Any, _kwargs: Any) -> None:
 def _note_end(optimizer: Any) -> None:
     program = _program
     program.mark(OPTIMIZER_END)
+    program.calls, program.loads = 0, False  # a forward pass that raised has no end
     program.ended_by.append(program.optimizers.setdefault(id(optimizer), len(program.optimizers)))
     if program.plan.get("step", "auto") in ("auto", "optimizer"):
         _step_ended(optimizer)
@@ -339,6 +344,7 @@ def _wrap_loader() -> None:
             sizes = self._torchstone_sizes
         except AttributeError:
             sizes = self._torchstone_sizes = deque(maxlen=4096)
+            _program.workers = max(_program.workers, getattr(self, "_num_workers", 0))
         sizes.append(len(index) if isinstance(index, (list, tuple)) else None)
         return index
 
@@ -347,19 +353,18 @@ def _wrap_loader() -> None:
         if not program.listens():
             return following(self)
         program.mark(DATA_BEGIN)
-        batch = size = None
+        size: Any = 0
         try:
             batch = following(self)
-            size = _items_of(batch)
             indices = getattr(self, "_torchstone_sizes", None)
-            if indices:
-                fetched = indices.popleft()
-                size = fetched if size is None else size
-            program.workers = max(program.workers, getattr(self, "_num_workers", 0))
+            size = indices.popleft() if indices else None
+            if size is None:
+                size = _items_of(batch)
             return batch
         finally:
             program.mark(DATA_END)
-            program.items.append(size if batch is not None else 0)
+            program.items.append(size)
+            program.loads = True
 
     iterating._next_index, iterating.__next__ = next_index, next_batch
 
@@ -436,7 +441,7 @@ def _hook_modules(weights: Any) -> None:
         for module in (one, *(() if compiled else one.children())):
             if id(module) not in program.hooked:
                 begin = module.register_forward_pre_hook(_forward_begins, with_kwargs=True)
-                end = module.register_forward_hook(_forward_ended, always_call=True)
+                end = module.register_forward_hook(_forward_ended)
                 program.hooked[id(module)] = (module, begin, end)
     generation = sys.modules.get("transformers.generation.utils")
     mixin = getattr(generation, "GenerationMixin", None)
@@ -455,15 +460,9 @@ def _drop_hooks_within() -> None:
                 end.remove()
 
 
-def _is_compiling() -> Any:
-    compiler = getattr(_program.torch, "compiler", None)
-    return compiler is not None and hasattr(compiler, "is_compiling") and compiler.is_compiling()
-
-
 def _forward_begins(module: Any, args: Any, kwargs: Any) -> None:
-    if _is_compiling():
-        return
-    _call_begins(id(module), args, kwargs, _program.torch.is_grad_enabled())
+    if not _program.is_compiling():
+        _call_begins(id(module), args, kwargs, _program.trains())
 
 
 def _call_begins(key: Any, args: Any, kwargs: Any, trains: Any) -> None:
@@ -473,14 +472,13 @@ def _call_begins(key: Any, args: Any, kwargs: Any, trains: Any) -> None:
     program.calls += 1
     if program.calls == 1:
         program.outermost.add(key)
-        program.inputs.append(_items_of((list(args), dict(kwargs))))
+        program.inputs.append(None if program.loads else _items_of((args, kwargs)))
         program.mark(TRAIN_FORWARD if trains else FORWARD)
 
 
 def _forward_ended(_module: Any, _args: Any, _output: Any) -> None:
-    if _is_compiling():
-        return
-    _call_ended(_program.torch.is_grad_enabled())
+    if not _program.is_compiling():
+        _call_ended(_program.trains())
 
 
 def _call_ended(trains: Any) -> None:
