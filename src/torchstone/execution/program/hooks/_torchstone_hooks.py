@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import atexit
 import functools
-import gc
 import importlib.util
 import json
 import os
@@ -21,6 +20,7 @@ import socket
 import sys
 import threading
 import time
+import weakref
 from collections import deque
 from typing import Any
 
@@ -58,6 +58,7 @@ class _Program:
         self.workers = 0
         self.loads = False  # a DataLoader has given a batch since the last step
         self.generates = False
+        self.modules: list[Any] = []  # weak references
         self.hooked: dict[int, Any] = {}  # id of a module → it and its hooks
         self.outermost: set[int] = set()
         self.events: list[Any] | None = None  # of a device that runs behind the host, one a mark
@@ -138,6 +139,7 @@ def _install(torch: Any) -> None:
     optimizers.register_optimizer_step_pre_hook(_optimizer_begins)
     optimizers.register_optimizer_step_post_hook(_optimizer_ended)
     _wrap_init(optimizers.Optimizer)
+    _wrap_modules(torch.nn.Module)
     _wrap_loader()
     torch.autograd.backward = _wrapped_backward(torch.autograd.backward)
     torch.autograd.grad = _wrapped_backward(torch.autograd.grad)
@@ -332,6 +334,26 @@ def _wrap_init(optimizer_class: Any) -> None:
     optimizer_class.__init__ = note
 
 
+def _wrap_modules(module_class: Any) -> None:
+    """Keep a weak reference to every module that is made, copied or loaded.
+
+    gc.get_objects would find them, too, and tuples that another thread is making: these are then broken.
+    """
+    made, loaded = module_class.__init__, module_class.__setstate__
+
+    @functools.wraps(made)
+    def note(self: Any, *args: Any, **kwargs: Any) -> None:
+        made(self, *args, **kwargs)
+        _program.modules.append(weakref.ref(self))
+
+    @functools.wraps(loaded)
+    def note_loaded(self: Any, state: Any) -> None:
+        loaded(self, state)
+        _program.modules.append(weakref.ref(self))
+
+    module_class.__init__, module_class.__setstate__ = note, note_loaded
+
+
 def _wrap_loader() -> None:
     from torch.utils.data.dataloader import _BaseDataLoaderIter as Iterating
 
@@ -429,8 +451,7 @@ def _hook_modules(weights: Any) -> None:
     Hooks within something compiled would be compiled, too: there are none.
     """
     program = _program
-    module_class = program.torch.nn.Module
-    every = [one for one in gc.get_objects() if issubclass(type(one), module_class)]  # isinstance asks proxies
+    every = [one for made in list(program.modules) if (one := made()) is not None]
     within = {id(child) for one in every for child in one._modules.values()}
     for one in every:
         if id(one) in within or id(one) in program.hooked:
