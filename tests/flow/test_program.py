@@ -1,6 +1,5 @@
 """Somebody's own program, as it is typed: steps, items and phases of real scripts, and what goes wrong with them."""
 
-import copy
 import json
 import sys
 import time
@@ -16,7 +15,7 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Status
 from torchstone.execution.controller.observer import Silent
 from torchstone.execution.controller.trial import TrialDrive
-from torchstone.plugins import registry
+from torchstone.execution.program.trial import ProgramLauncher
 
 HEAD = """
 import sys, time, torch
@@ -35,7 +34,7 @@ LOOP = f"{OPTIMIZER}while True:\n  for (x,) in DataLoader(data, batch_size=20):\
 def taken(tmp_path, monkeypatch):
     """Write a script and take one trial of it."""
     monkeypatch.chdir(tmp_path)
-    launcher = copy.copy(registry.load("launchers", "program"))
+    launcher = ProgramLauncher()
 
     def take(script, *words, timeout_s=60.0, fixed=None, **how):
         (tmp_path / "script.py").write_text(HEAD + script)

@@ -42,12 +42,12 @@ def program_request(options: argparse.Namespace) -> ProgramRequest:
         raise UsageError("nothing behind --: write the command as you type it, for example -- python train.py")
     named = {"RECIPE": options.recipe, "--config": options.config, "--model": options.model, "--data": options.data,
              "--task": options.task, "--option": options.option, "--limit": options.limit, "--split": options.split,
-             "--exclude": options.exclude, "--first": options.first}  # fmt: skip
+             "--exclude": options.exclude, "--first": options.first, "--heap": options.heap}  # fmt: skip
     if given := [flag for flag, value in named.items() if value]:
         raise UsageError(f"{', '.join(given)}: not for a program; what it does is in its own command behind --")
     how = with_procedure(RunRequest(workloads=()), options)
     procedure = msgspec.structs.replace(
-        how.procedure, isolation="program", heap=options.heap or "default", settings="torch", count_flops=False,
+        how.procedure, isolation="program", heap="default", settings="torch", count_flops=False,
         phases=False, in_place=options.in_place, let_finish=options.let_finish,
     )  # fmt: skip
     return ProgramRequest(

@@ -39,6 +39,15 @@ def isolation(word: str) -> str:
     return "fork" if sys.platform == "linux" else "spawn"
 
 
+def _launcher(word: str) -> Launcher:
+    if word != "program":
+        found: Launcher = copy.copy(registry.load("launchers", word))
+        return found
+    from torchstone.execution.program.trial import ProgramLauncher  # which other sessions do without
+
+    return ProgramLauncher()
+
+
 def _crash(case: Case, outcome: Outcome) -> str:
     """Return what crashed, and where: the lines of the user's own traceback without the error they end with."""
     if outcome.traceback is None:
@@ -81,7 +90,7 @@ class Session:
         self._clock = clock
         self._begun_s = self._opened_s = self._opening_s = 0.0
         self.openings = 0
-        self.launcher: Launcher = copy.copy(registry.load("launchers", self.procedure.isolation))
+        self.launcher: Launcher = _launcher(self.procedure.isolation)
         if nodes > 1:
             self.launcher = SpreadLauncher(self.launcher, nodes_of(nodes), self.procedure)
         self._begun = False

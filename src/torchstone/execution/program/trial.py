@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import os
 import re
@@ -24,13 +25,15 @@ import msgspec
 from torchstone.core.errors import UsageError
 from torchstone.core.plain_text import plain
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.message import Ended, Entered, Event, Live, Measured, Progress, TrialRequest
+from torchstone.core.schema.message import Ended, Entered, Event, Live, Measured, Progress, Request, TrialRequest
 from torchstone.core.schema.phase import DATA, PHASES
 from torchstone.core.schema.trial import Measurement, Outcome, Stage, Status
 from torchstone.execution.program.steps import Marks, Step, steps_of
 from torchstone.execution.program.workspace import mirrored
 from torchstone.execution.timing.clock import resolution_s, system_clock
 from torchstone.execution.timing.loop_steps import steady
+from torchstone.plugins import registry
+from torchstone.plugins.machine_protocols import Launcher, LiveTrial
 
 SCHEME = "program"
 WINDOW = "program"
@@ -285,3 +288,26 @@ class ProgramTrial:
             if phase == DATA:
                 measurements.append(steady(WINDOW, "data_wait_s", spent_s))
         return Measured(tuple(measurements), facts, {WINDOW: (good[0].begin_s, good[-1].end_s)})
+
+
+class ProgramLauncher(Launcher):
+    """Starts the command of a trial's workload, and a new interpreter of torchstone's own for every other request."""
+
+    describes = "the command itself for every trial (torchstone run -- COMMAND)"
+
+    def __init__(self) -> None:
+        self._own: Launcher = copy.copy(registry.load("launchers", "spawn"))
+
+    def open(self, preload: Sequence[str], heap: str, folder: Path | None = None, *, pin_threads: bool = False) -> None:
+        """Note the environment for the other requests."""
+        self._own.open(preload, heap, folder, pin_threads=pin_threads)
+
+    def ready(self) -> None:
+        """Nothing to wait for."""
+
+    def start(self, request: Request) -> LiveTrial:
+        """Start one request."""
+        return ProgramTrial(request, os.environ) if isinstance(request, TrialRequest) else self._own.start(request)
+
+    def close(self) -> None:
+        """Nothing to end."""
