@@ -1,4 +1,4 @@
-"""Verify reports and releases: make them anew from the record that they carry, and name what does not follow from it.
+"""Verify reports and releases: make them again from the record that they carry, and name what does not follow from it.
 
 torchstone verify report.html --output mine.html
 torchstone verify release-folder release.zip

@@ -1,4 +1,4 @@
-"""Whether what a report claims and says follows from the record that it carries: all is made anew, and compared.
+"""Whether what a report claims and says follows from the record that it carries: all is made again, and compared.
 
 A stranger's page is never what is looked at: its claims and its texts are compared with what the record gives, and the
 page that the record gives can be written. Its pictures, styles and scripts are therefore of no account.
@@ -47,7 +47,7 @@ _OF_A_RUN = (RESUMED, WITHOUT_EFFECT)  # findings on how a run was asked for, or
 _OF_AUTHORS = ("README.md", "CITATION.cff")
 _OF_RECORDS = (CLAIMS, RECORDS, TRAININGS, REPORTS, FIGURES, ENVIRONMENT)  # folders
 _PAGE, _TEXTS = ".html", (".md", ".csv", ".json", ".txt")
-_LOOK = "look at the one written anew (--output)"
+_LOOK = "look at what --output writes"
 
 
 class Verified(msgspec.Struct, frozen=True):
@@ -67,7 +67,7 @@ class Verified(msgspec.Struct, frozen=True):
 
 
 class _Findings:
-    """Collects what is found about a bundle. `seen`: the files about which something is; `made`: those made anew."""
+    """Collects what is found about a bundle. `seen`: the files about which something is; `made`: those that its records give."""
 
     def __init__(self) -> None:
         self.faults: dict[str, None] = {}
@@ -115,10 +115,10 @@ class _VerifiedRun(msgspec.Struct, frozen=True):
 def verify(
     bundle: Bundle, document_of: DocumentOf, document_again: DocumentAgain
 ) -> tuple[Verified, Mapping[str, bytes]]:
-    """Make everything that a bundle shows anew from its records alone, and compare.
+    """Make everything that a bundle shows again, from its records alone, and compare.
 
     `document_of`: makes the Document of a report of a run; `document_again`: that of a report of several. Also returns
-    the files that were made anew, by name: of a page itself, of a release its records and all that follows from them.
+    the files that were made, by name: of a page itself, of a release its records and all that follows from them.
     """
     found = _Findings()
     for fault in (*bundle.faults, *sum_faults(bundle)):
@@ -313,7 +313,7 @@ def _verify_release(bundle: Bundle, run: _VerifiedRun, found: _Findings) -> None
     left_out: dict[str, None] = {}
     made = files_showing(run.summary, run.document, run.language, run.files, left_out)
     for line in left_out:
-        found.note(f"not made anew: {line}")
+        found.note(f"not made again: {line}")
     found.made |= {**run.files, **made}
     for name, content in made.items():
         if name not in bundle.files:

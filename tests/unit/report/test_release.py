@@ -203,7 +203,7 @@ def test_pictures_are_files_beside_the_reports_and_linked_from_them(pictured):
     assert found.faults == ()
     assert found.uncompared == ()
     own = f"the authors' own words: only {MANIFEST} is compared"
-    lacking = "not made anew: reports as pdf: PDF needs typst: pip install 'torchstone[report]'"
+    lacking = "not made again: reports as pdf: PDF needs typst: pip install 'torchstone[report]'"
     assert found.notes == (lacking, f"CITATION.cff: {own}", f"README.md: {own}")
 
 

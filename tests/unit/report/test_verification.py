@@ -300,7 +300,7 @@ def test_what_acts_or_hides_is_not_in_the_page_that_is_made_anew(document, tmp_p
     bundle = as_page(tmp_path / "report.html", document, files_of(document), change)
     found, made = verify(bundle, document_of, document_again)
     assert (found.faults, found.uncompared) == ((), ("report.html",))
-    assert "look at the one written anew (--output)" in " ".join(found.notes)
+    assert "look at what --output writes" in " ".join(found.notes)
     assert made == {"report.html": a_page(document)}
 
 
