@@ -62,6 +62,15 @@ def test_what_was_released_is_compared_whole(results, capfd):
     assert [note for note in found["notes"] if "the authors' own words" in note]
 
 
+def test_what_is_written_is_one_file_or_one_folder(results, refused, tmp_path, capfd):
+    page, anew = str(results / PAGE), str(tmp_path / "page.html")
+    assert main(["verify", page, "--output", anew]) == 0
+    assert anew in capfd.readouterr().out.replace("\n", "").replace(" ", "")
+    assert "exists" in refused("verify", page, "--output", anew)
+    assert "--output takes one file" in refused("verify", page, str(results), "--output", str(tmp_path / "other"))
+    assert "add --output PATH" in refused("verify", page, "--open")
+
+
 def test_a_run_without_its_record(results, capfd):
     """Record and claims are taken out: any report could stand there."""
     (results / "records" / f"{RUN_ID}.jsonl").unlink()

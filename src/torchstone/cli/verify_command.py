@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
     """Verify each, say what does not follow; return 1 if there is anything, 4 if something could not be compared."""
     from torchstone.cli._stored import document_of
     from torchstone.report.bundle import read_bundle
-    from torchstone.report.release import check_output, written_anew
+    from torchstone.report.release import check_output, write_verified
     from torchstone.report.several import document_again
     from torchstone.report.verification import verify
 
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
         )
         verified.append(found)
         if options.output is not None and made:
-            written = written_anew(made, options.output)
+            written = write_verified(made, options.output)
             if options.open:
                 import webbrowser
 

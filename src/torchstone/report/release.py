@@ -106,7 +106,7 @@ def write_release(release: Release, output: Path) -> Path:
     return output
 
 
-def written_anew(files: Mapping[str, bytes], output: Path) -> Path:
+def write_verified(files: Mapping[str, bytes], output: Path) -> Path:
     """Write the files that a record gives: a page alone as that file, others as a release; return the path.
 
     Raises UsageError as `write_release`.

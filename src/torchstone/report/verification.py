@@ -67,7 +67,10 @@ class Verified(msgspec.Struct, frozen=True):
 
 
 class _Findings:
-    """Collects what is found about a bundle. `seen`: the files about which something is; `made`: those that its records give."""
+    """Collects what is found about a bundle.
+
+    `seen`: the files about which something is; `made`: those that its records give.
+    """
 
     def __init__(self) -> None:
         self.faults: dict[str, None] = {}

@@ -17,7 +17,7 @@ from torchstone.core.errors import MissingError, UsageError
 from torchstone.report import pictures, release_files, rendering
 from torchstone.report.bundle import read_bundle
 from torchstone.report.document import Document
-from torchstone.report.release import release_of, write_release, written_anew
+from torchstone.report.release import release_of, write_release, write_verified
 from torchstone.report.several import document_again
 from torchstone.report.verification import Verified, verify
 from torchstone.storage.manifest import MANIFEST, check_folder, write_manifest
@@ -251,7 +251,7 @@ def test_a_changed_picture_is_never_called_compared_and_is_made_anew(pictured, t
     write_manifest(pictured)
     found, made = verify(read_bundle(pictured), with_chart, document_again)
     assert (found.faults, found.uncompared) == ((), (name,))
-    assert (written_anew(made, tmp_path / "anew") / name).read_bytes() == true
+    assert (write_verified(made, tmp_path / "anew") / name).read_bytes() == true
     assert check_folder(tmp_path / "anew")[0] == []
 
 
