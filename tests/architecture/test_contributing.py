@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from build import a_run, a_trial
+from over import over
 from zoo import ZOO
 
 from torchstone.core.schema.trial import Series
@@ -29,7 +30,7 @@ def test_the_check_fires_and_does_not(celsius, fires):
     assert [one.message for one in found] == (["the device reached 95 °C"] if fires else [])
 
 
-@pytest.mark.parametrize("make", [make for _, make in ZOO], ids=[name for name, _ in ZOO])
+@over("make", ZOO)
 def test_the_renderer_draws_every_document(make):
     text = module_of("RENDERER").RENDERER.render(make()).decode()
     assert text

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-import pytest
+from over import over
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "torchstone"
@@ -27,7 +27,7 @@ def test_the_readme_begins_with_two_commands_that_exist() -> None:
     assert re.findall(r"^make ([a-z-]+)", readme, re.MULTILINE)[:2] == ["demo", "test"]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@over("page", PAGES)
 def test_pages_name_only_targets_and_files_that_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert set(re.findall(r"(?:^|`)make ([a-z-]+)", text, re.MULTILINE)) <= TARGETS
@@ -36,11 +36,7 @@ def test_pages_name_only_targets_and_files_that_exist(page: Path) -> None:
 
 
 # The change log names what was there; CONTRIBUTING.md names files that a reader is about to make.
-@pytest.mark.parametrize(
-    "page",
-    [page for page in PAGES if page.name not in ("CHANGELOG.md", "CONTRIBUTING.md")],
-    ids=lambda page: str(page.relative_to(ROOT)),
-)
+@over("page", [page for page in PAGES if page.name not in ("CHANGELOG.md", "CONTRIBUTING.md")])
 def test_source_files_that_a_page_names_exist(page: Path) -> None:
     named = set(NAMED.findall(page.read_text(encoding="utf-8")))
     assert not {name for name in named if not any((top / name).exists() for top in (page.parent, *FROM))}

@@ -8,6 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from over import over
 
 SOURCE = Path(__file__).parents[2] / "src" / "torchstone"
 FAMILIES = {
@@ -88,7 +89,7 @@ def functions(module: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     return (n for n in ast.walk(TREES[module]) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
-@pytest.mark.parametrize("module", MODULES)
+@over("module", MODULES)
 def test_a_plugin_is_reached_through_the_registry_by_name(module: str) -> None:
     wrong = [t for t in imported(module) if family(t) is not None and not may_see(module, t)]
     assert not wrong, f"{module} may not import {wrong}"
@@ -107,7 +108,7 @@ def test_no_cycles() -> None:
         pytest.fail(" → ".join(error.args[1]))
 
 
-@pytest.mark.parametrize("module", MODULES)
+@over("module", MODULES)
 def test_nothing_grows_too_big(module: str) -> None:
     lines = len(MODULES[module].read_text(encoding="utf-8").splitlines())
     assert lines <= 800, f"{module} has {lines} lines: it is asking to be two"
@@ -130,23 +131,21 @@ def test_no_module_without_a_meaning() -> None:
 IN_PROGRAMS = "torchstone.execution.program.hooks."  # in somebody else's process, which they end after its window
 
 
-@pytest.mark.parametrize(
-    "module", [m for m in MODULES if layer(m) not in ("cli", "__main__") and not m.startswith(IN_PROGRAMS)]
-)
+@over("module", [m for m in MODULES if layer(m) not in ("cli", "__main__") and not m.startswith(IN_PROGRAMS)])
 def test_nothing_below_the_cli_prints_or_exits(module: str) -> None:
     calls = [ast.unparse(n.func) for n in ast.walk(TREES[module]) if isinstance(n, ast.Call)]
     raised = [ast.unparse(n.exc) for n in ast.walk(TREES[module]) if isinstance(n, ast.Raise) and n.exc]
     assert not {"print", "sys.exit", "exit", "quit", "SystemExit"} & {*calls, *raised}
 
 
-@pytest.mark.parametrize("module", PLUGINS)
+@over("module", PLUGINS)
 def test_a_plugin_says_that_it_is_one(module: str) -> None:
     named = [n.target for n in TREES[module].body if isinstance(n, ast.AnnAssign)]
     assert "PLUGIN" in [ast.unparse(target) for target in named], "end it with `PLUGIN: <Protocol> = <Class>()`"
 
 
 # The ground that a family's plug-ins share is imported inside their functions, and may import what it likes.
-@pytest.mark.parametrize("module", [m for m in MODULES if family(m) is None or not is_ground(m)])
+@over("module", [m for m in MODULES if family(m) is None or not is_ground(m)])
 def test_no_heavy_library_at_module_top(module: str) -> None:
     assert not list(heavy_at_top(module))
 

@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from over import over
 from words import LEFT, old_words
 
 from torchstone.cli import COMMANDS, main
@@ -49,7 +50,7 @@ def test_a_word_that_left_is_found_and_what_is_typed_is_not() -> None:
     assert all(term.strip() for term in LEFT.values())
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@over("name", COMMANDS)
 def test_the_help_of_a_command(name: str) -> None:
     command = import_module(f"torchstone.cli.{name}_command")
     parser = Parser(prog=f"torchstone {name}", description=command.__doc__)
@@ -63,13 +64,13 @@ def test_the_help_of_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert not old_words(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("name", FILES)
+@over("name", FILES)
 def test_the_texts_of_errors(name: str) -> None:
     raised = [n for n in ast.walk(ast.parse(FILES[name].read_text(encoding="utf-8"))) if isinstance(n, ast.Raise)]
     assert not [fault for n in raised for text in texts(n) for fault in old_words(text)]
 
 
-@pytest.mark.parametrize("name", CHECKS)
+@over("name", CHECKS)
 def test_the_texts_of_checks(name: str) -> None:
     tree = ast.parse(FILES[name].read_text(encoding="utf-8"))
     own = {Path(name).stem}  # the name of a check is kept in records: it stays
@@ -79,7 +80,7 @@ def test_the_texts_of_checks(name: str) -> None:
     assert not [f for f in formats if "%" in f], "a share is written by core.units.percent: 5 %, with a space"
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@over("family", FAMILIES)
 def test_the_descriptions_of_plug_ins(family: str) -> None:
     assert not [fault for _, plugin in registry.usable(family) for fault in old_words(plugin.describes)]
 
@@ -88,9 +89,7 @@ def test_the_meanings_of_axes() -> None:
     assert not [fault for axis in AXES.values() for fault in old_words(axis.meaning)]
 
 
-@pytest.mark.parametrize(
-    "page", ["README.md", "CONTRIBUTING.md", "docs/guide.md", "docs/architecture.md", "docs/a-trial.md"]
-)
+@over("page", ["README.md", "CONTRIBUTING.md", "docs/guide.md", "docs/architecture.md", "docs/a-trial.md"])
 def test_the_pages_that_are_read_first(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     told = re.sub(r"<!-- demo output: begin -->.*?<!-- demo output: end -->", "", text, flags=re.DOTALL)
@@ -98,6 +97,6 @@ def test_the_pages_that_are_read_first(page: str) -> None:
 
 
 # Comments and docstrings; ids are named where the record of them is, in tests/acceptance and docs/features.md.
-@pytest.mark.parametrize("name", FILES)
+@over("name", FILES)
 def test_no_id_of_a_task_list_in_the_source(name: str) -> None:
     assert not re.findall(r"\bS\d-\d{2}\b", FILES[name].read_text(encoding="utf-8"))

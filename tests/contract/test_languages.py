@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-import pytest
+from over import over
 from translatable import msgids, read
 from zoo import ZOO
 
@@ -23,7 +23,7 @@ from torchstone.report.translation.documents import translated
 from torchstone.report.translation.translator import translation
 
 OTHERS = languages()[1:]
-each_language = pytest.mark.parametrize("language", OTHERS)
+each_language = over("language", OTHERS)
 PLACE = re.compile(r"\{\d+\}")
 # Particles whose form depends on the last sound before them, right behind a place or a code.
 PARTICLE = re.compile(r"(\{\d+\}|`)(은|는|이|가|을|를|과|와|으로|로)(?=[\s,.;:()]|$)")
@@ -127,7 +127,7 @@ OTHERS_WORDS = re.compile("hostile|wide|long names|broken one|none|^list")
 OURS = [(name, make) for name, make in ZOO if not OTHERS_WORDS.search(name)]
 
 
-@pytest.mark.parametrize("make", [make for _, make in OURS], ids=[name for name, _ in OURS])
+@over("make", OURS)
 def test_no_english_word_is_left_in_korean(make):
     assert english(texts_of(translated(make(), "ko"))) == {}
 
@@ -147,7 +147,7 @@ def english(texts: Iterator[str]) -> dict[str, list[str]]:
 PAGES = ("run: a sweep", "history", "diagnosis", "evaluation", "compare", "pictures: a training sweep", "ci: slower")
 
 
-@pytest.mark.parametrize("name", PAGES)
+@over("name", PAGES)
 def test_no_english_word_is_left_in_a_korean_page(name):
     page = HTML.render(translated(dict(ZOO)[name](), "ko"))
     assert page.startswith(b'<!doctype html>\n<html lang="ko">')
@@ -155,7 +155,7 @@ def test_no_english_word_is_left_in_a_korean_page(name):
     assert english(iter((*(one.text for one in page_text(page)), *drawn))) == {}
 
 
-each = pytest.mark.parametrize("make", [make for _, make in ZOO], ids=[name for name, _ in ZOO])
+each = over("make", ZOO)
 
 
 def parts_of(parts: tuple[Part, ...]) -> Iterator[Part]:
@@ -178,7 +178,7 @@ def copied(document: Document) -> Iterator[str]:
 
 @each
 @each_language
-@pytest.mark.parametrize("width", [40, 80])
+@over("width", [40, 80])
 def test_no_line_is_wider_than_the_terminal(make, language, width):
     document = translated(make(), language)
     whole = {plain(text).strip() for text in copied(document)}

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import pytest
+from over import over
 
 from torchstone.cli import COMMANDS
 from torchstone.cli._language import add_language
@@ -97,7 +97,7 @@ def test_every_page_is_in_the_navigation():
     assert {name_of(page) for page in set(PAGES) - listed - {HOME}} == set()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@over("page", PAGES, name_of)
 def test_no_link_is_dead(page):
     dead = []
     for link in links(page):
@@ -108,12 +108,12 @@ def test_no_link_is_dead(page):
     assert dead == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@over("page", PAGES, name_of)
 def test_every_command_can_be_typed(page):
     assert [found for typed in commands(page) if (found := fault(typed))] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@over("page", PAGES, name_of)
 def test_every_piece_of_python_compiles(page):
     assert mistakes(page) == []
 

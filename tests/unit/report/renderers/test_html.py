@@ -14,6 +14,7 @@ import comparable
 import msgspec
 import pytest
 from build import a_sweep
+from over import over
 from stored import store
 from web_pages import Page, a_ratio, compared, pictured
 from zoo import HOSTILE, PAGES, ZOO
@@ -50,7 +51,7 @@ GOLDEN = Path(__file__).parents[3] / "golden" / "html"
 RENEW = "TORCHSTONE_RENEW_GOLDEN"
 pytestmark = pytest.mark.xdist_group("html")  # each page is drawn once for its tests
 DOCUMENTS = [*ZOO, ("pictures", pictured), ("ratios", compared)]
-each = pytest.mark.parametrize("make", [make for _, make in DOCUMENTS], ids=[name for name, _ in DOCUMENTS])
+each = over("make", DOCUMENTS)
 SPEED = Panel(
     "cnn", Coordinate("batch", "batch size", Kind.STEPS, ("8", "16")), (Line(Coordinate("y", "images/s")),),
     ({"batch": "8", "y": 100.0}, {"batch": "16", "y": 1234.56}),

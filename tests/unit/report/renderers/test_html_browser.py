@@ -6,6 +6,7 @@ import re
 import shutil
 
 import pytest
+from over import over
 from web_pages import MARGIN, a_ratio, compared, pictured, random_ratios
 from zoo import ZOO
 
@@ -76,7 +77,7 @@ def column(page, place):
     )
 
 
-@pytest.mark.parametrize("make", [make for _, make in DOCUMENTS], ids=[name for name, _ in DOCUMENTS])
+@over("make", DOCUMENTS[::12] + DOCUMENTS[-2:])
 def test_a_document_asks_for_nothing_fails_nowhere_and_is_no_wider_than_a_phone(opened, make):
     page = opened(make(), viewport=PHONE)
     unfold(page)
