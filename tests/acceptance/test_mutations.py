@@ -1,10 +1,10 @@
 """The lines that mutate.py takes away stand where it looks for them."""
 
-import pytest
 from acceptance.mutate import Mutation, caught_by, mutated, mutations
+from over import over
 
 
-@pytest.mark.parametrize("one", mutations(), ids=lambda one: one.id)
+@over("one", mutations(), lambda one: str(one.id))
 def test_a_mutation_has_its_lines_and_the_tests_of_its_row(one: Mutation):
     assert mutated(one) != ""
     assert caught_by(one.id)

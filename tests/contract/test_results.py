@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from compared_results import a_history, summary_of
+from over import over
 from priced import prices_of
 from results import H200, ON_H200, a_memory_row, a_quality, all_devices, an_evaluation, an_examination
 from stored import a_stored_run, case, machine, store
@@ -77,7 +78,7 @@ def test_show_and_report_say_what_the_command_said(saved, capfd, tmp_path):
 
 
 @each
-@pytest.mark.parametrize("name", [name for name in formats() if name not in ("pdf", "pptx", "png")])
+@over("name", [name for name in formats() if name not in ("pdf", "pptx", "png")])
 def test_every_format_can_write_it(saved, name):
     files = files_of(renderer(name), saved[0].document(), "result")
     assert all(files.values())

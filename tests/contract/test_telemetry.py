@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from over import over
 
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.metric import RAW
@@ -19,8 +20,8 @@ def test_the_sources_there_are():
     assert set(SOURCES) >= {"amd_smi", "host", "nvml", "process", "rapl"}
 
 
-@pytest.mark.parametrize("device", DEVICES, ids=lambda d: d.kind if d else "none")
-@pytest.mark.parametrize("pid", [None, os.getpid(), 2**22 + 5], ids=["no process", "this one", "a gone one"])
+@over("device", DEVICES, lambda device: device.kind if device else "none")
+@over("pid", [("no process", None), ("this one", os.getpid()), ("a gone one", 2**22 + 5)])
 @pytest.mark.parametrize("name", SOURCES)
 def test_every_gauge_measures_a_known_metric_and_never_raises(name, pid, device):
     source = registry.load("telemetry", name)

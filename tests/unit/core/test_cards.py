@@ -1,6 +1,7 @@
 """Cards by the names people type, and what the vendors' documents say of them."""
 
 import pytest
+from over import over
 
 from torchstone.core import datasheet
 from torchstone.core.cards import CARDS, card
@@ -18,10 +19,10 @@ ASKED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("word", "figures"), ASKED.items())
-def test_every_card_asked_for_has_memory_power_bandwidth_and_a_source(word, figures):
+@over("word", ASKED)
+def test_every_card_asked_for_has_memory_power_bandwidth_and_a_source(word):
     found = card(word)
-    assert (found.memory_gib, found.power_w) == figures
+    assert (found.memory_gib, found.power_w) == ASKED[word]
     assert found.source, "without a document there is no figure"
     assert datasheet.bandwidth(found.device_name, found.memory_bytes) is not None
 

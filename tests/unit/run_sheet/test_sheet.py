@@ -5,7 +5,7 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 
-import pytest
+from over import over
 from run_sheet.sheet import FORKS, PART_S, PARTS, STEPS
 
 from torchstone.core.schema.metric import RAW
@@ -32,7 +32,7 @@ def test_the_steps_are_those_of_the_run_sheet():
     assert FORKS in OF_THE_RUN_SHEET["A"]
 
 
-@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.id)
+@over("step", STEPS, lambda step: str(step.id))
 def test_a_step_can_be_taken_and_is_expected_to_show_something(step):
     module, _, name = step.do.partition(":")
     assert name in functions(module)
@@ -43,14 +43,14 @@ def test_a_step_can_be_taken_and_is_expected_to_show_something(step):
     assert set(step.absent) <= set(DEVICES)
 
 
-@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.id)
-@pytest.mark.parametrize("device", DEVICES)
+@over("step", STEPS, lambda step: str(step.id))
+@over("device", DEVICES)
 def test_on_each_device_a_step_is_expected_to_show_something_or_says_why_not(step, device):
     if step.objection(device, quick=False) is None:
         assert any(one.holds is not None and one.concerns(device, "") and not one.optional for one in step.expects)
 
 
-@pytest.mark.parametrize("part", PARTS)
+@over("part", PARTS)
 def test_a_part_is_done_within_nine_minutes(part):
     assert sum(step.usual_s for step in STEPS if step.part == part) <= PART_S < 540
 
@@ -106,7 +106,7 @@ def tellable(step):
     return re.compile("|".join(names))
 
 
-@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.id)
+@over("step", STEPS, lambda step: str(step.id))
 def test_a_figure_that_is_expected_is_one_that_the_step_can_tell(step):
     told = tellable(step)
     expected = {name for one in step.expects for name in looked_at(one)}

@@ -1,6 +1,6 @@
 """Figures: each has a title of its own and a group, and those of a table a rank."""
 
-import pytest
+from over import over
 
 from torchstone.core.schema.memory_figures import PEAKS
 from torchstone.core.schema.metric import FIGURES, RAW
@@ -29,7 +29,7 @@ def test_what_is_compared_first_leaves_a_narrow_table_last():
     assert all(rank > 0 for rank in ranks.values())
 
 
-@pytest.mark.parametrize("name", RAW)
+@over("name", RAW)
 def test_raw_values_are_in_no_table(name):
     assert (RAW[name].title, RAW[name].rank) == ("", None)
 

@@ -5,6 +5,7 @@ import shutil
 from collections import Counter
 
 import pytest
+from over import over
 from web_pages import compared, pictured
 from zoo import ZOO
 
@@ -15,7 +16,7 @@ from torchstone.report.renderers.html.fragment import fragment
 
 HOSTILE = [(name, make) for name, make in ZOO if "hostile" in name]
 DOCUMENTS = [*HOSTILE, *ZOO[::6], ("pictures", pictured), ("ratios", compared)]
-each = pytest.mark.parametrize("make", [make for _, make in DOCUMENTS], ids=[name for name, _ in DOCUMENTS])
+each = over("make", DOCUMENTS)
 LONG = Document("long", (
     Text("The answer.", Role.HEADLINE),
     Table((Column("name", tuple(f"row {n}" for n in range(10_000)), left=True), *(

@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from over import over
 
 from torchstone.report.translation.joints import bare
 from torchstone.report.translation.translator import translation
@@ -52,8 +53,8 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("length", [300, 1_990, 10_000])
-@pytest.mark.parametrize("unit", HOSTILE)
+@over("length", [300, 1_990, 10_000])
+@over("unit", HOSTILE)
 def test_a_hostile_text_takes_under_50_ms(unit, length):
     korean("load the catalogue first")
     text = (unit * length)[:length]

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from build import a_trial
+from over import over
 from postgresql import postgresql
 from stored import a_stored_run, case, machine, store
 
@@ -99,8 +100,8 @@ def on(query):
     return ask
 
 
-@pytest.mark.parametrize("device", [None, "cuda", "cpu", "cuda:0", "cud", "%", "'"])
-@pytest.mark.parametrize("name", [None, "night", "night 1", *HOSTILE[:7]])
+@over("device", [None, "cuda", "cpu", "cuda:0", "cud", "%", "'"])
+@over("name", [None, "night", "night 1", *HOSTILE[:7]])
 def test_lists_of_runs(places, name, device):
     if name is not None and "\ud800" in name:
         pytest.skip("SQLite refuses half a character")
@@ -108,7 +109,7 @@ def test_lists_of_runs(places, name, device):
     check_same(places, lambda place: runs(place, 3, name, device))
 
 
-@pytest.mark.parametrize("word", ["latest", "night 12", "가나다", "202601", "20260113", "nothing", "", *HOSTILE[:8]])
+@over("word", ["latest", "night 12", "가나다", "202601", "20260113", "nothing", "", *HOSTILE[:8]])
 def test_one_run_by_any_of_its_names(places, word):
     check_same(places, lambda place: found_or_refused(place, word))
 
@@ -137,7 +138,7 @@ WANTED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("wanted", WANTED, ids=str)
+@over("wanted", WANTED)
 @pytest.mark.parametrize("query", [catalogue.run_lines, catalogue.finding_lines])
 def test_pages(places, query, wanted):
     if "\ud800" in wanted.text:
@@ -151,7 +152,7 @@ def series(connection, *about):
     return sorted(catalogue.series_lines(connection, *about), key=lambda one: (one.newest_utc, one.case_id, one.host))
 
 
-@pytest.mark.parametrize("wanted", WANTED, ids=str)
+@over("wanted", WANTED)
 def test_pages_of_cases(places, wanted):
     if "\ud800" in wanted.text:
         pytest.skip("SQLite refuses half a character")
