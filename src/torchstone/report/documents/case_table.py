@@ -15,7 +15,7 @@ from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.schema.axis import AXES, AxisStage, Scalar, scalar_word
-from torchstone.core.schema.case import Task, portable
+from torchstone.core.schema.case import Task, model_name, portable
 from torchstone.core.schema.estimate import Estimate, Verdict, too_wide
 from torchstone.core.schema.load import SERVER
 from torchstone.core.schema.machine import Machine
@@ -98,16 +98,31 @@ _INTERVAL = "±"
 
 
 def case_parts(run: RunSummary) -> Iterator[Section]:
-    """Yield a section a workload and device that is here: what fed it, its table, and below that what to choose."""
-    for group in groups(on_devices_here(run)):
-        varying = varying_axes(group)
-        cases = _sorted(group, varying)
+    """Yield a section for each workload and device that is here: what fed it, and its table."""
+    for cases, varying in _groups(run):
         first = cases[0]
         data = data_words(first.workload, facts_of(*cases))
         title = f"{first.workload.task} {first.workload.model} on {first.placement}, data {data}"
         if first.workload.is_program:
             title = f"{portable(first.workload.model)} on {first.placement}, {first.workload.task}"
         yield Section(title, tuple(_parts(run, cases, varying)))
+
+
+def choices_of_groups(run: RunSummary) -> Iterator[Section]:
+    """Yield what to choose of each workload and device that is here, where nothing else answered that."""
+    found = [(cases, tuple(choice_parts(run, cases, varying))) for cases, varying in _groups(run)
+             if run.answer is None and cases[0].workload.task != Task.LOADGEN]  # fmt: skip
+    for cases, parts in found:
+        if parts:
+            first = cases[0]
+            yield Section(f"{first.workload.task} {model_name(first.workload.model)} on {first.placement}", parts)
+
+
+def _groups(run: RunSummary) -> Iterator[tuple[list[CaseSummary], list[str]]]:
+    """Yield the cases of each workload and device that is here, in the order of their tables, and what varies."""
+    for group in groups(on_devices_here(run)):
+        varying = varying_axes(group)
+        yield _sorted(group, varying), list(varying)
 
 
 def _parts(run: RunSummary, cases: Sequence[CaseSummary], varying: Sequence[str]) -> Iterator[Part]:
@@ -122,9 +137,6 @@ def _parts(run: RunSummary, cases: Sequence[CaseSummary], varying: Sequence[str]
     shown = [f.name for f in _figures_with(_memory(cases), cases[0].workload.task) if f.interval]
     if wide := [e.trials for case in cases for name in shown if (e := case.estimates.get(name)) and e.is_wide]:
         yield Text(f"{_RANGE.strip()}: from the lowest trial to the highest, since {too_wide(min(wide))}")
-    chosen = run.answer is None and cases[0].workload.task != Task.LOADGEN
-    if chosen and (choices := tuple(choice_parts(run, cases, varying))):
-        yield Section("", choices)
 
 
 def _named(configuration: Mapping[str, Scalar], varying: Sequence[str]) -> list[str]:

@@ -11,7 +11,7 @@ from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core.schema.case import model_name
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.trial import Status
-from torchstone.report.document import Command, Doubt, Part, Section, Text, paragraphs
+from torchstone.report.document import Doubt, Part, Section, paragraphs
 from torchstone.storage.query import TrialRow
 
 _MOST = 8  # failures, and findings, that are shown at once
@@ -31,9 +31,6 @@ def finding_parts(run: RunSummary, *, every: bool = False) -> Iterator[Part]:
     yield from doubts[:most]
     if more := doubts[most:]:
         yield Section(f"{len(more)} more findings", more, folded=True, how=all_of_it)
-    elif not every and any(case.findings for case in run.cases):
-        yield Text("each finding:")
-        yield Command(all_of_it)
 
 
 def _failures(run: RunSummary, names: Mapping[str, str]) -> Iterator[str]:

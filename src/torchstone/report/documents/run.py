@@ -1,4 +1,4 @@
-"""A run as a Document: its answer, its tables, what to doubt, what else the figures say, and with all every figure."""
+"""A run as a Document: its answer, what stands against believing it, its tables; folded, everything else."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from torchstone.core.schema.load import SEARCH
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.training import Training
 from torchstone.core.schema.trial import Status, replicates
-from torchstone.report.document import Command, Document, Facts, Part, Text
+from torchstone.report.document import Document, Facts, Part, Section, Text
 from torchstone.report.documents.ab import ab_document
-from torchstone.report.documents.case_table import case_parts
+from torchstone.report.documents.case_table import case_parts, choices_of_groups
 from torchstone.report.documents.convergence import convergence_parts
 from torchstone.report.documents.diagnosis import diagnosis_document
 from torchstone.report.documents.findings import finding_parts
@@ -52,14 +52,15 @@ def run_document(
     shown = run if every else without_probes(run)
     report = (report_section(run, reported),) if every else ()
     rest = run_parts(shown, every=every, pictures=pictures, curves=curves)
-    return Document(run.name, (*_first(run, shown), *rest, *setting_parts(shown), *report))
+    return Document(run.name, (*_first(run, shown), *rest, *report))
 
 
 def measured_document(results: Results) -> Document:
     """Return what is told of a run that has just ended, and where its files are."""
     run = results.summary
     shown = without_probes(run)
-    return Document(run.name, (*_first(run, shown), *run_parts(shown), *file_parts(results)))
+    files = (("record", run.record), ("document", str(results.document)), ("table", str(results.table)))
+    return Document(run.name, (*_first(run, shown), *run_parts(shown, files=files)))
 
 
 def _first(run: RunSummary, shown: RunSummary) -> Iterable[Part]:
@@ -77,27 +78,35 @@ def _first(run: RunSummary, shown: RunSummary) -> Iterable[Part]:
 
 
 def run_parts(
-    run: RunSummary, *, every: bool = False, pictures: Sequence[Part] = (), curves: Curves | None = None
-) -> Iterator[Part]:
-    """Yield what stands below the answer of a run: its head, tables, findings and notes; with `every` all of those."""
-    yield from map(Text, _head(run))
-    yield from case_parts(run)
-    yield from scaling_parts(run)
+    run: RunSummary, *, every: bool = False, pictures: Sequence[Part] = (), curves: Curves | None = None,
+    files: Sequence[tuple[str, str]] = (),
+) -> Iterator[Part]:  # fmt: skip
+    """Yield what stands below the answer of a run: what to doubt, and its tables; all else is folded.
+
+    `every`: each finding and each note; `files`: those of a run that has just ended, by what they are.
+    """
+    yield from finding_parts(run, every=every)
     if (more := longer(run)) is not None:
         yield Text(more)
-    yield from finding_parts(run, every=every)
+    yield from case_parts(run)
+    yield Text(_measured_how(run))
+    yield from scaling_parts(run)
     yield from pictures
+    yield from convergence_parts(run, every=every, curves=curves)
+    if files:
+        yield Facts(tuple(files[:1]))
+    if rest := tuple(_rest(run, every=every, files=files[1:])):
+        yield Section("everything else", rest, folded=True, how=f"torchstone show {run.run_id} --full")
+
+
+def _rest(run: RunSummary, *, every: bool, files: Sequence[tuple[str, str]]) -> Iterator[Part]:
+    yield from map(Text, _head(run))
+    yield from choices_of_groups(run)
     if run.answer is None:
         yield from note_parts(run, every=every)
-    yield from convergence_parts(run, every=every, curves=curves)
-
-
-def file_parts(results: Results) -> Iterator[Part]:
-    """Yield where a run is, and what shows all of it."""
-    run = results.summary
-    yield Facts((("record", run.record), ("document", str(results.document)), ("table", str(results.table))))
-    yield Text("every figure:")
-    yield Command(f"torchstone show {run.run_id} --full")
+    yield from setting_parts(run)
+    if files:
+        yield Facts(tuple(files))
 
 
 def without_probes(run: RunSummary) -> RunSummary:
@@ -108,24 +117,35 @@ def without_probes(run: RunSummary) -> RunSummary:
     return msgspec.structs.replace(run, cases=tuple(case for case in run.cases if replicates(case.trials)))
 
 
-def _head(run: RunSummary) -> Iterator[str]:
-    """Yield what run it is, on which machine, and how it was measured."""
-    machine, how = run.machine, run.procedure
-    yield f"{run.name}: run {run.run_id}, {run.started_utc}, {run.status}"
+def _measured_how(run: RunSummary) -> str:
+    """Return on which machine a run was measured, and over how many trials."""
+    counted = _counted(run)
+    if run.procedure.isolation == IMPORTED:
+        tools = sorted({str(t.facts.get(IMPORTED_FROM)) for case in run.cases for t in case.trials})
+        how = f"{counted}, measured by {', '.join(tools)}; torchstone check {run.run_id} looks for its mistakes"
+    else:
+        how = f"{counted}, ± half the 95 % confidence interval"
+    return f"{_machine(run)}: {how}"
+
+
+def _machine(run: RunSummary) -> str:
+    machine = run.machine
     used = {str(case.placement) for case in run.cases}
     known = [d.name for d in machine.devices if str(Placement(d.kind, d.index)) in used]
     known += [f"torch {version}"] if (version := machine.software.get("torch")) is not None else []
-    yield ": ".join(filter(None, (machine.host.hostname, ", ".join(known))))
-    counted = _counted(run)
+    return ", ".join((machine.host.hostname, *known))
+
+
+def _head(run: RunSummary) -> Iterator[str]:
+    """Yield what run it is, and how it was measured."""
+    how = run.procedure
+    yield f"{run.name}: run {run.run_id}, {run.started_utc}, {run.status}"
     if how.isolation == IMPORTED:
-        tools = sorted({str(t.facts.get(IMPORTED_FROM)) for case in run.cases for t in case.trials})
-        yield f"{counted}, measured by {', '.join(tools)}; torchstone check {run.run_id} looks for its mistakes"
         return
     loads = {case.workload.task for case in run.cases} == {Task.LOADGEN}
     loop = any(case.workload.is_loop for case in run.cases)
     long = "all steps of a loop" if loop else _length(how, run_of_loads=loads)
-    taken = f"{counted}, {long}, {how.isolation}, {how.heap} heap"
-    yield f"{taken}; ± is half the 95 % confidence interval over trials"
+    yield f"{_counted(run)}, {long}, {how.isolation}, {how.heap} heap"
 
 
 def _counted(run: RunSummary) -> str:

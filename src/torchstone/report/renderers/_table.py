@@ -33,8 +33,11 @@ def table(part: Table, width: int, *, every: bool) -> Iterator[str]:
     if most is not None and rows > most:
         yield from with_what_to_type(said(f"and {rows - most} more"), part.how, width)
     names = [column.title for column in sorted(gone, key=lambda c: c.rank) if column.of is None and column.title]
-    if names:
+    if names and every:
         yield from wrapped(f"{said('hidden (terminal too narrow)')}: {', '.join(names)}", width, rest="  ")
+    elif names:
+        more = f"{len(names)} more column{'s' * (len(names) > 1)} in a wider terminal"
+        yield from wrapped(said(more), width, rest="  ")
 
 
 def fitting(columns: Sequence[Column], width: int) -> tuple[list[Column], list[Column]]:

@@ -7,7 +7,7 @@ from build import a_sweep
 from torchstone.analysis.summary import summarize
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.trial import Status
-from torchstone.report.document import Command, Document, Doubt, Section, Text
+from torchstone.report.document import Document, Doubt, Section
 from torchstone.report.documents.findings import finding_parts, labels
 from torchstone.report.renderers.terminal import terminal
 from torchstone.storage.query import entry_of
@@ -37,11 +37,10 @@ def test_failures_that_differ_in_numbers_only_share_a_line():
 def test_one_check_is_one_doubt_and_errors_come_first():
     seen = [found("drift", Severity.WARNING, place) for place in (0, 1)]
     run = summary(findings=(*seen, found("nan", Severity.ERROR, 2, "it is NaN"), found("told", Severity.INFO, 3)))
-    error, warning, each, how = finding_parts(run)
+    error, warning = finding_parts(run)
     assert error == Doubt(Severity.ERROR, "train cnn, num_workers 2, batch_size 512", "it is NaN", "wait")
     both = "train cnn, num_workers 2, batch_size 8 (and 1 more)"
     assert warning == Doubt(Severity.WARNING, both, "it drifts", "wait")
-    assert (each, how) == (Text("each finding:"), Command(f"torchstone show {run.run_id} --full"))
     every = tuple(finding_parts(run, every=True))
     assert [part.severity for part in every if isinstance(part, Doubt)] == ["warning", "warning", "error", "info"]
     shown = terminal(Document("", every), 100)

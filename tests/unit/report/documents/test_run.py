@@ -10,8 +10,9 @@ from torchstone.analysis.summary import summarize
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Outcome, Purpose, Status
-from torchstone.report.document import Command, Facts, Role, Section, Text
+from torchstone.report.document import Facts, Role, Section, Text
 from torchstone.report.documents.run import measured_document, run_document, run_parts, without_probes
+from torchstone.report.renderers.terminal import terminal
 from torchstone.storage.query import entry_of
 from torchstone.workflows.run.results import Results
 
@@ -24,9 +25,12 @@ def summary(run):
 
 
 def head(**settings):
-    """The lines below the answer."""
-    texts = (part for part in run_parts(summary(a_run(**settings))) if isinstance(part, Text))
-    return [text.text for text in texts if text.role == Role.BODY][:3]
+    """On which machine, which run it is, and how it was measured."""
+    *parts, rest = run_parts(summary(a_run(**settings)))
+    assert isinstance(rest, Section)
+    shown, told = ([one.text for one in some if isinstance(one, Text) and one.role == Role.BODY]
+                   for some in (parts, rest.parts))  # fmt: skip
+    return [shown[-1], *told, ""][:3]
 
 
 def test_the_answer_then_the_run_its_table_what_to_doubt_and_the_settings():
@@ -35,9 +39,12 @@ def test_the_answer_then_the_run_its_table_what_to_doubt_and_the_settings():
     assert told.title == "test"
     assert told.headline is not None
     assert told.headline.startswith("1,495 images/s (one trial: no interval)")
-    assert [type(part).__name__ for part in told.parts] == ["Text", "Text", "Text", "Text", "Section", "Section"]
-    table, settings = (part for part in told.parts if isinstance(part, Section))
+    assert [type(part).__name__ for part in told.parts] == ["Text", "Section", "Text", "Section"]
+    table, rest = (part for part in told.parts if isinstance(part, Section))
     assert table.title == "train net:cnn on cpu, data synthetic"
+    assert (rest.title, rest.folded) == ("everything else", True)
+    assert rest.how == "torchstone show 20261121-100000-abcd --full"
+    (settings,) = (part for part in rest.parts if isinstance(part, Section))
     assert settings.title.startswith("settings: ")
 
 
@@ -51,20 +58,29 @@ def test_all_of_it_has_the_report_at_its_end():
 
 def test_a_run_that_has_just_ended_says_where_its_files_are():
     run = summary(a_run())
-    *_, files, every, command = measured_document(Results(run, Path("a.json"), Path("b.csv"), 0)).parts
-    assert files == Facts((("record", "outputs/records/x.jsonl"), ("document", "a.json"), ("table", "b.csv")))
-    assert (every, command) == (Text("every figure:"), Command(f"torchstone show {run.run_id} --full"))
+    *_, record, rest = measured_document(Results(run, Path("a.json"), Path("b.csv"), 0)).parts
+    assert record == Facts((("record", "outputs/records/x.jsonl"),))
+    assert isinstance(rest, Section)
+    assert rest.parts[-1] == Facts((("document", "a.json"), ("table", "b.csv")))
+
+
+def test_a_run_of_six_cases_is_told_in_25_lines():
+    points = [({"num_workers": workers, **point}, step_s) for workers in (0, 2) for point, step_s in POINTS]
+    phases = {"data": 0.1, "forward": 0.4, "backward": 0.4, "optimizer": 0.1}
+    run = summary(a_sweep(points, phases=phases))
+    shown = terminal(measured_document(Results(run, Path("a.json"), Path("b.csv"), 0)), 80).splitlines()
+    assert len(run.cases) == 6
+    assert len(shown) <= 25
+    assert shown[0].startswith("Fastest: num_workers ")
+    assert shown[-1] == f"everything else: torchstone show {run.run_id} --full"
 
 
 def test_its_head_is_what_ran_where_and_how_it_was_measured():
     used, unused = DeviceInfo("cpu", "cpu", "Intel", 0, "a CPU"), DeviceInfo("cuda", "cuda", "x", 0, "a card")
     assert head(machine=a_machine(devices=(used, unused))) == [
+        "host, a CPU, torch 2.9.0: 3 trials a case, ± half the 95 % confidence interval",
         "test: run 20261121-100000-abcd, 2026-11-21T10:00:00Z, done",
-        "host: a CPU, torch 2.9.0",
-        (
-            "3 trials a case, at most 5 s a window, until ±1 %, auto, fixed heap; "
-            "± is half the 95 % confidence interval over trials"
-        ),
+        "3 trials a case, at most 5 s a window, until ±1 %, auto, fixed heap",
     ]
 
 
@@ -92,8 +108,9 @@ def test_as_many_trials_as_came_are_told_where_their_number_was_open():
 
 def test_what_another_tool_measured_says_so():
     trials = [a_trial(facts={"imported_from": "a script"})]
-    assert head(trials=trials, procedure=Procedure(trials=1, isolation="imported"))[2] == (
-        "1 trial a case, measured by a script; torchstone check 20261121-100000-abcd looks for its mistakes"
+    assert head(trials=trials, procedure=Procedure(trials=1, isolation="imported"))[0] == (
+        "host, torch 2.9.0: 1 trial a case, measured by a script; "
+        "torchstone check 20261121-100000-abcd looks for its mistakes"
     )
 
 

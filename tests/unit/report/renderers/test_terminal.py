@@ -92,7 +92,7 @@ def test_columns_of_one_rank_leave_together():
     kept, gone = fitting(columns, 50)
     assert [c.title for c in kept] == ["a", "c"]
     assert [c.title for c in gone] == ["b", "±"]
-    assert lines(Table(tuple(columns)), width=50)[-1] == "hidden (terminal too narrow): b"
+    assert lines(Table(tuple(columns)), width=50)[-1] == "1 more column in a wider terminal"
 
 
 def test_a_table_fits_to_the_cell():

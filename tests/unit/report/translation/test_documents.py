@@ -78,7 +78,7 @@ def test_renderers_say_their_own_words_in_the_document_s_language():
     assert "참고: 저장된 것이 없음" in shown
     assert "오류 실행: 아니요. 더 길게 측정하세요" in shown
     assert "외 7개: --full" in shown
-    assert "숨김 (터미널 폭 부족): " in shown
+    assert "더 넓은 터미널" in shown
     page = markdown(translated(Document("check", parts), "ko"))
     assert "참고: 저장된 것이 없음" in page
     assert "**오류** 실행" in page
