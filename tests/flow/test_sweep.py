@@ -46,12 +46,9 @@ def test_s2_23_to_26_the_table_leads_to_the_answer(swept):
     _, printed = swept
     header = printed[: printed.index("───")].replace("\n", " ")
     assert {"batch", "precision", "data", "step", "throughput", "±", "status"} <= set(header.split())
-    assert re.search(r"^note: ", printed, re.MULTILINE)
     if not printed.startswith("Fastest: batch_size "):
         assert printed.startswith(("Which is fastest is not known", "Only batch_size ")), "a busy machine"
         return
-    for block in ("Highest throughput: ", "Recommended for training: "):
-        assert re.search(rf"^{block}batch_size \d+, precision (fp32|bf16), num_workers 0$", printed, re.MULTILINE)
     assert re.search(r"\d\*", printed), "the best of a column"
 
 
@@ -59,7 +56,10 @@ def test_full_shows_the_same_and_more(swept):
     folder, printed = swept
     full = torchstone(folder, "show", "--full").stdout
     assert full.split("\n\n")[0] == printed.split("\n\n")[0]
-    assert ("Recommended for training: " in full) is ("Recommended for training: " in printed)
+    assert re.search(r"^note: ", full, re.MULTILINE)
+    if printed.startswith("Fastest: batch_size "):
+        for block in ("Highest throughput: ", "Recommended for training: "):
+            assert re.search(rf"^  {block}batch_size \d+, precision (fp32|bf16), num_workers 0$", full, re.MULTILINE)
     assert "[PHASES]" in full
 
 

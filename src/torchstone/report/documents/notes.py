@@ -32,12 +32,16 @@ _PHASES = 2  # of a step that are told without being asked, the largest first
 
 
 def note_parts(run: RunSummary, *, every: bool = False) -> Iterator[Text]:
-    """Yield a note on each thing seen; with `every` on all Cases, not the recommended one alone."""
+    """Yield a note on each thing seen in a workload; with `every` on all Cases, not the recommended one alone."""
     found = [(group, list(_of_group(run, group, every=every))) for group in groups(run.cases)]
     several = sum(bool(lines) for _, lines in found) > 1
     for group, lines in found:
         name = f"{group[0].workload.task} {model_name(group[0].workload.model)}{_place(run, group)}: "
         yield from (Text(f"{name if several else ''}{line}", Role.NOTE) for line in lines)
+
+
+def device_parts(run: RunSummary) -> Iterator[Text]:
+    """Yield how each accelerator stands beside the CPU."""
     yield from (Text(line, Role.NOTE) for line in _over_devices(run))
 
 

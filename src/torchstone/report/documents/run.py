@@ -28,7 +28,7 @@ from torchstone.report.documents.diagnosis import diagnosis_document
 from torchstone.report.documents.findings import finding_parts
 from torchstone.report.documents.full_report import report_section
 from torchstone.report.documents.load_results import goodput_parts
-from torchstone.report.documents.notes import note_parts
+from torchstone.report.documents.notes import device_parts, note_parts
 from torchstone.report.documents.run_answer import answer_parts
 from torchstone.report.documents.scaling import scaling_parts
 from torchstone.report.documents.settings import setting_parts
@@ -85,10 +85,12 @@ def run_parts(
 
     `every`: each finding and each note; `files`: those of a run that has just ended, by what they are.
     """
-    yield from finding_parts(run, every=every)
+    yield from finding_parts(run)
     if (more := longer(run)) is not None:
         yield Text(more)
     yield from case_parts(run)
+    if run.answer is None:
+        yield from device_parts(run)
     yield Text(_measured_how(run))
     yield from scaling_parts(run)
     yield from pictures
@@ -102,6 +104,8 @@ def run_parts(
 def _rest(run: RunSummary, *, every: bool, files: Sequence[tuple[str, str]]) -> Iterator[Part]:
     yield from map(Text, _head(run))
     yield from choices_of_groups(run)
+    if every and (found := tuple(finding_parts(run, every=True))):
+        yield Section("each finding", found)
     if run.answer is None:
         yield from note_parts(run, every=every)
     yield from setting_parts(run)

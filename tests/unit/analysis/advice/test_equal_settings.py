@@ -9,7 +9,7 @@ from stored import a_stored_run, case, machine
 from torchstone.analysis.advice.devices import beside_the_cpu
 from torchstone.analysis.advice.insights import readings
 from torchstone.analysis.summary import RunSummary, summarize
-from torchstone.report.documents.notes import note_parts
+from torchstone.report.documents.notes import device_parts
 from torchstone.storage.query import entry_of
 
 BOTH = {
@@ -102,6 +102,8 @@ def test_page_locked_memory_is_no_setting_of_a_cpu():
 
 def test_it_is_a_line_below_the_tables_and_in_the_json():
     run = measured(BOTH, task="infer")  # no losses to compare
-    assert any(note.text.startswith(f"infer bert: {ASIDE}precision bf16, on the CPU fp32") for note in note_parts(run))
+    assert any(
+        note.text.startswith(f"infer bert: {ASIDE}precision bf16, on the CPU fp32") for note in device_parts(run)
+    )
     said = [one for one in readings(run).advice if one.about == "device"]
     assert [one.seen.startswith(ASIDE) for one in said] == [False, True]
