@@ -31,7 +31,8 @@ _MOST_FILES = 10_000
 class ComparedInput(msgspec.Struct, frozen=True):
     """One side of a comparison. `word`: as it was typed; `runs`: one, or all that a folder holds.
 
-    `trainings`: what the trainings in the folder reached, by the id of their run.
+    `trainings`: what the trainings in the folder reached, by the id of their run. `whole`: the runs of which `runs`
+    are a part (`split`).
     """
 
     letter: str
@@ -39,6 +40,7 @@ class ComparedInput(msgspec.Struct, frozen=True):
     word: str
     runs: tuple[Run, ...]
     trainings: Mapping[str, TrainingMetrics] = {}
+    whole: tuple[Run, ...] = ()
 
     @property
     def trains(self) -> bool:
@@ -84,7 +86,7 @@ def split(word: str, over: str, place: Place, baseline: str | None = None) -> li
         raise UsageError(f"--over {over}: '{word}' has only one value, {values[0] if values else units.MISSING}")
     parts = [tuple(_only(run, lambda case, v=one: value(case) == v) for run in runs) for one in values]  # type: ignore[misc]  # v is bound at once
     found = [
-        ComparedInput(letter, f"{over} {one}", f"{over}={one}", part)
+        ComparedInput(letter, f"{over} {one}", f"{over}={one}", part, whole=runs)
         for letter, one, part in zip(_LETTERS, values, parts, strict=False)
     ]
     return _baseline_first(found, baseline)
