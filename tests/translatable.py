@@ -40,9 +40,8 @@ SOURCES = (
     "workflows/diagnose/**/*.py", "workflows/machine_check/*.py", "workflows/memory/*.py", "workflows/tune/*.py",
     "report/pictures.py", "execution/worker/auto_settings.py", "plugins/devices/_cores.py",
     "core/schema/page_locking.py", "core/stats/disturbance.py", "report/claims.py", "report/verification.py",
-    "report/page_checks.py",
-    "report/page_text.py", "report/release_checks.py", "report/bundle.py", "report/carried.py", "analysis/ci/*.py",
-    "storage/manifest.py", "report/training_checks.py",
+    "report/page_text.py", "report/release_files.py", "report/bundle.py", "report/carried.py", "analysis/ci/*.py",
+    "storage/manifest.py",
 )  # fmt: skip
 # Where renderers say texts of their own, and what they say through a name; and texts of lower layers.
 RENDERERS = ("report/renderers/**/*", "report/pages/**/*")
@@ -101,7 +100,7 @@ _JOINED = (
     "Training and inference of {0}", "Training of {0}", "Inference of {0}", "Generation of {0}", "Data loading of {0}",
     "Training and inference", "Inference and training of {0}", "Inference and training",
     "title “{0}”", "heading “{0}”", "table cell “{0}”", "table heading “{0}”", "caption “{0}”", "summary “{0}”",
-    "command “{0}”", "button “{0}”", "picture “{0}”", "text “{0}”",
+    "command “{0}”", "button “{0}”", "text “{0}”",
     "a step of the {0} window takes {1}, but all {2} take {3}: only a few steps wait for the device",
 )  # fmt: skip
 _TYPED = re.compile(r"`[^`]*`|--[\w-]+(?:[= ][\w.:%]+)?|\S*[_=/\\<>]\S*|\b\w+\.\w+\b|\btorchstone \w+( \w+)?\b")

@@ -1,6 +1,6 @@
-"""Verify reports and releases: compute every figure, verdict and text again from the record that they carry.
+"""Verify reports and releases: make them again from the record that they carry, and name what does not follow from it.
 
-torchstone verify report.html
+torchstone verify report.html --output mine.html
 torchstone verify release-folder release.zip
 """
 
@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 
 from torchstone.cli._parsing import add_json
-from torchstone.core.errors import ExitCode
+from torchstone.core.errors import ExitCode, UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,6 +18,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "files", nargs="+", type=Path, metavar="FILE", help="an HTML report, a folder or zip of `torchstone release`"
     )
+    parser.add_argument(
+        "--output", type=Path, metavar="PATH",
+        help="where to write what the record gives: the page, or the folder or zip of a release. Look at this one",
+    )  # fmt: skip
+    parser.add_argument("--open", action="store_true", help="open the page that is written, in your browser")
     parser.add_argument("--full", action="store_true", help="print everything that does not follow")
     add_json(parser)
 
@@ -26,13 +31,28 @@ def run(options: argparse.Namespace) -> int:
     """Verify each, say what does not follow; return 1 if there is anything, 4 if something could not be compared."""
     from torchstone.cli._stored import document_of
     from torchstone.report.bundle import read_bundle
+    from torchstone.report.release import check_output, write_verified
     from torchstone.report.several import document_again
     from torchstone.report.verification import verify
 
-    verified = [
-        verify(read_bundle(path), lambda summary: document_of(summary, every=True, pictures=True), document_again)
-        for path in options.files
-    ]
+    if options.output is not None:
+        if len(options.files) > 1:
+            raise UsageError("--output takes one file: verify one at a time")
+        check_output(options.output)
+    elif options.open:
+        raise UsageError("--open opens what --output writes: add --output PATH")
+    verified, written = [], None
+    for path in options.files:
+        found, made = verify(
+            read_bundle(path), lambda summary: document_of(summary, every=True, pictures=True), document_again
+        )
+        verified.append(found)
+        if options.output is not None and made:
+            written = write_verified(made, options.output)
+            if options.open:
+                import webbrowser
+
+                webbrowser.open(written.absolute().as_uri())
     if options.json:
         from torchstone.cli._json import print_json
 
@@ -42,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
         from torchstone.report.documents.verification import verification_document
 
         for one in verified:
-            show_document(verification_document(one), every=options.full)
+            show_document(verification_document(one, written), every=options.full)
     if any(one.faults for one in verified):
         return ExitCode.NO
     return ExitCode.FAILED if any(one.uncompared for one in verified) else ExitCode.DONE

@@ -9,6 +9,7 @@ import base64
 import binascii
 import hashlib
 import html
+import re
 import zlib
 from collections.abc import Sequence
 from html.parser import HTMLParser
@@ -17,13 +18,17 @@ import msgspec
 
 from torchstone.core.errors import UsageError
 from torchstone.report.document import Attachment
-from torchstone.report.markup import OCTETS, check_bounded
 from torchstone.report.packing import GZIP, packed
 
+OCTETS = "application/octet-stream"  # a script of this type is a file that the page carries: no browser runs it
 MOST_PAGE_BYTES = 64 * 2**20
 MOST_FILES = 64
 MOST_BYTES = 512 * 2**20  # of all files of a page, unpacked
 _MOST_NAME = 300
+_ENDS = re.compile(rb"[<>]")
+_MOST_DECLARATIONS = 64  # "<!": a page of ours has one
+_MOST_TAGS = 2**21
+_LEAST = 2**20
 
 
 class Embedded(msgspec.Struct, frozen=True):
@@ -129,3 +134,27 @@ def _unpacked(name: str, packed: str, most: int) -> bytes:
     if not opener.eof or opener.unused_data:
         raise UsageError(f"attachment {name!r} is not one whole gzip file")
     return content
+
+
+def check_bounded(page: bytes) -> None:
+    """Raise UsageError for a page of very many tags, and of many tags, or comments, that do not end.
+
+    For each of the latter Python's parser reads all that follows: 100 kB of `<svg ` took it 50 s. Of a sound page the
+    distances from each < to the next > are together no longer than the page.
+    """
+    if page.count(b"<!") > _MOST_DECLARATIONS:
+        raise UsageError(f"more than {_MOST_DECLARATIONS} comments or declarations: no page of torchstone has them")
+    if page.count(b"<") > _MOST_TAGS:
+        raise UsageError(f"more than {_MOST_TAGS} tags: no page of torchstone has them")
+    most = 4 * len(page) + _LEAST
+    waiting = begins = read = 0  # tags that are open, the sum of their places, and what was read for those that ended
+    for found in _ENDS.finditer(page):
+        place = found.start()
+        if found[0] == b"<":
+            waiting, begins = waiting + 1, begins + place
+        else:
+            read, waiting, begins = read + waiting * place - begins, 0, 0
+        if read + waiting * place - begins > most:
+            break
+    if read + waiting * len(page) - begins > most:
+        raise UsageError("many of its tags do not end: no page of torchstone")

@@ -16,10 +16,9 @@ from torchstone.analysis.summary import RunSummary
 from torchstone.core import units
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.training import TrainingMetrics
-from torchstone.report.attached import MOST_FILES
+from torchstone.report.attached import MOST_FILES, OCTETS
 from torchstone.report.claims import claims_of
 from torchstone.report.document import Attachment, Document, Role, Text
-from torchstone.report.markup import OCTETS
 from torchstone.report.packing import Packing
 from torchstone.storage.manifest import MANIFEST, manifest_bytes, sums_of
 from torchstone.storage.query import read_run

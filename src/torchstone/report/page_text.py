@@ -1,4 +1,4 @@
-"""What a page of HTML shows: its texts with where they stand, the rows of its tables, the marks of its pictures.
+"""What a page of HTML says: its texts, each with what it stands in.
 
 Only the standard library's parser reads a page here: it may be a stranger's, and nothing in it is run.
 """
@@ -13,19 +13,15 @@ from html.parser import HTMLParser
 import msgspec
 
 from torchstone.core.errors import UsageError
-from torchstone.report.markup import check_bounded
+from torchstone.report.attached import check_bounded
 
 # What a text is called after: the innermost of these that it stands in.
 _PLACES = {
     "title": "title", "h1": "heading", "h2": "heading", "h3": "heading", "h4": "heading", "h5": "heading",
     "h6": "heading", "td": "table cell", "th": "table heading", "caption": "caption", "summary": "summary",
-    "pre": "command", "code": "command", "button": "button", "svg": "picture",
+    "pre": "command", "code": "command", "button": "button",
 }  # fmt: skip
 _UNSEEN = ("script", "style", "template")
-_PICTURES = ("figure", "svg")
-_MARKS = ("path", "rect", "circle", "line")
-_VALUES = ("aria-label", "data-v")  # the attributes by which a mark tells its value
-_NAMES = "data-k"  # and by which the group around marks tells the names of their values
 _SPOKEN = ("alt", "aria-label", "title")  # what a screen reader says
 _VOID = frozenset((
     "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr",
@@ -37,9 +33,7 @@ _GROUPS = (*_ROWS, "thead", "tbody", "tfoot")
 _ENDED = dict.fromkeys(_GROUPS, _GROUPS) | {"tr": _ROWS} | dict.fromkeys(_CELLS, _CELLS)
 _DEEPEST = 500  # elements in each other: of a stranger's page, every one would be looked through for every text
 _LONG = 2000  # texts that differ: of more, only how many and from where is told
-_CARRIED = re.compile(rb'(<script type="application/octet-stream"[^>]*>)[^<]*(</script>)')
-_DRAWN = re.compile(rb"<svg\b.*?</svg>", re.DOTALL | re.IGNORECASE)
-_LANGUAGE = re.compile(rb'<html lang="?([A-Za-z-]{2,8})"?>')
+_CARRIED = re.compile(rb'<script type="application/octet-stream"[^>]*>[^<]*</script>\n?')
 _SHOWN = 120  # characters of a text that is named
 
 
@@ -50,44 +44,25 @@ class Shown(msgspec.Struct, frozen=True):
     text: str
 
 
-class PageText(msgspec.Struct, frozen=True):
-    """All texts of a page in order, the cells of each row of its tables, and the marks that stand for values."""
-
-    texts: tuple[Shown, ...]
-    rows: tuple[tuple[str, ...], ...]
-    marks: tuple[str, ...] = ()
-
-
-def page_text(page: bytes, *, pictures: bool = True) -> PageText:
-    """Return what a page, or an SVG file, shows. `pictures`: with figures, and what stands in them.
+def page_text(page: bytes) -> tuple[Shown, ...]:
+    """Return the texts that a page shows, in order; without those in drawings, which fonts place and leave out.
 
     Raises UsageError for elements that are nested deeper than any page of ours, and for many tags that do not end.
     """
     check_bounded(page)
-    reader = _Reader(pictures=pictures)
+    reader = _Reader()
     reader.feed(page.decode("utf-8", "replace"))
     reader.close()
     reader.end_text()
-    return PageText(tuple(reader.texts), tuple(tuple(row) for row in reader.rows), tuple(reader.marks))
-
-
-def language_of(page: bytes) -> str:
-    """Return the language that a page says it is written in; "" where it says none."""
-    found = _LANGUAGE.search(page[:_LONG])
-    return "" if found is None else found[1].decode()
+    return tuple(reader.texts)
 
 
 def without_carried(page: bytes) -> bytes:
-    """Return a page without the contents of the files that it carries: another zlib packs the same in other bytes."""
-    return _CARRIED.sub(rb"\1\2", page)
+    """Return a page without the files that it carries: another zlib packs the same in other bytes."""
+    return _CARRIED.sub(b"", page)
 
 
-def without_drawings(page: bytes) -> bytes:
-    """Return a page without what is drawn in it: other fonts, on another machine, take other room."""
-    return _DRAWN.sub(b"", page)
-
-
-def differences(page: Sequence[Shown], expected: Sequence[Shown]) -> Iterator[str]:
+def text_differences(page: Sequence[Shown], expected: Sequence[Shown]) -> Iterator[str]:
     """Yield in a line each which texts of a page are not those that are expected."""
     same = same_beginning(page, expected)
     page, expected = page[same:], expected[same:]
@@ -128,33 +103,22 @@ def _quoted(text: str) -> str:
 
 
 class _Reader(HTMLParser):
-    """Collects texts, one an element and line, the cells of rows, and marks."""
+    """Collects texts, one for each element and line."""
 
-    def __init__(self, *, pictures: bool) -> None:
+    def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.texts: list[Shown] = []
-        self.rows: list[list[str]] = []
-        self.marks: list[str] = []
-        self._pictures = pictures
         self._open: list[str] = []
         self._data: list[str] = []
-        self._cell: list[str] | None = None
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.end_text()
         if ended := _ENDED.get(tag):
             self._end(ended)
-        if tag == "tr":
-            self.rows.append([])
-        if tag in _CELLS:
-            self._cell = []
         if tag not in _VOID:
             self._open.append(tag)
             if len(self._open) > _DEEPEST:
                 raise UsageError(f"elements nested more than {_DEEPEST} deep")
-        tells = _VALUES if tag in _MARKS else (_NAMES,)
-        if self._seen() and any(name in tells for name, _ in attrs):
-            self.marks.append(" ".join((tag, *(f"{name}={value}" for name, value in sorted(attrs, key=str)))))
         for name, value in attrs:
             if name in _SPOKEN and value:
                 self._add(value)
@@ -166,14 +130,11 @@ class _Reader(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         self.end_text()
-        if tag in ("td", "th", "tr", "table"):
-            self._end_cell()
         if tag in self._open:  # with what was left open in it
             del self._open[len(self._open) - 1 - self._open[::-1].index(tag) :]
 
     def _end(self, ended: Collection[str]) -> None:
         """End what is open of these in the innermost table, with what was left open in it."""
-        self._end_cell()
         within = len(self._open) - self._open[::-1].index("table") if "table" in self._open else 0
         first = next((n for n in range(within, len(self._open)) if self._open[n] in ended), len(self._open))
         del self._open[first:]
@@ -186,20 +147,8 @@ class _Reader(HTMLParser):
         """Keep the text that was read since the last tag."""
         text, self._data = "".join(self._data), []
         self._add(text)
-        if self._cell is not None:
-            self._cell.append(text)
 
     def _add(self, text: str) -> None:
-        if (words := " ".join(text.split())) and self._seen():
+        if (words := " ".join(text.split())) and "svg" not in self._open:
             place = next((_PLACES[tag] for tag in reversed(self._open) if tag in _PLACES), "text")
             self.texts.append(Shown(place, words))
-
-    def _seen(self) -> bool:
-        return self._pictures or not any(tag in _PICTURES for tag in self._open)
-
-    def _end_cell(self) -> None:
-        if self._cell is not None:
-            if not self.rows:
-                self.rows.append([])
-            self.rows[-1].append(" ".join("".join(self._cell).split()))
-            self._cell = None

@@ -15,15 +15,16 @@ from pathlib import Path
 import msgspec
 
 from torchstone.analysis.summary import RunSummary
-from torchstone.core.errors import MissingError, UsageError
+from torchstone.core.errors import UsageError
 from torchstone.core.flushing import flush_folder
 from torchstone.core.own_files import write_whole
 from torchstone.report.carried import files_of_run
 from torchstone.report.citation import citation
 from torchstone.report.documents.release import readme
-from torchstone.report.release_files import DocumentOf, environment_files, figure_files, report_files
-from torchstone.report.rendering import FOR_PROGRAMS, formats, renderer
+from torchstone.report.release_files import DocumentOf, files_showing
+from torchstone.report.rendering import renderer
 from torchstone.report.translation.documents import in_spoken_language
+from torchstone.report.translation.spoken import spoken
 from torchstone.storage.manifest import MANIFEST, manifest_bytes, sums_of
 
 _EARLIEST = (1980, 1, 1, 0, 0, 0)  # of a zip file: the time of every member
@@ -59,21 +60,7 @@ def release_of(summaries: Sequence[RunSummary], document_of: DocumentOf, title: 
 def _of_run(summary: RunSummary, document_of: DocumentOf, left_out: dict[str, None]) -> Mapping[str, bytes]:
     """Return the files of one run: its record, its claims, and what follows from them in the formats that are here."""
     carried = files_of_run(summary)
-    files = {**carried, **environment_files(summary)}
-    english, figures = document_of(summary), dict[str, bytes]()
-    document = in_spoken_language(english)
-    try:
-        figures.update(figure_files(document, summary.run_id))
-    except MissingError as fault:
-        left_out[f"figures: {fault}"] = None
-    for name in formats():
-        try:
-            one = renderer(name)
-            shown = english if name in FOR_PROGRAMS else document
-            files.update(report_files(one, shown, summary.run_id, carried, pictured=bool(figures)))
-        except (MissingError, ImportError) as fault:
-            left_out[f"reports as {name}: {fault}"] = None
-    return {**files, **figures}
+    return {**carried, **files_showing(summary, document_of(summary), spoken(), carried, left_out)}
 
 
 def check_output(output: Path) -> None:
@@ -117,6 +104,21 @@ def write_release(release: Release, output: Path) -> Path:
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return output
+
+
+def write_verified(files: Mapping[str, bytes], output: Path) -> Path:
+    """Write the files that a record gives: a page alone as that file, others as a release; return the path.
+
+    Raises UsageError as `write_release`.
+    """
+    if len(files) > 1:
+        return write_release(Release({**files, MANIFEST: manifest_bytes(sums_of(files))}, ()), output)
+    check_output(output)
+    (page,) = files.values()
+    try:
+        return write_whole(output, page)
+    except OSError as fault:
+        raise UsageError(f"cannot write {output}: {fault.strerror}") from None
 
 
 def _write_zip(release: Release, output: Path) -> Path:

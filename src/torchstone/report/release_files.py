@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import msgspec
 
 from torchstone.analysis.summary import RunSummary
+from torchstone.core.errors import MissingError
 from torchstone.core.schema.codec import encode
 from torchstone.report.carried import CARRYING, carrying
 from torchstone.report.document import Document
 from torchstone.report.pictures import beside, drawn, without_charts
-from torchstone.report.rendering import FolderRenderer, Renderer, files_of
+from torchstone.report.rendering import FOR_PROGRAMS, Renderer, files_of, formats, renderer
+from torchstone.report.translation.documents import translated
 
 REPORTS, FIGURES, ENVIRONMENT = "reports", "figures", "environment"  # folders
 _LINKING = ".md"  # of the format that links its pictures: they are files beside it
@@ -20,7 +22,31 @@ _NO_PACKAGES = ("python", "cuda", "rocm", "cudnn")  # of the software of a machi
 DocumentOf = Callable[[RunSummary], Document]
 
 
-def report_files(
+def files_showing(
+    summary: RunSummary, document: Document, language: str, carried: Mapping[str, bytes], left_out: dict[str, None]
+) -> dict[str, bytes]:
+    """Return the files of a release that show a run, by path: its reports, figures, environment.
+
+    `document`: of its report, in English; `carried`: the record and its claims. Adds to `left_out` in a line each what
+    cannot be made here, and why.
+    """
+    shown = translated(document, language)
+    files, figures = dict(environment_files(summary)), dict[str, bytes]()
+    try:
+        figures.update(figure_files(shown, summary.run_id))
+    except MissingError as fault:
+        left_out[f"figures: {fault}"] = None
+    for name in formats():
+        try:
+            one = renderer(name)
+            told = document if name in FOR_PROGRAMS else shown
+            files.update(_report_files(one, told, summary.run_id, carried, pictured=bool(figures)))
+        except (MissingError, ImportError) as fault:
+            left_out[f"reports as {name}: {fault}"] = None
+    return {**files, **figures}
+
+
+def _report_files(
     one: Renderer, document: Document, run_id: str, carried: Mapping[str, bytes], *, pictured: bool
 ) -> Mapping[str, bytes]:
     """Return the report of a run in one format, by path.
@@ -34,13 +60,6 @@ def report_files(
     elif one.suffix == _LINKING:
         shown = beside(document, f"../{FIGURES}/{run_id}") if pictured else without_charts(document)
     return {f"{REPORTS}/{path}": data for path, data in files_of(one, shown, run_id).items()}
-
-
-def is_report(one: Renderer, run_id: str, path: str) -> bool:
-    """Say whether a file of a release is the report of a run in this format, or one of its files."""
-    if isinstance(one, FolderRenderer):
-        return path.startswith(f"{REPORTS}/{run_id}{one.folder}/")
-    return path == f"{REPORTS}/{run_id}{one.suffix}"
 
 
 def figure_files(document: Document, run_id: str) -> Mapping[str, bytes]:

@@ -26,7 +26,7 @@ from reported import (
 from torchstone.analysis.compare.inputs import gather
 from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.training import Training, without_steps
-from torchstone.report import page_checks, several
+from torchstone.report import several, verification
 from torchstone.report.bundle import read_bundle
 from torchstone.report.document import Document
 from torchstone.report.documents.combined import combined_document
@@ -39,7 +39,7 @@ FIRST, SECOND = "20261121-100000-abcd", "20261122-100000-beef"
 @pytest.fixture(autouse=True)
 def _page_renderer(monkeypatch):
     """The page of these tests stands in for that of the reports."""
-    monkeypatch.setattr(page_checks, "renderers_here", lambda _: {"html": PageRenderer()})
+    monkeypatch.setattr(verification, "renderer", lambda _: PageRenderer())
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def document(request) -> Document:
 
 
 def faults_of(bundle):
-    return verify(bundle, document_of, several.document_again).faults
+    return verify(bundle, document_of, several.document_again)[0].faults
 
 
 def test_all_records_are_carried_and_what_was_written_follows(document, outputs, tmp_path):
@@ -83,7 +83,7 @@ def test_all_records_are_carried_and_what_was_written_follows(document, outputs,
     assert files[f"records/{SECOND}.jsonl"] == (outputs / "records" / f"{SECOND}.jsonl").read_bytes(), "as stored"
     path = tmp_path / "report.html"
     path.write_bytes(a_page(document))
-    found = verify(read_bundle(path), document_of, several.document_again)
+    found = verify(read_bundle(path), document_of, several.document_again)[0]
     assert (found.faults, found.notes) == ((), ())
     assert (found.cases, len(found.records)) == (6, 2)
 
@@ -157,7 +157,7 @@ def test_trainings_that_are_compared_bring_their_epochs(outputs, tmp_path):
     assert len(names) == 2
     path = tmp_path / "report.html"
     path.write_bytes(a_page(document))
-    found = verify(read_bundle(path), document_of, several.document_again)
+    found = verify(read_bundle(path), document_of, several.document_again)[0]
     assert [fault for fault in found.faults if "finding" not in fault] == [], "these runs were looked at by no check"
     assert "Trainings compared" in a_page(document).decode()
 

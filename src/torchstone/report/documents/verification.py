@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from pathlib import Path, PurePath
 
 from torchstone.report.document import Command, Document, Facts, Part, Role, Section, Text, paragraphs
 from torchstone.report.verification import Verified
@@ -11,12 +12,12 @@ from torchstone.report.verification import Verified
 _MOST = 30  # faults that are shown at once
 
 
-def verification_document(verified: Verified) -> Document:
-    """Return what is told of one verified file."""
-    return Document(verified.name, tuple(_parts(verified)))
+def verification_document(verified: Verified, written: Path | None = None) -> Document:
+    """Return the Document of one verified file. `written`: where what its record gives was written."""
+    return Document(verified.name, tuple(_parts(verified, written)))
 
 
-def _parts(verified: Verified) -> Iterator[Part]:
+def _parts(verified: Verified, written: Path | None) -> Iterator[Part]:
     counted = f"{_counted(len(verified.records), 'run')}, {_counted(verified.cases, 'case')}"
     again = f"{counted}, {_counted(verified.figures, 'figure')} computed again"
     faults, left = verified.faults, len(verified.uncompared)
@@ -34,7 +35,14 @@ def _parts(verified: Verified) -> Iterator[Part]:
     yield from paragraphs(verified.notes, Role.NOTE)
     if verified.records:
         yield Facts(tuple((f"SHA-256 of the record of {run_id}", sha256) for run_id, sha256 in verified.records))
-    if not faults:
+    if written is not None:
+        yield Facts((("written", str(written)),))
+    elif faults or left:
+        yield Text("Look at what the record gives, not at this file:")
+        yield Command(
+            f"torchstone verify {shlex.quote(verified.name)} --output checked{PurePath(verified.name).suffix}"
+        )
+    else:
         yield Text(
             "A record that was changed together with everything that follows from it passes, too: compare its SHA-256 "
             "with what the author states. To measure it again:"

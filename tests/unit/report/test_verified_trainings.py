@@ -14,7 +14,7 @@ from torchstone.core.charts.picture import Picture
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.training import Training, without_steps
-from torchstone.report import page_checks
+from torchstone.report import verification
 from torchstone.report.carried import with_record
 from torchstone.report.document import Chart, Document, Text
 from torchstone.report.several import document_again
@@ -29,7 +29,7 @@ EPOCHS = f"trainings/{RUN_ID}.json"
 @pytest.fixture(autouse=True)
 def _page_renderer(monkeypatch):
     """The page of these tests stands in for that of the reports."""
-    monkeypatch.setattr(page_checks, "renderers_here", lambda _: {"html": PageRenderer()})
+    monkeypatch.setattr(verification, "renderer", lambda _: PageRenderer())
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def document_of(summary: RunSummary) -> Document:
 
 
 def verified(path: Path, document: Document, files: dict[str, bytes]) -> Verified:
-    return verify(as_page(path, document, files), document_of, document_again)
+    return verify(as_page(path, document, files), document_of, document_again)[0]
 
 
 def test_what_was_written_follows_where_the_folder_is_not(summary, folder, tmp_path):
