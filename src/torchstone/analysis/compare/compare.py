@@ -23,6 +23,7 @@ from torchstone.analysis.compare.contrast import Contrast, Drifts, Sides, contra
 from torchstone.analysis.compare.environment_diff import differing, disturbed, lengths_apart, same_machine
 from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.analysis.compare.matching import Matched, Taken, match
+from torchstone.config.prices import HourlyPrice
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.comparison import Comparison, Differing, Judgement, Side, judge
 from torchstone.core.schema.estimate import Estimate
@@ -38,11 +39,19 @@ _ROUNDING = 1e-9
 _TIMED = ("throughput", "latency", "energy", "cost")  # blocks whose figures a busy neighbour moves
 
 
+class Offered(msgspec.Struct, frozen=True):
+    """The price of an hour of a device in a price table, and its currency."""
+
+    price: HourlyPrice
+    currency: str
+
+
 class Asked(msgspec.Struct, frozen=True):
-    """How to judge. `prices`: money an hour, by the letter of a participant."""
+    """How to judge. `prices`: money an hour, by the letter of a participant; `offers`: those that are of a table."""
 
     margin: float = 0.02
     prices: Mapping[str, float] = {}
+    offers: Mapping[str, Offered] = {}
 
 
 class Judged(msgspec.Struct, frozen=True):
@@ -63,8 +72,13 @@ class ComparedRuns(msgspec.Struct, frozen=True):
     participants: tuple[ComparedInput, ...]
     matched: tuple[Matched, ...]
     judged: tuple[Judged, ...]
-    margin: float
+    asked: Asked
     levels: tuple[float, float]
+
+    @property
+    def margin(self) -> float:
+        """What counts as equal."""
+        return self.asked.margin
 
 
 class _Drawn(msgspec.Struct, frozen=True):
@@ -110,7 +124,7 @@ def compare(participants: Sequence[ComparedInput], asked: Asked) -> ComparedRuns
         if not own:
             judged.append(_not_comparable(pair, baseline, asked.margin))
         judged += [_judge(one, pair, baseline, verdicts[_key(one)], asked) for one in own]
-    return ComparedRuns(tuple(participants), tuple(matched), tuple(judged), asked.margin, (first[1], others[1]))
+    return ComparedRuns(tuple(participants), tuple(matched), tuple(judged), asked, (first[1], others[1]))
 
 
 def _key(one: _Drawn) -> tuple[str, str, str]:
