@@ -26,6 +26,7 @@ from torchstone.report.document import (
     Text,
     paragraphs,
 )
+from torchstone.report.documents.cost import price_text
 
 _TITLES = {
     "throughput": "THROUGHPUT ANALYSIS", "latency": "LATENCY", "start": "START-UP", "memory": "MEMORY",
@@ -42,13 +43,13 @@ def comparison_document(
     answers: Sequence[Answer],
     written: Sequence[str] = (),
     pictures: Sequence[Part] = (),
-    sources: Sequence[str] = (),
 ) -> Document:
     """Return all of it; what is long, or says the same again, is folded.
 
-    `written`: the files that were made of it; `pictures`: what stands below the ratios; `sources`: of prices.
+    `written`: the files that were made of it; `pictures`: what stands below the ratios.
     """
     baseline, *others = (one.label for one in compared.participants)
+    sources = [price_text(letter, one.price, one.currency) for letter, one in compared.asked.offers.items()]
     parts = (*_parts(compared, answers, written, pictures), *paragraphs(sources, Role.NOTE))
     return Document(f"{', '.join(others)} against {baseline}", parts)
 
