@@ -44,6 +44,7 @@ from torchstone.execution.timing.loop import Instrument, unmarked
 from torchstone.execution.timing.segments import Segments
 from torchstone.execution.worker.collector import Collector
 from torchstone.execution.worker.execution import measure_prepared
+from torchstone.execution.worker.setup import Setup
 from torchstone.plugins import registry
 
 LENGTHS_S = (0.001, 0.005, 0.020)
@@ -162,9 +163,8 @@ def trial(task: str, compute: Compute, samples: Paced | None, **axes: Any) -> Ma
     )
     events: list[Event] = []
     try:
-        measure_prepared(
-            TrialRequest(case, WINDOW, 0), events.append, engine, prepared, batches, device, Collector(case)
-        )
+        setup = Setup(case, engine, model, prepared, device, Collector(case))
+        measure_prepared(TrialRequest(case, WINDOW, 0), setup, batches, events.append)
     finally:
         batches.close()
     (told,) = [event for event in events if isinstance(event, Measured)]

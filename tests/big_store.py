@@ -126,7 +126,7 @@ _STATEMENTS = (
     ),
     (
         "INSERT INTO cases SELECT :new, place, case_id, :utc, task, model, settings, device_name, host, verdict,"
-        " trials, counted, rate, low, high FROM cases WHERE run_id = :old"
+        " trials, counted, rate, low, high, priors FROM cases WHERE run_id = :old"
     ),
     (
         "INSERT INTO findings (run_id, started_utc, check_name, severity, subject, message, advice)"

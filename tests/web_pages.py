@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator, Sequence
 from html.parser import HTMLParser
 from typing import NamedTuple
@@ -22,7 +21,8 @@ from torchstone.core.charts.picture import (
     Picture,
 )
 from torchstone.core.schema.comparison import judge
-from torchstone.report.document import Attachment, Chart, Column, Document, Ratio, Ratios, Role, Section, Table, Text
+from torchstone.report.charts.ratios import Ratio, ratios_chart
+from torchstone.report.document import Attachment, Chart, Column, Document, Role, Section, Table, Text
 
 VOID = frozenset(("meta", "br", "input", "link", "hr", "img"))
 CELLS, GROUPS = ("td", "th"), ("thead", "tbody")
@@ -38,27 +38,12 @@ MARGIN = 0.02
 # ── documents ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def a_ratio(case: str, low: float | None, high: float | None, *, margin: float = MARGIN, **about: object) -> Ratio:
-    """Return a ratio in the middle of its interval, judged by torchstone's rule. `about`: other fields of it."""
-    higher = bool(about.pop("higher", False))
+def a_ratio(case: str, low: float | None, high: float | None, figure: str = "step time") -> Ratio:
+    """Return a ratio in the middle of its interval, judged by torchstone's rule."""
     verdict, middle = "not_comparable", None
     if low is not None and high is not None:
-        verdict, middle = str(judge(low, high, margin, higher_is_better=higher)), (low * high) ** 0.5
-    verdict = str(about.pop("verdict", verdict))
-    return Ratio(case, str(about.pop("figure", "step time")), middle, low, high, verdict, higher)
-
-
-def random_ratios(count: int, seed: int) -> Ratios:
-    """Return intervals around 1, some of which end exactly at the margin or at 1."""
-    draw = random.Random(seed)
-    rows = []
-    for n in range(count):
-        middle, half = draw.gauss(0.0, 0.05), draw.expovariate(20.0)
-        low, high = 2.718281828 ** (middle - half), 2.718281828 ** (middle + half)
-        if n % 5 == 0:
-            low, high = draw.choice([(1.0, high + 1.0), (1.0 / (1.0 + MARGIN), 1.0 + MARGIN), (0.5, 1.0)])
-        rows.append(a_ratio(f"case {n}", low, high, higher=n % 2 == 0))
-    return Ratios(tuple(rows), MARGIN, 0.95)
+        verdict, middle = str(judge(low, high, MARGIN, higher_is_better=False)), (low * high) ** 0.5
+    return Ratio(case, figure, middle, low, high, verdict)
 
 
 def pictured() -> Document:
@@ -127,7 +112,7 @@ def compared() -> Document:
     ))  # fmt: skip
     return Document("new against old", (
         Text("2 slower, 1 faster, 10 unchanged, 2 undecided of 15 comparable cases.", Role.HEADLINE),
-        Ratios(rows, MARGIN, 0.95), Section("FIGURES", (table,)),
+        *ratios_chart(rows, MARGIN, 0.95), Section("FIGURES", (table,)),
     ), (Attachment("record.jsonl", "application/jsonl", b'{"a": 1}\n' * 400),))  # fmt: skip
 
 

@@ -152,6 +152,29 @@ def test_one_run_over_its_devices_or_an_axis(capfd, outputs):
     assert document["comparisons"][0]["ratio"]["method"] == "t on the log ratios of rounds"
 
 
+def test_compare_writes_the_report_that_report_writes(store, capfd, tmp_path):
+    assert main(["compare", "before", "latest", "--format", "html,md"]) == 0
+    said = capfd.readouterr().out
+    assert main(["report", "before", "latest", "--compare", "--format", "html,md", "--output", str(tmp_path)]) == 0
+    files = list(map(Path, capfd.readouterr().out.split()))
+    for file in files:
+        own = store[0] / "reports" / file.name
+        assert file.name in said
+        assert own.read_bytes() == file.read_bytes()
+    assert {file.suffix for file in files} == {".html", ".md"}
+
+
+def test_a_report_of_a_comparison_is_verified_with_its_margin_its_prices_and_its_axis(capfd, outputs):
+    cases = [a_case({"precision": word}) for word in ("fp32", "bf16")]
+    write_record(a_stored_run(BASE, cases[0], (cases[1], scaled(0.5))), outputs)
+    asked = ["--over", "precision", "--baseline", "precision=bf16", "--margin", "5%", "--price-per-hour", "A=0.5,B=0.6"]
+    assert main(["compare", "latest", *asked, "--format", "html"]) == 0
+    (page,) = (outputs / "reports").glob("comparison_*.html")
+    assert "equivalence margin of 5 %" in page.read_text()
+    capfd.readouterr()
+    assert main(["verify", str(page)]) == 0, capfd.readouterr().out
+
+
 def test_what_cannot_be_compared_is_said_and_is_no_error(capfd, outputs):
     write_record(a_stored_run(BASE, name="good"), outputs)
     write_record(a_stored_run([None, None], minutes=1, name="failed"), outputs)

@@ -9,8 +9,8 @@ import msgspec
 from torchstone.analysis.roofline.bound import Bound, bound, threads_of
 from torchstone.analysis.roofline.roofline import Ceilings, ceilings, shares
 from torchstone.core import units
-from torchstone.core.estimates import estimates, priors_of
-from torchstone.core.figures import Figures, with_counted
+from torchstone.core.estimates import behind_estimates, estimates, priors_of
+from torchstone.core.figures import Figures
 from torchstone.core.schema.answer import Answer
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement, Workload
@@ -22,7 +22,7 @@ from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.peaks import Peaks
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import SCHEMA
-from torchstone.core.schema.trial import Status, ended_well, estimation_trials
+from torchstone.core.schema.trial import Status, ended_well
 from torchstone.core.stats.moderated import Prior
 from torchstone.storage.query import Entry, TrialRow
 from torchstone.storage.stored_peaks import with_kept
@@ -127,7 +127,7 @@ def summarize(entry: Entry, peaks: tuple[Peaks, ...] | None = None) -> RunSummar
     for trial in entry.trials:
         by_case.setdefault(trial.case_id, []).append(trial)
     taken = [tuple(by_case.get(case.case_id, ())) for case in head.plan.cases]
-    good = [_believed(trials) for trials in taken]
+    good = [behind_estimates([(trial, trial.figures) for trial in trials]) for trials in taken]
     priors = priors_of(good, head.usual.deviation if head.usual is not None else None)
     cases = tuple(
         _case(case, entry.findings, trials, machine, replicates, prior)
@@ -139,14 +139,6 @@ def summarize(entry: Entry, peaks: tuple[Peaks, ...] | None = None) -> RunSummar
         cases, tuple(f for f in entry.findings if f.subject not in known), str(entry.path),
         total_runtime_s((trial.facts, trial.duration_s) for trial in entry.trials), entry.answer,
     )  # fmt: skip
-
-
-def _believed(taken: tuple[TrialRow, ...]) -> list[Figures]:
-    """Return the figures of the trials that stand behind a Case's estimates.
-
-    What one step needs is counted in some trials only, and is the same in all.
-    """
-    return with_counted([trial.figures for trial in estimation_trials(ended_well(taken))])
 
 
 def _case(

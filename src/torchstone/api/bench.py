@@ -25,7 +25,7 @@ from torchstone.execution.timing.clock import system_clock
 from torchstone.execution.worker.auto_settings import settle
 from torchstone.execution.worker.collector import Collector
 from torchstone.execution.worker.execution import measure_prepared
-from torchstone.execution.worker.setup import dataset_items
+from torchstone.execution.worker.setup import Setup, dataset_items
 from torchstone.plugins import registry
 from torchstone.plugins.protocols import Engine
 
@@ -125,10 +125,11 @@ class Bench:
         tally.facts["dataset_items"] = dataset_items(case, samples, own=samples is not None)
         batches = self._engine.open_batches(as_set, self.model, samples, device, seed)
         events: list[Event] = []
+        setup = Setup(as_set, self._engine, self.model, prepared, device, tally)
         request = TrialRequest(as_set, self._procedure, slot.number)
         recorder.read()
         try:
-            measure_prepared(request, events.append, self._engine, prepared, batches, device, tally)
+            measure_prepared(request, setup, batches, events.append)
         except StopIteration:
             why = "its data ended before the trial did and can be iterated only once"
             raise UsageError(f"{self._where}: {why}; pass a Dataset, a DataLoader or a list of batches") from None

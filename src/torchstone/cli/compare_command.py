@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING
 from torchstone.cli._folder import folder_of, writable
 from torchstone.cli._parsing import add_json, words_of
 from torchstone.cli._place import add_place, place_of
+from torchstone.cli._reports import Folders, compared_report, write_reports
 from torchstone.core.errors import ExitCode, UsageError
 from torchstone.core.plain_text import plain
+from torchstone.report.rendering import formats
 
 if TYPE_CHECKING:
-    from torchstone.analysis.compare.compare import ComparedRuns
+    from torchstone.analysis.compare.compare import ComparedRuns, Offered
     from torchstone.analysis.compare.gate import Gate
     from torchstone.analysis.compare.inputs import ComparedInput
-    from torchstone.config.prices import HourlyPrice
     from torchstone.storage.place import Place
 
 
@@ -60,6 +61,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--figures", metavar="DIR",
         help="write plots (SVG and PNG) and stats/comparative_statistics.csv into DIR/analysis_results",
     )  # fmt: skip
+    parser.add_argument(
+        "--format", action="append", metavar="FORMATS",
+        help=f"write the report too, as any of {', '.join(formats())}, into the folder reports of --output-dir",
+    )  # fmt: skip
     parser.add_argument("--full", action="store_true", help="print every difference between the environments")
     add_json(parser)
     add_place(parser)
@@ -78,15 +83,18 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"--figures {options.figures} is a file; name a folder")
     margin = share(options.margin, "--margin")
     participants = _participants(options, place_of(options))
-    table = _table(options, participants)
-    prices = {letter: price.per_hour for letter, (price, _) in table.items()}
+    offers = _offers(options, participants)
+    prices = {letter: one.price.per_hour for letter, one in offers.items()}
     prices |= _prices(options.price_per_hour, participants)
-    compared = compare(participants, Asked(margin, prices))
+    asked = Asked(margin, prices, offers)
+    compared = compare(participants, asked)
     told = answers(compared)
     document = report(compared, told)
-    if table:
-        document["prices"] = {letter: {"currency": money, "price": price} for letter, (price, money) in table.items()}
-    written = []
+    written, reports = [], []
+    if options.format:
+        there = Folders(folder / "reports", None, (folder,))
+        make = lambda how: compared_report(participants, asked, place_of(options), how)
+        reports = write_reports(make, words_of(options.format), there, records=True)
     if options.figures is not None:
         from torchstone.report.comparison_folder import write_analysis
 
@@ -96,14 +104,14 @@ def run(options: argparse.Namespace) -> int:
         from torchstone.cli._json import print_json
 
         print_json(document)
+        if reports:
+            print("\n".join(map(str, reports)), file=sys.stderr)
     else:
         from torchstone.cli._render import show_document
         from torchstone.report.documents.comparison import comparison_document
-        from torchstone.report.documents.cost import price_text
 
-        files = [str(path), *dict.fromkeys(str(file.parent) for file in written)]
-        sources = [price_text(letter, *price) for letter, price in table.items()]
-        show_document(comparison_document(compared, told, files, sources=sources), every=options.full)
+        files = [str(path), *map(str, reports), *dict.fromkeys(str(file.parent) for file in written)]
+        show_document(comparison_document(compared, told, files), every=options.full)
     return ExitCode.NO if gate is not None and _closes(gate, compared) else ExitCode.DONE
 
 
@@ -136,8 +144,9 @@ def _participants(options: argparse.Namespace, place: Place) -> list[ComparedInp
     return split(options.runs[0], options.over, place, options.baseline)
 
 
-def _table(options: argparse.Namespace, participants: list[ComparedInput]) -> dict[str, tuple[HourlyPrice, str]]:
+def _offers(options: argparse.Namespace, participants: list[ComparedInput]) -> dict[str, Offered]:
     """Return the price of each one's device and its currency, by letter. Raises UsageError where none has one."""
+    from torchstone.analysis.compare.compare import Offered
     from torchstone.analysis.compare.inputs import device_of
     from torchstone.config.prices import read_prices
 
@@ -149,7 +158,7 @@ def _table(options: argparse.Namespace, participants: list[ComparedInput]) -> di
     found = {letter: price for letter, name in names.items() if (price := prices.of(name)) is not None}
     if not found or prices.currency is None:
         raise UsageError(f"--prices {options.prices}: no price for {', '.join(dict.fromkeys(names.values()))}")
-    return {letter: (price, prices.currency) for letter, price in found.items()}
+    return {letter: Offered(price, prices.currency) for letter, price in found.items()}
 
 
 def _prices(texts: list[str] | None, participants: list[ComparedInput]) -> dict[str, float]:

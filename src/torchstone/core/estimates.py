@@ -6,11 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from torchstone.core.figures import ANATOMY_STEP, PERCENTILES, PHASE, Figures
+from torchstone.core.figures import ANATOMY_STEP, PERCENTILES, PHASE, Figures, with_counted
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.quantity import Unit
-from torchstone.core.stats.interval import over_trials
+from torchstone.core.schema.run import Run
+from torchstone.core.schema.trial import T, Trial, ended_well, estimation_trials
+from torchstone.core.stats.interval import Interval, over_trials
 from torchstone.core.stats.moderated import Prior, Spread, of_history, of_siblings, spread_of
 from torchstone.core.stats.quantile import needed
 from torchstone.core.units import is_wide
@@ -41,10 +43,7 @@ def estimates(
     there = dict.fromkeys(name for t in trials for name in t.values)
     own = [name for name in there if name not in FIGURES]  # a user's own phases
     known = priors or {}
-    return {
-        name: _estimate(name, _having(name, trials), level, known.get(name))
-        for name in (*FIGURES, *own) if name in there
-    }  # fmt: skip
+    return {name: estimate_of(name, trials, known.get(name), level) for name in (*FIGURES, *own) if name in there}
 
 
 def priors_of(cases: Sequence[Sequence[Figures]], usual: float | None = None) -> list[dict[str, Prior]]:
@@ -69,6 +68,24 @@ def priors_of(cases: Sequence[Sequence[Figures]], usual: float | None = None) ->
     return found
 
 
+def priors_of_run(run: Run, derived: Sequence[Figures]) -> list[dict[str, Prior]]:
+    """Return the same of each Case of a run, in the order of its plan. `derived`: the figures of each of its trials."""
+    taken: dict[str, list[tuple[Trial, Figures]]] = {case.case_id: [] for case in run.head.plan.cases}
+    for trial, found in zip(run.trials, derived, strict=True):
+        taken[trial.case_id].append((trial, found))
+    usual = run.head.usual.deviation if run.head.usual is not None else None
+    return priors_of([behind_estimates(taken[case.case_id]) for case in run.head.plan.cases], usual)
+
+
+def behind_estimates(taken: Sequence[tuple[T, Figures]]) -> list[Figures]:
+    """Return the figures of those trials of a Case that stand behind its estimates.
+
+    What one step needs is counted in some trials only, and is the same in all.
+    """
+    found = {id(trial): own for trial, own in taken}
+    return with_counted([found[id(one)] for one in estimation_trials(ended_well([trial for trial, _ in taken]))])
+
+
 def _spreads(trials: Sequence[Figures]) -> dict[str, Spread]:
     names = dict.fromkeys(name for t in trials for name in t.values if name in FIGURES)
     found = {}
@@ -81,7 +98,26 @@ def _spreads(trials: Sequence[Figures]) -> dict[str, Spread]:
     return found
 
 
-def middle_of(values: Sequence[float]) -> float:
+def interval_of(name: str, values: Sequence[float], level: float = 0.95, prior: Prior | None = None) -> Interval:
+    """Return a figure over the trials of one Case, a value a trial, with its interval: every page has it from here.
+
+    `prior`: what the Case's run says of the spread of this figure (`priors_of`). Trials of several runs have none:
+    that is a figure of those runs together. Where the interval is too wide to be shown, the value is the middle trial.
+    """
+    parts = name.startswith(PHASE) or name == ANATOMY_STEP  # arithmetic means, so that they still sum to the step
+    value, low, high, method = over_trials(values, level, logs=not parts, prior=prior)
+    if name.startswith("loss_"):
+        return Interval(value, None, None, ONE_TRAINING)
+    if not parts and is_wide(value, low, high) and _is_wide_either_way(middle := _middle_of(values), low, high):
+        value, method = middle, MIDDLE
+    if name in FIGURES and FIGURES[name].unit == Unit.RATIO and high is not None:
+        low, high = min(low or 0.0, 1.0), max(value, min(high, 1.0))  # a share cannot pass 1, whatever its log says
+    if parts and low is not None:
+        low = max(low, 0.0)
+    return Interval(value, low, high, method)
+
+
+def _middle_of(values: Sequence[float]) -> float:
     """Return the middle value; of an even number the geometric mean of two, so that rates and times stay inverse."""
     return math.exp(median(map(math.log, values))) if min(values) > 0.0 else median(values)
 
@@ -101,26 +137,16 @@ def _having(name: str, trials: Sequence[Figures]) -> list[Figures]:
     return having
 
 
-def _estimate(name: str, trials: Sequence[Figures], level: float, prior: Prior | None) -> Estimate:
-    parts = name.startswith(PHASE) or name == ANATOMY_STEP  # arithmetic means, so that they still sum to the step
+def estimate_of(name: str, trials: Sequence[Figures], prior: Prior | None = None, level: float = 0.95) -> Estimate:
+    """Return the Estimate of one figure that at least one of these trials has; see `estimates`."""
+    trials = _having(name, trials)
     values = [t.values[name] for t in trials]
-    value, low, high, method = over_trials(values, level, logs=not parts, prior=prior)
-    one_training = name.startswith("loss_")
-    middle, alone = middle_of(values), not parts and not one_training
-    if alone and is_wide(value, low, high) and _is_wide_either_way(middle, low, high):
-        value, method = middle, MIDDLE
-    unit = FIGURES[name].unit if name in FIGURES else Unit.SECOND
-    if unit == Unit.RATIO and high is not None:  # a share cannot pass 1, whatever its logarithm says
-        low, high = min(low or 0.0, 1.0), max(value, min(high, 1.0))
-    if one_training:
-        low, high, method = None, None, ONE_TRAINING
-    if parts and low is not None:
-        low = max(low, 0.0)
+    value, low, high, method = interval_of(name, values, level, prior)
     samples = [t.samples[name] for t in trials]
     least = needed(PERCENTILES[name]) if name in PERCENTILES else 0
     supported = min(samples) >= least
     notes = [] if supported else [f"needs {least} steady samples a trial"]
-    if one_training:
+    if method == ONE_TRAINING:
         notes.append("the trials repeat one training: no interval")
     elif len(trials) == 1:
         notes.append("one trial: no interval")
@@ -129,7 +155,7 @@ def _estimate(name: str, trials: Sequence[Figures], level: float, prior: Prior |
         low=low,
         high=high,
         level=level,
-        unit=str(unit),
+        unit=str(FIGURES[name].unit if name in FIGURES else Unit.SECOND),
         method=method,
         trials=len(trials),
         samples=sum(samples),

@@ -39,6 +39,7 @@ def report(compared: ComparedRuns, answers: Sequence[Answer]) -> dict[str, Any]:
         "comparisons": [_comparison(one) for one in compared.judged],
         "total_runtimes": runtime_ratios(compared),
         "compared_with_nothing": left_out(compared.participants, compared.matched),
+        **({"prices": compared.asked.offers} if compared.asked.offers else {}),
     }
 
 

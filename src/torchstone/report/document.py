@@ -86,32 +86,6 @@ class Chart(msgspec.Struct, frozen=True, tag="chart", tag_field="kind"):
     suffix: str = ".svg"
 
 
-class Ratio(msgspec.Struct, frozen=True):
-    """Candidate ÷ baseline of one figure of one case, with its confidence interval; None where there is none.
-
-    `verdict`: better, worse, same or unclear, as the comparison gave it with the margin of the Ratios.
-    """
-
-    case: str
-    figure: str
-    ratio: float | None
-    low: float | None
-    high: float | None
-    verdict: str
-    higher_is_better: bool
-
-
-class Ratios(msgspec.Struct, frozen=True, tag="ratios", tag_field="kind"):
-    """What a forest plot shows, for renderers that can draw one; a Table beside it has the same figures in words.
-
-    `margin`: differences of less than this share are equal (the equivalence margin).
-    """
-
-    rows: tuple[Ratio, ...]
-    margin: float
-    level: float
-
-
 class Doubt(msgspec.Struct, frozen=True, tag="doubt", tag_field="kind"):
     """A Finding: what a number should not be believed for, of what, and what to do."""
 
@@ -133,7 +107,7 @@ class Section(msgspec.Struct, frozen=True, tag="section", tag_field="kind"):
     how: str = "--full"
 
 
-Part = Text | Command | Facts | Table | Chart | Ratios | Doubt | Section
+Part = Text | Command | Facts | Table | Chart | Doubt | Section
 
 
 class Attachment(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
+from torchstone.analysis.compare.compare import Asked
 from torchstone.analysis.summary import RunSummary
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.training import TrainingMetrics
@@ -30,11 +31,13 @@ class Side(msgspec.Struct, frozen=True):
 
 
 class Layout(msgspec.Struct, frozen=True, tag="report", tag_field="record"):
-    """How a report of several runs is put together."""
+    """How a report of several runs is put together. Of a comparison how it judges, and of which axis of one run."""
 
     schema: int
     kind: Kind
     sides: tuple[Side, ...]
+    asked: Asked = Asked()
+    over: str | None = None
 
 
 class Known(msgspec.Struct, frozen=True):

@@ -9,9 +9,8 @@ import msgspec
 
 from torchstone.core.charts.drawing import as_png, as_svg, begin
 from torchstone.core.charts.vega_lite import Spec
-from torchstone.report.charts.ratios import ratios_chart
-from torchstone.report.document import Chart, Document, Part, Ratios, Section
-from torchstone.report.translation.documents import in_spoken_language, translated
+from torchstone.report.document import Chart, Document, Part, Section
+from torchstone.report.translation.documents import in_spoken_language
 
 Specifications = Callable[[Sequence[Chart]], Iterable[Spec]]  # what a renderer will draw of Charts
 
@@ -19,9 +18,9 @@ _SUFFIXES = (".svg", ".png")
 
 
 def charts_of(document: Document) -> tuple[Chart, ...]:
-    """Return every Chart of a Document in order, and of each Ratios its forest plot; no two have the same name."""
+    """Return every Chart of a Document in order; no two have the same name."""
     found: dict[str, Chart] = {}
-    for chart in _charts(document.parts, document.language):
+    for chart in _charts(document.parts):
         name, number = file_name(chart.name), 1
         while name in found:
             number += 1
@@ -62,15 +61,12 @@ def beside(document: Document, folder: str) -> Document:
     return msgspec.structs.replace(document, parts=tuple(_renamed(document.parts, names, folder)))
 
 
-def _charts(parts: Sequence[Part], language: str) -> Iterator[Chart]:
+def _charts(parts: Sequence[Part]) -> Iterator[Chart]:
     for part in parts:
         if isinstance(part, Chart):
             yield part
-        elif isinstance(part, Ratios):
-            if (chart := ratios_chart(part)) is not None:
-                yield from _charts(translated(Document("", (chart,)), language).parts, language)
         elif isinstance(part, Section):
-            yield from _charts(part.parts, language)
+            yield from _charts(part.parts)
 
 
 def file_name(name: str) -> str:
@@ -89,13 +85,12 @@ def _without(parts: Sequence[Part]) -> Iterator[Part]:
 
 
 def _renamed(parts: Sequence[Part], charts: Iterator[Chart], folder: str) -> Iterator[Part]:
-    """Yield the parts; a Chart, and where Ratios have a forest plot that beside them, with the name of its file."""
+    """Yield the parts; a Chart with the name of its file."""
     for part in parts:
         if isinstance(part, Section):
             yield msgspec.structs.replace(part, parts=tuple(_renamed(part.parts, charts, folder)))
-            continue
-        if not isinstance(part, Chart):
-            yield part
-        if isinstance(part, Chart) or (isinstance(part, Ratios) and ratios_chart(part) is not None):
+        elif isinstance(part, Chart):
             chart = next(charts)
             yield msgspec.structs.replace(chart, name=f"{folder}/{chart.name}" if folder else chart.name)
+        else:
+            yield part

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from torchstone.analysis.compare.compare import Asked, compare
-from torchstone.analysis.compare.inputs import ComparedInput, labelled
+from torchstone.analysis.compare.inputs import ComparedInput, labelled, parts_of
 from torchstone.analysis.compare.task_answers import answers
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.errors import UsageError
@@ -27,23 +27,27 @@ from torchstone.storage.record_reader import read_record
 from torchstone.storage.record_writer import record_lines
 
 
-def comparison_of(participants: Sequence[ComparedInput]) -> Document:
+def comparison_of(participants: Sequence[ComparedInput], asked: Asked) -> Document:
     """Return the report that compares these, without what it carries. Raises UsageError as `compare` does."""
-    compared = compare(participants, Asked())
+    compared = compare(participants, asked)
     return comparison_document(compared, answers(compared), pictures=comparison_pictures(participants))
 
 
-def carrying_compared(document: Document, participants: Sequence[ComparedInput], place: Place) -> Document:
+def carrying_compared(
+    document: Document, participants: Sequence[ComparedInput], asked: Asked, place: Place
+) -> Document:
     """Return the report of a comparison with the records of all its runs. `place`: where they are stored."""
     files: dict[str, bytes] = {}
-    for run in (run for one in participants for run in one.runs):
+    whole = {run.head.run_id: run for one in participants for run in one.whole or one.runs}
+    for run in whole.values():
         record = _record_of(run, place)
         sha256 = hashlib.sha256(record).hexdigest()
         files |= claim_files(summarize(entry_of(run, Path(sha256)), ()), record)
     for metrics in (metrics for one in participants for metrics in one.trainings.values()):
         files |= training_file(metrics)
     sides = tuple(Side(one.label, tuple(run.head.run_id for run in one.runs)) for one in participants)
-    return carrying(document, {**files, LAYOUT: _layout(Kind.COMPARISON, sides)})
+    layout = Layout(SCHEMA, Kind.COMPARISON, sides, asked, participants[0].over)
+    return carrying(document, {**files, LAYOUT: encode(layout) + b"\n"})
 
 
 def carrying_combined(document: Document, summaries: Sequence[RunSummary]) -> Document:
@@ -52,7 +56,7 @@ def carrying_combined(document: Document, summaries: Sequence[RunSummary]) -> Do
     for summary in summaries:
         files |= files_of_run(summary)
     sides = tuple(Side(summary.name, (summary.run_id,)) for summary in summaries)
-    return carrying(document, {**files, LAYOUT: _layout(Kind.COMBINED, sides)})
+    return carrying(document, {**files, LAYOUT: encode(Layout(SCHEMA, Kind.COMBINED, sides)) + b"\n"})
 
 
 def document_again(layout: Layout, known: Known) -> Document:
@@ -60,22 +64,32 @@ def document_again(layout: Layout, known: Known) -> Document:
 
     Raises UsageError where the layout does not name each run once, or the runs cannot be put together so.
     """
+    if layout.over is not None:
+        return comparison_of(_parts(layout, layout.over, known), layout.asked)
     named = [run_id for side in layout.sides for run_id in side.runs]
     if sorted(named) != sorted(known.runs) or not all(side.runs for side in layout.sides):
         raise UsageError(f"{LAYOUT} does not name each run that is carried once")
     if layout.kind == Kind.COMBINED:
         return combined_document([known.summaries[one] for one in named], [known.documents[one] for one in named])
     sides = [tuple(known.runs[run_id] for run_id in side.runs) for side in layout.sides]
-    return comparison_of([
+    participants = [
         msgspec.structs.replace(one, trainings={
             run_id: known.trainings[run_id] for run_id in side.runs if run_id in known.trainings
         })
         for one, side in zip(labelled([side.label for side in layout.sides], sides), layout.sides, strict=True)
-    ])  # fmt: skip
+    ]  # fmt: skip
+    return comparison_of(participants, layout.asked)
 
 
-def _layout(kind: Kind, sides: Sequence[Side]) -> bytes:
-    return encode(Layout(SCHEMA, kind, tuple(sides))) + b"\n"
+def _parts(layout: Layout, over: str, known: Known) -> list[ComparedInput]:
+    """Return the sides of a comparison within runs, in the order of the layout."""
+    runs = layout.sides[0].runs if layout.sides else ()
+    if sorted(runs) != sorted(known.runs) or any(side.runs != runs for side in layout.sides):
+        raise UsageError(f"{LAYOUT} does not name each run that is carried once")
+    found = {one.label: one for one in parts_of("", tuple(known.runs[run_id] for run_id in runs), over)}
+    if sorted(found) != sorted(side.label for side in layout.sides):
+        raise UsageError(f"{LAYOUT} does not name each value of {over} once")
+    return [found[side.label] for side in layout.sides]
 
 
 def _record_of(run: Run, place: Place) -> bytes:

@@ -167,7 +167,8 @@ def beginning_with(connection: Connection, prefix: str, limit: int = 9) -> tuple
 
 def cases_of(connection: Connection, run_id: str) -> tuple[CaseRow, ...]:
     """Return the Cases of a run, in the order of its plan."""
-    found = connection.execute("SELECT * FROM cases WHERE run_id = ? ORDER BY place", (run_id,))
+    columns = ", ".join(CaseRow.__struct_fields__)
+    found = connection.execute(f"SELECT {columns} FROM cases WHERE run_id = ? ORDER BY place", (run_id,))  # noqa: S608
     return tuple(CaseRow(*row) for row in found)
 
 

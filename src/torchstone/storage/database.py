@@ -13,7 +13,7 @@ from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.storage import summaries
 
 # Raise this whenever a formula in figures.py changes: stored figures are then derived again from the records.
-FIGURES_VERSION = 2
+FIGURES_VERSION = 3
 _LAYOUT = 1
 _LAYOUTS_APART = 1_000_000  # what was made before the first release has less: it counts as layout 0, and is made again
 VERSION = _LAYOUT * _LAYOUTS_APART + FIGURES_VERSION

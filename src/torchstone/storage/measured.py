@@ -14,6 +14,7 @@ from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.machine import DeviceInfo, Machine
 from torchstone.core.schema.run import Source
 from torchstone.core.schema.trial import REPLICATE_COLUMNS, undisturbed
+from torchstone.core.stats.moderated import Prior
 from torchstone.storage.connection import Connection, streamed
 from torchstone.storage.index import Problem, current
 from torchstone.storage.place import Place
@@ -27,6 +28,7 @@ _RUNS = f"SELECT {_OF_RUN} FROM runs"  # noqa: S608 -- names only
 class Measured(msgspec.Struct, frozen=True, gc=False):  # in no cycle; a store has hundreds of thousands
     """One Case in one run. `trials`: how many stand behind its estimate; `figures`: of each of them, None: has none.
 
+    `priors`: JSON, what moderates the intervals of its figures (core/estimates.py); only few of a store are looked at.
     `device`: what it ran on, where the record tells; `device_name`: its name, else the Placement's word. `facts`: of
     the first trial; `procedure`: as it was recorded; `code`: digests of the user's own files.
     """
@@ -46,6 +48,7 @@ class Measured(msgspec.Struct, frozen=True, gc=False):  # in no cycle; a store h
     device_name: str
     source: Source | None = None
     code: Mapping[str, str] = {}
+    priors: str | msgspec.Raw = "{}"
 
     @property
     def doubts(self) -> tuple[Finding, ...]:
@@ -55,6 +58,10 @@ class Measured(msgspec.Struct, frozen=True, gc=False):  # in no cycle; a store h
     def values(self, figure: str) -> list[float]:
         """Return that figure of every trial that has it."""
         return [value for value in self.figures.get(figure, ()) if value is not None]
+
+    def prior(self, figure: str) -> Prior | None:
+        """Return what moderates the interval of a figure; None where nothing does."""
+        return _PRIORS.decode(self.priors).get(figure)
 
 
 class _Plan(msgspec.Struct):
@@ -116,7 +123,8 @@ def measured_kept(place: Place) -> Store:
                     readings = _KEPT.decode(text).readings
                 except msgspec.MsgspecError as fault:  # somebody else than torchstone wrote it
                     raise ValueError(f"run {row[0]}: {fault}") from fault
-                found += _of_run(row, {one.case_id: _Values(one.trials, one.figures) for one in readings}, known)
+                values = {one.case_id: _Values(one.trials, one.figures, one.priors) for one in readings}
+                found += _of_run(row, values, known)
     return Store(tuple(found), runs, problems)
 
 
@@ -157,8 +165,11 @@ def measured_of_case(connection: Connection, case_id: str, figures: Sequence[str
             {**REPLICATE_COLUMNS, "case_id": case_id, "run_id": row[0]},
         ).fetchall()
         if found:
-            kept = _kept([(read(text), bool(disturbed)) for _, text, disturbed in found], figures)
-            every += _of_run(row, {case_id: _Values(*kept, found[0][0])}, known)
+            (priors,) = connection.execute(
+                "SELECT priors FROM cases WHERE run_id = ? AND case_id = ? ORDER BY place LIMIT 1", (row[0], case_id)
+            ).fetchone()
+            own = [(read(text), bool(disturbed)) for _, text, disturbed in found]
+            every += _of_run(row, {case_id: _values(own, figures, priors, found[0][0])}, known)
     return tuple(every)
 
 
@@ -167,6 +178,7 @@ class _Values(NamedTuple):
 
     trials: int
     figures: Mapping[str, Sequence[float | None]]
+    priors: str | msgspec.Raw
     facts: str | None = None
 
 
@@ -174,6 +186,7 @@ class _KeptValues(msgspec.Struct):
     case_id: str
     trials: int
     figures: dict[str, tuple[float | None, ...]]  # the collector need not follow tuples of numbers
+    priors: msgspec.Raw
 
 
 class _Readings(msgspec.Struct):
@@ -181,6 +194,7 @@ class _Readings(msgspec.Struct):
 
 
 _KEPT = msgspec.json.Decoder(_Readings)
+_PRIORS = msgspec.json.Decoder(dict[str, Prior])
 
 
 class _Known:
@@ -243,6 +257,7 @@ def _of_run(row: Sequence[str], values: Mapping[str, _Values], known: _Known) ->
             yield Measured(
                 run_id, name, started_utc, machine, case, case_id, own.trials, own.figures, facts,
                 tuple(by_case.get(case_id, ())), head.procedure, device, device_name, head.source, head.code,
+                own.priors,
             )  # fmt: skip
 
 
@@ -263,23 +278,35 @@ def _trials(connection: Connection, figures: Sequence[str], case_id: str | None 
             except (msgspec.MsgspecError, ValueError) as fault:  # somebody else than torchstone wrote it
                 raise ValueError(f"run {run_id}: {fault}") from fault
     kept: _Trials = {}
+    priors = _priors(connection, case_id)
     for (run_id, case), (trials, facts) in found.items():
-        kept.setdefault(run_id, {})[case] = _Values(*_kept(trials, figures), facts)
+        kept.setdefault(run_id, {})[case] = _values(trials, figures, priors.get((run_id, case), "{}"), facts)
     return kept
 
 
-def _kept(
-    trials: Sequence[tuple[Mapping[str, float], bool]], figures: Sequence[str]
-) -> tuple[int, Mapping[str, Sequence[float | None]]]:
-    """Return how many trials stand behind a Case's estimate, and their figures.
+def _priors(connection: Connection, case_id: str | None) -> dict[tuple[str, str], str]:
+    """Return what moderates the intervals of each Case of each run, by run and Case."""
+    of_case = "" if case_id is None else " WHERE case_id = ?"
+    every = streamed(
+        connection,
+        f"SELECT run_id, case_id, priors FROM cases{of_case}",  # noqa: S608 -- names only
+        () if case_id is None else (case_id,),
+    )
+    with every as rows:
+        return {(run_id, case): text for run_id, case, text in rows if text != "{}"}
+
+
+def _values(
+    trials: Sequence[tuple[Mapping[str, float], bool]], figures: Sequence[str], priors: str, facts: str
+) -> _Values:
+    """Return these figures of the trials that stand behind a Case's estimate.
 
     `trials`: figures, and whether it was disturbed.
     """
     wanted = undisturbed([disturbed for _, disturbed in trials])
     kept = [found for (found, _), keep in zip(trials, wanted, strict=True) if keep]
-    return len(kept), {
-        name: tuple(one.get(name) for one in kept) for name in figures if any(name in one for one in kept)
-    }
+    having = [name for name in figures if any(name in one for one in kept)]
+    return _Values(len(kept), {name: tuple(one.get(name) for one in kept) for name in having}, priors, facts)
 
 
 def _reader(figures: Sequence[str]) -> Callable[[str], Mapping[str, float]]:

@@ -9,7 +9,7 @@ import msgspec
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.run import Run
 from torchstone.storage.connection import Connection
-from torchstone.storage.summaries import CaseRow, RunLine, case_rows, run_line, run_readings
+from torchstone.storage.summaries import RunLine, case_rows, run_line, run_readings
 
 CUT_OFF = "cut off"  # the status of a run whose record has no end
 
@@ -20,19 +20,21 @@ class RunRows(msgspec.Struct, frozen=True):
     run: tuple[object, ...]
     trials: Sequence[tuple[object, ...]]
     line: RunLine
-    cases: Sequence[CaseRow]
+    cases: Sequence[tuple[object, ...]]
     findings: Sequence[tuple[object, ...]]
 
 
 def rows_of(run: Run, file: str, size: int, mtime_ns: int) -> RunRows:
     """Return the rows of a run. `file`: of its record, with its size in bytes and when it was changed."""
-    from torchstone.core.figures import figures  # only a changed record needs it
+    from torchstone.core.estimates import priors_of_run  # only a changed record needs them
+    from torchstone.core.figures import figures
 
     head = run.head
     status = run.end.status if run.end else CUT_OFF
     devices = sorted({str(case.placement) for case in head.plan.cases})
     derived = [figures(trial) for trial in run.trials]
-    summed = tuple(case_rows(run, derived))
+    priors = priors_of_run(run, derived)
+    summed = tuple(case_rows(run, derived, priors))
     trials = [
         (
             head.run_id, place, trial.trial_id, trial.case_id, trial.number, trial.order, str(trial.purpose),
@@ -46,12 +48,13 @@ def rows_of(run: Run, file: str, size: int, mtime_ns: int) -> RunRows:
         head.run_id, head.name, head.started_utc, status, head.machine.host.hostname, " ".join(devices),
         len(head.plan.cases), len(trials), ok, file, size, mtime_ns, _text(head),
         _text({"findings": run.findings}), _text(run.answer) if run.answer is not None else None,
-        _text(run_readings(run, derived)),
+        _text(run_readings(run, derived, priors)),
     )  # fmt: skip
     findings = [
         (head.run_id, head.started_utc, f.check, str(f.severity), f.subject, f.message, f.advice) for f in run.findings
     ]
-    return RunRows(row, trials, run_line(run, status, summed), summed, findings)
+    cases = [(*msgspec.structs.astuple(row), _text(prior)) for row, prior in zip(summed, priors, strict=True)]
+    return RunRows(row, trials, run_line(run, status, summed), cases, findings)
 
 
 def insert_rows(connection: Connection, rows: RunRows) -> None:
@@ -66,10 +69,7 @@ def insert_rows(connection: Connection, rows: RunRows) -> None:
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
         rows.findings,
     )
-    connection.executemany(
-        "INSERT INTO cases VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        map(msgspec.structs.astuple, rows.cases),
-    )
+    connection.executemany("INSERT INTO cases VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows.cases)
 
 
 def _text(term: object) -> str:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from torchstone.core.estimates import middle_of, priors_of
+from torchstone.core.estimates import interval_of, priors_of
 from torchstone.core.figures import Figures
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Case, model_name
@@ -28,9 +28,7 @@ from torchstone.core.schema.trial import (
     replicates,
     undisturbed,
 )
-from torchstone.core.stats.interval import over_trials
 from torchstone.core.stats.moderated import Prior
-from torchstone.core.units import is_wide
 
 RATE = "throughput"
 # What is kept of each trial in the row of its run: a choice over the whole store reads a row a run, and no trial.
@@ -53,6 +51,7 @@ TABLES = (
     started_utc TEXT NOT NULL, task TEXT NOT NULL, model TEXT NOT NULL, settings TEXT NOT NULL,
     device_name TEXT NOT NULL, host TEXT NOT NULL, verdict TEXT NOT NULL, trials INTEGER NOT NULL,
     counted INTEGER NOT NULL, rate REAL, low REAL, high REAL,
+    priors TEXT NOT NULL,
     PRIMARY KEY (run_id, place)
 ) STRICT, WITHOUT ROWID""",
     "CREATE INDEX cases_in_time ON cases (case_id, device_name, host, started_utc)",
@@ -151,15 +150,10 @@ def rates_of_values(values: Sequence[Sequence[float]], usual: float | None) -> l
 
 
 def _rate(values: Sequence[float], prior: Prior | None) -> Rate:
-    if not values:
-        return Rate(None, None, None)
-    found = over_trials(values, prior=prior)
-    middle = middle_of(values)
-    wide = is_wide(found.value, found.low, found.high) and is_wide(middle, found.low, found.high)
-    return Rate(middle if wide else found.value, found.low, found.high)
+    return Rate(*interval_of(RATE, values, prior=prior)[:3]) if values else Rate(None, None, None)
 
 
-def case_rows(run: Run, derived: Sequence[Figures]) -> Iterator[CaseRow]:
+def case_rows(run: Run, derived: Sequence[Figures], priors: Sequence[Mapping[str, Prior]]) -> Iterator[CaseRow]:
     """Yield one row a Case. `derived`: the figures of each trial, in the order of the run's trials."""
     head = run.head
     taken: dict[str, list[Rated]] = {case.case_id: [] for case in head.plan.cases}
@@ -168,9 +162,9 @@ def case_rows(run: Run, derived: Sequence[Figures]) -> Iterator[CaseRow]:
     noted: dict[str, list[Finding]] = {}
     for finding in run.findings:
         noted.setdefault(finding.subject, []).append(finding)
-    ids = [case.case_id for case in head.plan.cases]
-    rates = rates_of([taken[case_id] for case_id in ids], head.usual.deviation if head.usual is not None else None)
-    for place, (case, case_id, rate) in enumerate(zip(head.plan.cases, ids, rates, strict=True)):
+    for place, (case, prior) in enumerate(zip(head.plan.cases, priors, strict=True)):
+        case_id = case.case_id
+        rate = _rate(believed_rates(taken[case_id]), prior.get(RATE))
         own = taken[case_id]
         counted = len(replicates(ended_well(own))) if head.ab is None else 0
         yield CaseRow(
@@ -182,12 +176,13 @@ def case_rows(run: Run, derived: Sequence[Figures]) -> Iterator[CaseRow]:
         )  # fmt: skip
 
 
-def run_readings(run: Run, derived: Sequence[Figures]) -> Mapping[str, object]:
+def run_readings(run: Run, derived: Sequence[Figures], priors: Sequence[Mapping[str, Prior]]) -> Mapping[str, object]:
     """Return the figures KEPT of each Case that has a replicate that ended well.
 
-    Of each: how many trials its estimate has, and by name the figure of each of them; None where one has none.
-    `derived`: as in case_rows.
+    Of each: how many trials its estimate has, by name the figure of each of them (None where one has none), and what
+    moderates its interval. `derived`, `priors`: as in case_rows.
     """
+    moderates = {case.case_id: prior for case, prior in zip(run.head.plan.cases, priors, strict=True)}
     head = run.head
     taken: dict[str, list[tuple[Trial, Figures]]] = {}
     for trial, found in zip(run.trials, derived, strict=True):
@@ -199,7 +194,8 @@ def run_readings(run: Run, derived: Sequence[Figures]) -> Mapping[str, object]:
         kept = [found.values for (_, found), keep in zip(own, wanted, strict=True) if keep]
         columns = {name: [_finite(values.get(name)) for values in kept] for name in KEPT}
         figures = {name: column for name, column in columns.items() if column.count(None) < len(kept)}
-        readings.append({"case_id": case_id, "trials": len(kept), "figures": figures})
+        told = {name: prior for name, prior in moderates[case_id].items() if name in figures}
+        readings.append({"case_id": case_id, "trials": len(kept), "figures": figures, "priors": told})
     return {"readings": readings}
 
 

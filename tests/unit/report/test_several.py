@@ -23,6 +23,7 @@ from reported import (
     stored_summary,
 )
 
+from torchstone.analysis.compare.compare import Asked
 from torchstone.analysis.compare.inputs import gather
 from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.training import Training, without_steps
@@ -60,7 +61,7 @@ def combined(summaries) -> Document:
 def compared(summaries, outputs) -> Document:
     """The report that compares them."""
     participants = gather([FIRST, SECOND], outputs)
-    return several.carrying_compared(several.comparison_of(participants), participants, outputs)
+    return several.carrying_compared(several.comparison_of(participants, Asked()), participants, Asked(), outputs)
 
 
 @pytest.fixture(params=["combined", "compared"])
@@ -152,7 +153,7 @@ def _called(one, run_id):
 
 def test_trainings_that_are_compared_bring_their_epochs(outputs, tmp_path):
     participants = [_called(one, f"run{number}") for number, one in enumerate(charted.two_trainings())]
-    document = several.carrying_compared(several.comparison_of(participants), participants, outputs)
+    document = several.carrying_compared(several.comparison_of(participants, Asked()), participants, Asked(), outputs)
     names = [name for name in files_of(document) if name.startswith("trainings/")]
     assert len(names) == 2
     path = tmp_path / "report.html"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from torchstone.analysis.compare.matching import Taken, traits
-from torchstone.core.figures import figures, raw
+from torchstone.core.figures import raw
 from torchstone.core.fingerprints import fingerprint_of, furthest
 from torchstone.core.schema.axis import AXES, AxisStage, Scalar, axes_of
 from torchstone.core.schema.case import portable
@@ -116,8 +116,8 @@ def _fact(taken: Taken, name: str) -> float | None:
 
 def _work(taken: Taken) -> float | None:
     """Return the floating-point operations of one item."""
-    for trial in taken.trials:
-        found, items = figures(trial).values.get("flops_per_step"), raw(trial, "items")
+    for trial, known in zip(taken.trials, taken.figures, strict=True):
+        found, items = known.values.get("flops_per_step"), raw(trial, "items")
         if found and items and max(items) > 0.0:
             return found / max(items)
     return None

@@ -13,6 +13,7 @@ from torchstone.analysis.compare.compared_figures import (
     FOLLOWING,
     PerTrial,
     comparable,
+    estimate_of_side,
     higher_is_better,
     of_side,
     primary,
@@ -22,11 +23,11 @@ from torchstone.analysis.compare.contrast import Contrast, Drifts, Sides, contra
 from torchstone.analysis.compare.environment_diff import differing, disturbed, lengths_apart, same_machine
 from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.analysis.compare.matching import Matched, Taken, match
+from torchstone.config.prices import HourlyPrice
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.comparison import Comparison, Differing, Judgement, Side, judge
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.stats.comparing import Difference
-from torchstone.core.stats.interval import over_trials
 from torchstone.core.stats.logs import from_log
 from torchstone.core.stats.multiple import benjamini_hochberg, holm
 from torchstone.core.units import quantity
@@ -38,11 +39,19 @@ _ROUNDING = 1e-9
 _TIMED = ("throughput", "latency", "energy", "cost")  # blocks whose figures a busy neighbour moves
 
 
+class Offered(msgspec.Struct, frozen=True):
+    """The price of an hour of a device in a price table, and its currency."""
+
+    price: HourlyPrice
+    currency: str
+
+
 class Asked(msgspec.Struct, frozen=True):
-    """How to judge. `prices`: money an hour, by the letter of a participant."""
+    """How to judge. `prices`: money an hour, by the letter of a participant; `offers`: those that are of a table."""
 
     margin: float = 0.02
     prices: Mapping[str, float] = {}
+    offers: Mapping[str, Offered] = {}
 
 
 class Judged(msgspec.Struct, frozen=True):
@@ -63,8 +72,13 @@ class ComparedRuns(msgspec.Struct, frozen=True):
     participants: tuple[ComparedInput, ...]
     matched: tuple[Matched, ...]
     judged: tuple[Judged, ...]
-    margin: float
+    asked: Asked
     levels: tuple[float, float]
+
+    @property
+    def margin(self) -> float:
+        """What counts as equal."""
+        return self.asked.margin
 
 
 class _Drawn(msgspec.Struct, frozen=True):
@@ -74,7 +88,6 @@ class _Drawn(msgspec.Struct, frozen=True):
     candidate: ComparedInput
     metric: str
     contrast: Contrast
-    values: tuple[Sequence[PerTrial], Sequence[PerTrial]]
 
 
 class _Pair(msgspec.Struct, frozen=True):
@@ -110,8 +123,8 @@ def compare(participants: Sequence[ComparedInput], asked: Asked) -> ComparedRuns
         own = [one for one in drawn if one.matched is pair.matched and one.candidate is pair.candidate]
         if not own:
             judged.append(_not_comparable(pair, baseline, asked.margin))
-        judged += [_judge(one, pair, baseline, verdicts[_key(one)], asked.margin) for one in own]
-    return ComparedRuns(tuple(participants), tuple(matched), tuple(judged), asked.margin, (first[1], others[1]))
+        judged += [_judge(one, pair, baseline, verdicts[_key(one)], asked) for one in own]
+    return ComparedRuns(tuple(participants), tuple(matched), tuple(judged), asked, (first[1], others[1]))
 
 
 def _key(one: _Drawn) -> tuple[str, str, str]:
@@ -176,7 +189,7 @@ def _draw(
     for metric in BLOCK_OF:
         if metric in a and metric in b and comparable(pair.matched.task, shapes_differ=reshaped, figure=metric):
             found = contrast(metric, pair.sides, a[metric], b[metric], drifts)
-            yield _Drawn(pair.matched, pair.candidate, metric, found, (a[metric], b[metric]))
+            yield _Drawn(pair.matched, pair.candidate, metric, found)
 
 
 def _side(pair: _Pair, who: ComparedInput) -> Side:
@@ -194,8 +207,8 @@ def _not_comparable(pair: _Pair, baseline: ComparedInput, margin: float) -> Judg
     return Judged(pair.matched.label, pair.matched.task, BLOCK_OF[metric], unit_of(metric), found)
 
 
-def _judge(one: _Drawn, pair: _Pair, baseline: ComparedInput, level: float, margin: float) -> Judged:
-    found, higher = one.contrast, higher_is_better(one.metric)
+def _judge(one: _Drawn, pair: _Pair, baseline: ComparedInput, level: float, asked: Asked) -> Judged:
+    found, higher, margin = one.contrast, higher_is_better(one.metric), asked.margin
     low, high = map(from_log, found.difference.interval(level))
     ratio = Estimate(
         from_log(found.difference.log), low, high, level, "ratio", found.method, found.trials, found.samples
@@ -218,7 +231,10 @@ def _judge(one: _Drawn, pair: _Pair, baseline: ComparedInput, level: float, marg
         _side(pair, baseline), _side(pair, one.candidate), one.metric, ratio, verdict, margin, pair.differing, why,
         settle,
     )  # fmt: skip
-    mine, yours = (_value(values, unit_of(one.metric)) for values in one.values)
+    mine, yours = (
+        estimate_of_side(one.metric, one.matched.sides[who.letter], asked.prices.get(who.letter))
+        for who in (baseline, one.candidate)
+    )
     return Judged(one.matched.label, one.matched.task, block, unit_of(one.metric), comparison, mine, yours)
 
 
@@ -232,11 +248,3 @@ def _of_drift(found: Difference, level: float) -> Iterator[str]:
             f"the variation between processes alone gives ±{halves[0]}; drift between runs "
             f"widens it to ±{halves[1]}; `torchstone ab` interleaves and avoids it"
         )
-
-
-def _value(runs: Sequence[PerTrial], unit: str) -> Estimate:
-    """Return the figure of a side over all its trials, in its own unit, with the 95 % confidence interval of `show`."""
-    every = [value for each in runs for value in each.values]
-    value, low, high, method = over_trials(every)
-    note = None if len(every) > 1 else "one trial: no interval"
-    return Estimate(value, low, high, 0.95, unit, method, len(every), sum(each.samples for each in runs), note=note)

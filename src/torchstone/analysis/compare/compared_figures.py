@@ -7,9 +7,12 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from torchstone.analysis.compare.matching import Taken
-from torchstone.core.figures import PERCENTILES, figures, raw
+from torchstone.analysis.cost import inverse
+from torchstone.core.estimates import estimate_of
+from torchstone.core.figures import PERCENTILES, raw
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Task
+from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.memory_figures import PEAKS
 from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.metric_table import MetricGroup
@@ -75,15 +78,25 @@ def of_side(side: Sequence[Taken], price_an_hour: float | None) -> dict[str, lis
     return found
 
 
+def estimate_of_side(metric: str, side: Sequence[Taken], price_an_hour: float | None = None) -> Estimate:
+    """Return a figure of a side: of one run the estimate that `show` gives; of several that over all their trials."""
+    if metric == COST:
+        rate = estimate_of_side(primary(str(side[-1].case.workload.task)), side)
+        hourly = (price_an_hour or 0.0) * side[-1].case.placement.paid
+        return inverse(rate, 1e6 * hourly / 3600.0, unit_of(COST))
+    every = [found for taken in side for found in taken.figures]
+    return estimate_of(metric, every, side[0].priors.get(metric) if len(side) == 1 else None)
+
+
 def _of_run(taken: Taken, price_an_hour: float | None) -> Iterator[tuple[str, PerTrial]]:
-    derived = [figures(trial) for trial in taken.trials]
     for name in BLOCK_OF:
         source = primary(str(taken.case.workload.task)) if name == COST else name
         if name == COST and price_an_hour is None:
             continue
         least = needed(PERCENTILES[name]) if name in PERCENTILES else 1
         having = [
-            (one.values[source], trial, one.samples[source]) for one, trial in zip(derived, taken.trials, strict=True)
+            (one.values[source], trial, one.samples[source])
+            for one, trial in zip(taken.figures, taken.trials, strict=True)
             if one.values.get(source, 0.0) > 0.0 and one.samples[source] >= least
         ]  # fmt: skip
         if not having:

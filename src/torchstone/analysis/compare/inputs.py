@@ -31,7 +31,8 @@ _MOST_FILES = 10_000
 class ComparedInput(msgspec.Struct, frozen=True):
     """One side of a comparison. `word`: as it was typed; `runs`: one, or all that a folder holds.
 
-    `trainings`: what the trainings in the folder reached, by the id of their run.
+    `trainings`: what the trainings in the folder reached, by the id of their run. `whole`: the runs of which `runs`
+    are the part with one value of the axis `over` (`split`).
     """
 
     letter: str
@@ -39,6 +40,8 @@ class ComparedInput(msgspec.Struct, frozen=True):
     word: str
     runs: tuple[Run, ...]
     trainings: Mapping[str, TrainingMetrics] = {}
+    whole: tuple[Run, ...] = ()
+    over: str | None = None
 
     @property
     def trains(self) -> bool:
@@ -74,7 +77,11 @@ def split(word: str, over: str, place: Place, baseline: str | None = None) -> li
     """
     if over not in AXES and over != "device":
         raise UsageError(f"--over {over}: no such axis; known: those of `torchstone list axes`, and device")
-    runs = _runs(word, place)
+    return _baseline_first(parts_of(word, _runs(word, place), over), baseline)
+
+
+def parts_of(word: str, runs: tuple[Run, ...], over: str) -> list[ComparedInput]:
+    """Return a participant for each value of an axis (or `device`) in these runs. Raises UsageError for one alone."""
     value: Callable[[Case], Scalar] = lambda case: (
         case.placement.device if over == "device" else case.configuration.get(over)
     )
@@ -83,11 +90,10 @@ def split(word: str, over: str, place: Place, baseline: str | None = None) -> li
     if len(values) < 2:
         raise UsageError(f"--over {over}: '{word}' has only one value, {values[0] if values else units.MISSING}")
     parts = [tuple(_only(run, lambda case, v=one: value(case) == v) for run in runs) for one in values]  # type: ignore[misc]  # v is bound at once
-    found = [
-        ComparedInput(letter, f"{over} {one}", f"{over}={one}", part)
+    return [
+        ComparedInput(letter, f"{over} {one}", f"{over}={one}", part, whole=runs, over=over)
         for letter, one, part in zip(_LETTERS, values, parts, strict=False)
     ]
-    return _baseline_first(found, baseline)
 
 
 def _only(run: Run, wanted: Callable[[Case], bool]) -> Run:

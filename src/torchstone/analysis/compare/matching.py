@@ -12,10 +12,13 @@ import msgspec
 
 from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.core.errors import UsageError
+from torchstone.core.estimates import priors_of_run
+from torchstone.core.figures import Figures, figures
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Case, model_name
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Status, Trial, ended_well, estimation_trials, replicates
+from torchstone.core.stats.moderated import Prior
 
 _SIDE = "side"  # of a live comparison of two revisions: one Case, taken with two versions of the code
 _TRAITS = ("data", "device", "count", "nodes", "fixed", _SIDE)  # of a Case, beside its axes
@@ -32,14 +35,41 @@ class _Entry(msgspec.Struct, frozen=True):
 class Taken(msgspec.Struct, frozen=True):
     """One Case in one run: its replicates that ended well (or probes, where there is nothing else), and the others.
 
+    `figures`: of each of `trials`; `priors`: what moderates their intervals in the run (core/estimates.py).
     `disturbed`: how many trials are left out, since other programs disturbed them.
     """
 
     run: Run
     case: Case
     trials: tuple[Trial, ...]
+    figures: tuple[Figures, ...]
+    priors: Mapping[str, Prior]
     failed: tuple[Trial, ...]
     disturbed: int = 0
+
+
+class _Derived:
+    """The figures of the trials of all runs, and what moderates their intervals, each derived once."""
+
+    def __init__(self, participants: Sequence[ComparedInput]) -> None:
+        self._figures: dict[int, Figures] = {}  # by the id of the Trial, which the participants keep
+        self._priors: dict[tuple[str, str], Mapping[str, Prior]] = {}
+        for run in {id(run): run for one in participants for run in one.whole or one.runs}.values():
+            derived = [figures(trial) for trial in run.trials]
+            self._figures |= {id(trial): found for trial, found in zip(run.trials, derived, strict=True)}
+            priors = priors_of_run(run, derived)
+            ids = [(run.head.run_id, case.case_id) for case in run.head.plan.cases]
+            self._priors |= dict(zip(ids, priors, strict=True))
+
+    def taken(self, run: Run, case: Case, side: str | None = None) -> Taken:
+        """Return a Case in a run; `side`: of a live comparison of two revisions its trials of that side alone."""
+        trials = tuple(t for t in run.of_case(case.case_id) if side is None or t.facts.get(_SIDE) == side)
+        failed = tuple(t for t in trials if t.outcome.status != Status.OK)
+        good = ended_well(trials)
+        used = estimation_trials(good)
+        found = tuple(self._figures[id(trial)] for trial in used)
+        priors = self._priors[run.head.run_id, case.case_id]
+        return Taken(run, case, used, found, priors, failed, len(replicates(good) or good) - len(used))
 
 
 class Matched(msgspec.Struct, frozen=True):
@@ -60,7 +90,8 @@ def match(participants: Sequence[ComparedInput]) -> list[Matched]:
         for entry in (entry for run in one.runs for entry in _entries(run)):
             which = (str(entry.case.workload.task), str(entry.case.workload.canonical()["model"]))
             groups.setdefault(which, {}).setdefault(one.letter, []).append(entry)
-    found = [matched for which, group in groups.items() for matched in _matched(which, group, participants)]
+    derived = _Derived(participants)
+    found = [matched for which, group in groups.items() for matched in _matched(which, group, participants, derived)]
     if not found:
         having = "; ".join(f"{one.letter} has {_listed(one)}" for one in participants)
         raise UsageError(f"no case in common (same task, model and varied settings): {having}")
@@ -96,7 +127,7 @@ def lost(participants: Sequence[ComparedInput], matched: Sequence[Matched]) -> d
     baseline = participants[0]
     well = {
         case.case_id: case
-        for run in baseline.runs for case in run.head.plan.cases if _taken(run, case).trials
+        for run in baseline.runs for case in run.head.plan.cases if ended_well(run.of_case(case.case_id))
     }  # fmt: skip
     found: dict[str, tuple[str, ...]] = {}
     for one in participants[1:]:
@@ -132,7 +163,10 @@ def traits(case: Case) -> dict[str, Scalar]:
 
 
 def _matched(
-    which: tuple[str, str], group: Mapping[str, Sequence[_Entry]], participants: Sequence[ComparedInput]
+    which: tuple[str, str],
+    group: Mapping[str, Sequence[_Entry]],
+    participants: Sequence[ComparedInput],
+    derived: _Derived,
 ) -> Iterator[Matched]:
     # Beside a run that has no sides, both of a comparison of revisions are trials of its one Case.
     sided = all(one.side is not None for entries in group.values() for one in entries)
@@ -150,7 +184,7 @@ def _matched(
             if entry.side == "B" and not sided:
                 continue  # its trials are those of the entry before
             key = tuple(known[name] for name in varying)
-            taken = _taken(entry.run, entry.case, entry.side if sided else None)
+            taken = derived.taken(entry.run, entry.case, entry.side if sided else None)
             rows.setdefault(key, {}).setdefault(one.letter, []).append(taken)
     task, model = which
     for key, sides in rows.items():
@@ -166,14 +200,6 @@ def _matched(
 def _having(side: Sequence[Taken]) -> Sequence[Taken]:
     """Return what has trials; where nothing has, the newest, which tells why."""
     return [taken for taken in side if taken.trials] or side[-1:]
-
-
-def _taken(run: Run, case: Case, side: str | None = None) -> Taken:
-    trials = tuple(t for t in run.of_case(case.case_id) if side is None or t.facts.get(_SIDE) == side)
-    failed = tuple(t for t in trials if t.outcome.status != Status.OK)
-    good = ended_well(trials)
-    used = estimation_trials(good)
-    return Taken(run, case, used, failed, len(replicates(good) or good) - len(used))
 
 
 def _listed(one: ComparedInput) -> str:

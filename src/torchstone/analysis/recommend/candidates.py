@@ -11,13 +11,13 @@ import msgspec
 from torchstone.analysis.advice.choices import NEAR_THE_TOP
 from torchstone.analysis.recommend.criteria import Criterion, criterion, memory_of
 from torchstone.core import units
+from torchstone.core.estimates import interval_of
 from torchstone.core.schema.axis import AXES, AxisStage, Scalar, axes_of
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.estimate import Finding, Severity, too_wide
 from torchstone.core.schema.trial import FEWEST_UNDISTURBED
 from torchstone.core.stats import best_of_many
 from torchstone.core.stats.best_of_many import Best, Entrant
-from torchstone.core.stats.interval import over_trials
 from torchstone.storage.measured import Measured
 
 # What is computed, and from where: another question than how fast. Precision and optimizer change the result, too, and
@@ -125,7 +125,8 @@ def _entered(group: Sequence[Measured], by: Criterion) -> Entered | None:
     same = [pair for pair in having if pair[0].machine.software.get("torch") == newest]
     taken = [pair for pair in same if not pair[0].doubts] or same
     used, values = [one for one, _ in taken], [value for _, own in taken for value in own]
-    each = over_trials(values)
+    prior = used[0].prior(by.figure(used[0])) if len(used) == 1 else None
+    each = interval_of(by.figure(used[0]), values, prior=prior)
     first, device = used[-1], used[-1].device
     memory = [held for one in used for held in memory_of(one)]
     rates = [rate for one in used for rate in one.values("loss_rate_per_1000_items")]
@@ -183,15 +184,12 @@ def device_and_settings(one: Measured) -> object:
 
 def near_the_top(every: Sequence[Entered]) -> list[Entered]:
     """Leave out what is far from its device's highest throughput: per memory the smallest batch would always win."""
-    rates = [
-        over_trials([rate for reading in one.readings for rate in _values(reading, _SPEED)]).value for one in every
-    ]
+    rates = [fmean(math.log(rate) for reading in one.readings for rate in _values(reading, _SPEED)) for one in every]
     tops: dict[str, float] = {}
     for one, rate in zip(every, rates, strict=True):
-        tops[one.offer.device] = max(tops.get(one.offer.device, 0.0), rate)
-    return [
-        one for one, rate in zip(every, rates, strict=True) if rate >= NEAR_THE_TOP * tops[one.offer.device]
-    ]  # fmt: skip
+        tops[one.offer.device] = max(tops.get(one.offer.device, rate), rate)
+    least = math.log(NEAR_THE_TOP)
+    return [one for one, rate in zip(every, rates, strict=True) if rate >= least + tops[one.offer.device]]
 
 
 def known(entrants: Sequence[Entered]) -> tuple[list[Entered], list[str]]:

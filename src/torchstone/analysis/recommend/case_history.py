@@ -9,14 +9,14 @@ import msgspec
 
 from torchstone.analysis.recommend.software import Changed, changed
 from torchstone.core.errors import UsageError, unknown
+from torchstone.core.estimates import interval_of
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, portable
 from torchstone.core.schema.comparison import Judgement, judge
 from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.quantity import Better
 from torchstone.core.stats import change_points
-from torchstone.core.stats.interval import over_trials
-from torchstone.core.stats.ratio import log_mean
+from torchstone.core.stats.moderated import spread_of
 from torchstone.core.stats.segmentation import FEWEST
 from torchstone.storage.index import Problem
 from torchstone.storage.measured import Measured, measured, measured_cases
@@ -147,7 +147,7 @@ def _history(group: Sequence[Measured], metric: str, *, suspect: bool) -> Histor
     deviation = None
     if places:
         told = change_points.levels(
-            [points[place].value for place in places], [_error(points[place]) for place in places]
+            [points[place].value for place in places], [_error(group[place].values(metric)) for place in places]
         )
         for outlier in told.outliers:
             place = places[outlier]
@@ -165,7 +165,7 @@ def _history(group: Sequence[Measured], metric: str, *, suspect: bool) -> Histor
 
 def _point(one: Measured, metric: str, *, suspect: bool) -> Point:
     values = one.values(metric)
-    each = over_trials(values)
+    each = interval_of(metric, values, prior=one.prior(metric))
     why = None
     if min(values) <= 0.0:
         why = "not above 0: no ratio"
@@ -174,10 +174,10 @@ def _point(one: Measured, metric: str, *, suspect: bool) -> Point:
     return Point(one.run_id, one.started_utc, each.value, each.low, each.high, len(values), why is None, why)
 
 
-def _error(point: Point) -> float | None:
+def _error(values: Sequence[float]) -> float | None:
     """Return the standard error of a run's log by its own trials; None of one trial, and of equal ones."""
-    mean = log_mean(point.value, point.low, point.high, point.trials)
-    return mean.deviation / math.sqrt(mean.trials) if mean is not None and mean.deviation > 0.0 else None
+    spread = spread_of([math.log(value) for value in values])
+    return math.sqrt(spread.variance / len(values)) if spread is not None and spread.variance > 0.0 else None
 
 
 def _segments(told: change_points.Levels, places: Sequence[int]) -> Iterator[Segment]:

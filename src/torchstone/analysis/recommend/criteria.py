@@ -18,11 +18,12 @@ _RATES = {Task.GENERATE: ("output_token_throughput", "token")}
 
 
 class Criterion(msgspec.Struct, frozen=True):
-    """`of`: a Case in a run → the value of each trial that has one."""
+    """`of`: a Case in a run → the value of each trial that has one; `figure`: whose multiple or inverse that is."""
 
     name: str
     of: Callable[[Measured], list[float]]
     unit: Callable[[Measured], str]
+    figure: Callable[[Measured], str]
 
 
 def criterion(name: str, prices: Prices | None = None) -> Criterion:
@@ -35,7 +36,7 @@ def criterion(name: str, prices: Prices | None = None) -> Criterion:
         table = prices
         return Criterion(
             "price", lambda one: _per_price(one, table),
-            lambda one: f"{rate_of(one)[1]}s/{table.currency}",
+            lambda one: f"{rate_of(one)[1]}s/{table.currency}", _rate,
         )  # fmt: skip
     return _OTHERS[name]
 
@@ -43,6 +44,10 @@ def criterion(name: str, prices: Prices | None = None) -> Criterion:
 def rate_of(one: Measured) -> tuple[str, str]:
     """Return the figure that is the speed of a task, and what it counts."""
     return _RATES.get(one.case.workload.task, ("throughput", one.case.workload.item))
+
+
+def _rate(one: Measured) -> str:
+    return rate_of(one)[0]
 
 
 def memory_of(one: Measured) -> Sequence[float]:
@@ -84,7 +89,7 @@ def _per_price(one: Measured, prices: Prices) -> list[float]:
 
 
 _OTHERS = {
-    "speed": Criterion("speed", _speed, lambda one: f"{rate_of(one)[1]}s/s"),
-    "energy": Criterion("energy", _per_watt, lambda one: f"{one.case.workload.item}s/J"),
-    "memory": Criterion("memory", _per_memory, lambda one: f"{rate_of(one)[1]}s/s per GB"),
+    "speed": Criterion("speed", _speed, lambda one: f"{rate_of(one)[1]}s/s", _rate),
+    "energy": Criterion("energy", _per_watt, lambda one: f"{one.case.workload.item}s/J", lambda _: "energy_per_item_j"),
+    "memory": Criterion("memory", _per_memory, lambda one: f"{rate_of(one)[1]}s/s per GB", lambda _: ""),
 }

@@ -9,6 +9,12 @@ from torchstone.core.plain_text import plain
 
 # Okabe and Ito's palette (Color Universal Design, 2008).
 PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999", "#000000")
+# Colour and shape of a verdict, in the order of reading. No verdict is told by its colour alone.
+VERDICTS = {
+    "worse": ("#d55e00", "triangle-down"), "better": ("#0072b2", "triangle-up"), "unclear": ("#777777", "diamond"),
+    "same": ("#009e73", "circle"),
+}  # fmt: skip
+OTHER_VERDICT = ("#333333", "square")
 
 
 def colours(column: str, shown: Iterable[str], among: Sequence[str]) -> Colours:

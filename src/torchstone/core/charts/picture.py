@@ -29,7 +29,7 @@ class Coordinate(msgspec.Struct, frozen=True):
     `places`: all that have a place, in order, with or without a value (not of numbers). `from_zero`: numbers begin at 0
     and not at the least. `whole`: they are counted. `logarithmic`: equal ratios are equally long (numbers above 0), and
     what is counted has its number at each value; `ends`: the least and the most that is shown, for panels that are to
-    be read beside each other.
+    be read beside each other; `ticks`: what has its number; none: as Vega chooses.
     """
 
     column: str
@@ -40,14 +40,19 @@ class Coordinate(msgspec.Struct, frozen=True):
     whole: bool = False
     logarithmic: bool = False
     ends: tuple[float, float] | None = None
+    ticks: tuple[float, ...] = ()
 
 
 class Colours(msgspec.Struct, frozen=True):
-    """A colour for each name of a column. `shades`: as many (#rrggbb); none: those of the palette, in turn."""
+    """A colour for each name of a column. `shades`: as many (#rrggbb); none: those of the palette, in turn.
+
+    `shapes`: of dots, as many; none: they are round.
+    """
 
     column: str
     names: tuple[str, ...]
     shades: tuple[str, ...] = ()
+    shapes: tuple[str, ...] = ()
 
 
 class Line(msgspec.Struct, frozen=True, tag="line", tag_field="mark"):
@@ -117,7 +122,7 @@ class Failure(msgspec.Struct, frozen=True, tag="failure", tag_field="mark"):
 
 
 class Reach(msgspec.Struct, frozen=True, tag="reach", tag_field="mark"):
-    """From one column to another, along x; nothing where either is missing."""
+    """From one column to another, along x; nothing where either is missing. An end beyond the axis has an arrow."""
 
     y: Coordinate
     low: str = "low"
@@ -148,10 +153,11 @@ class Stretch(msgspec.Struct, frozen=True, tag="stretch", tag_field="mark"):
 
 
 class Words(msgspec.Struct, frozen=True, tag="words", tag_field="mark"):
-    """A short text beside each point."""
+    """A short text beside each point, or `aside`, right of the panel."""
 
     y: Coordinate
     word: str
+    aside: bool = False
 
 
 Mark = Line | Dots | Interval | Bars | Cells | Level | Divider | Failure | Reach | Band | Guide | Stretch | Words

@@ -76,12 +76,12 @@ def _rows(panels: Sequence[Panel], picture: Picture) -> Spec:
     colour = "shared" if picture.one_legend else "independent"
     return {
         "columns": picture.columns, "concat": [_panel(panel) for panel in panels], "spacing": _SPACING,
-        "resolve": {"scale": {"color": colour, "y": "independent"}},
+        "resolve": {"scale": {"color": colour, "shape": colour, "y": "independent"}},
     }  # fmt: skip
 
 
 def _panel(panel: Panel) -> Spec:
-    title = _title(panel.title, panel.subtitle, panel.width + _MARGIN, "panel")
+    title = _title(panel.title, panel.subtitle, _across(panel), "panel")
     marks = sorted(panel.marks, key=lambda mark: not isinstance(mark, Failure))  # their words hide no point of others
     return {
         **({"title": title if panel.subtitle else title["text"]} if panel.title else {}),
@@ -107,7 +107,14 @@ def _printable(spec: Any) -> Any:
 
 
 def _width(panels: Sequence[Panel], columns: int) -> int:
-    return sum(panel.width + _MARGIN for panel in panels[: max(1, columns)])
+    return sum(_across(panel) for panel in panels[: max(1, columns)])
+
+
+def _across(panel: Panel) -> int:
+    """Return about how wide a panel is, in points, with the names beside it."""
+    ys = (getattr(mark, "y", None) for mark in panel.marks)
+    names = [name for y in ys if isinstance(y, Coordinate) for name in y.places]
+    return panel.width + _MARGIN + int(_LETTER["small"] * max(map(_letters, names), default=0))
 
 
 def _title(text: str, subtitle: str, width: int, size: str) -> Spec:
@@ -121,7 +128,8 @@ def _wrapped(text: str, width: int, size: str) -> str | list[str]:
     most = max(8, int(width / (_LETTER[size] * max(1.0, broad))))
     if len(text) <= most:
         return text
-    return textwrap.wrap(plain(text), most, max_lines=_MOST_LINES, placeholder=" …") or ""
+    whole = plain(text).replace(" %", "\N{NO-BREAK SPACE}%")
+    return textwrap.wrap(whole, most, max_lines=_MOST_LINES, placeholder=" …") or ""
 
 
 def _letters(text: str) -> int:
@@ -147,6 +155,8 @@ def _x(along: Coordinate, panel: Panel) -> Spec:
         found["axis"] = {"values": list(counted_numbers(along, panel)), "format": "d", "labelOverlap": "greedy"}
     elif along.logarithmic or along.ends is not None:
         found["scale"] = _scale(along)
+        if along.ticks:
+            found["axis"] = {"values": list(along.ticks), "format": "~g"}
     else:
         if along.whole:
             found["axis"] = {"tickMinStep": 1, "format": "d", **_values(whole_numbers(along, panel))}
@@ -193,6 +203,15 @@ def _colour(panel: Panel) -> Spec:
     }}  # fmt: skip
 
 
+def _shape(panel: Panel) -> Spec:
+    """Return the encoding of shapes, which stand in the legend of the colours; nothing where all are round."""
+    if panel.colours is None or not panel.colours.shapes:
+        return {}
+    colour = _colour(panel)["color"]
+    scale = {"domain": list(panel.colours.names), "range": list(panel.colours.shapes)}
+    return {"shape": {**colour, "scale": scale}}
+
+
 # ── marks ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -201,10 +220,13 @@ def _layers(mark: Mark, panel: Panel) -> Iterator[Spec]:
         case Line():
             yield from _line(mark, panel)
         case Dots():
-            how = {"type": "point", "filled": True, "size": 40}
-            yield {"mark": how, "encoding": {"y": _y(mark.y, panel), **_colour(panel)}}
+            shape = _shape(panel)
+            how = {"type": "point", "filled": True, **({"size": 60, "opacity": 1} if shape else {"size": 40})}
+            yield {"mark": how, "encoding": {"y": _y(mark.y, panel), **_colour(panel), **shape}}
         case Interval() | Reach() | Band():
             yield _from_to(mark, panel)
+            if isinstance(mark, Reach) and panel.x.ends is not None:
+                yield from _arrows(mark, panel, panel.x.ends)
         case Bars():
             shares: Spec = {"stack": "normalize", "axis": {"format": ".0%"}} if mark.shares else {"stack": "zero"}
             high = {**_y(mark.y, panel), **shares}
@@ -216,6 +238,9 @@ def _layers(mark: Mark, panel: Panel) -> Iterator[Spec]:
         case Words():
             text = {"type": "text", "align": "left", "dx": 7, "fontSize": 10, "color": _INK}
             said = {"y": _y(mark.y, panel), "text": {"field": mark.word}}
+            if mark.aside:
+                yield {"mark": text, "encoding": {**said, "x": {"value": panel.width}}}
+                return
             yield {"mark": {**text, **_RIM}, "encoding": said}
             yield {"mark": text, "encoding": said}
         case _:
@@ -235,6 +260,17 @@ def _from_to(mark: Interval | Reach | Band, panel: Panel) -> Spec:
     if panel.x.ends is not None:
         how["clip"] = True
     return {"mark": how, "transform": known, "encoding": {**ends, **_colour(panel)}}
+
+
+def _arrows(mark: Reach, panel: Panel, ends: tuple[float, float]) -> Iterator[Spec]:
+    """Yield an arrow at each end of the axis that an interval goes beyond."""
+    beyond = (f"datum.{mark.low} < {ends[0]}", f"datum.{mark.high} > {ends[1]}")
+    for end, where, shape in zip(ends, beyond, ("triangle-left", "triangle-right"), strict=True):
+        known = f"isValid(datum.{mark.low}) && isValid(datum.{mark.high}) && {where}"
+        x = {"datum": end, "type": "quantitative"}
+        how = {"type": "point", "filled": True, "size": 50, "shape": shape, "opacity": 1}
+        encoding = {"x": x, "y": _y(mark.y, panel), **_colour(panel)}
+        yield {"mark": how, "transform": [{"filter": known}], "encoding": encoding}
 
 
 def _of_own_values(mark: Level | Guide | Stretch | Divider | Failure, panel: Panel) -> Iterator[Spec]:

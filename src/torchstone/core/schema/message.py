@@ -8,7 +8,7 @@ import msgspec
 
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement
-from torchstone.core.schema.fit import EpochEnded, Evaluation, Judged
+from torchstone.core.schema.fit import EpochEnded, Evaluation, Fit, Judged
 from torchstone.core.schema.host_profile import HostProfile
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.own_data import OwnData
@@ -18,7 +18,46 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Measurement, Outcome
 
 
-class Turns(msgspec.Struct, frozen=True):
+class _CaseRequest(msgspec.Struct, frozen=True, tag_field="ask"):
+    """What every request has that sets a Case up. `number`: of the trial."""
+
+    case: Case
+    procedure: Procedure
+    number: int = 0
+
+
+class TrialRequest(_CaseRequest, frozen=True, tag="trial"):
+    """Measure this Case once, in as many processes as it has ranks. `trace_path`: and trace a step into this file.
+
+    `host_profile` adds a look at where the host's time goes, after everything is measured.
+    """
+
+    trace_path: str | None = None
+    host_profile: bool = False
+
+
+class RehearseRequest(_CaseRequest, frozen=True, tag="rehearse"):
+    """Say what the user's own code brought to work on (Brought), and do one step: can the Case be measured at all?
+
+    `left_open`: axes that nobody named, which this data decides.
+    """
+
+    left_open: tuple[str, ...] = ()
+
+
+class FitRequest(_CaseRequest, frozen=True, tag="fit", kw_only=True):
+    """Train to an end, and send every epoch."""
+
+    fit: Fit
+
+
+class EvaluateRequest(_CaseRequest, frozen=True, tag="evaluate", kw_only=True):
+    """Judge weights, and send a Judged."""
+
+    evaluation: Evaluation
+
+
+class TurnsRequest(_CaseRequest, frozen=True, tag="turns"):
     """Take turns with another process (ab/) instead of measuring windows.
 
     `shift_bytes`: how far the heap is moved before anything is built, so that the memory layout varies
@@ -37,25 +76,11 @@ class Meeting(msgspec.Struct, frozen=True):
     names: tuple[str, ...]
 
 
-class TrialRequest(msgspec.Struct, frozen=True, tag="trial", tag_field="ask"):
-    """Measure this Case once. `rehearse` stops after one step: is the user's own model fit to be measured at all?
+class NodeRequest(msgspec.Struct, frozen=True, tag="node", tag_field="ask"):
+    """Carry out the ranks that this node has of a trial on several; each node is sent its own."""
 
-    `left_open`: axes that nobody named, which the data of the user's own code decides; a rehearsal tells how (Brought).
-    A Procedure with a Fit trains to an end instead; an `evaluation` judges weights; `turns` waits to be told its turns.
-    `host_profile` adds a look at where the host's time goes, after everything is measured. `meeting`: of a Case whose
-    ranks are on several nodes; each node is sent this request as its own.
-    """
-
-    case: Case
-    procedure: Procedure
-    number: int
-    rehearse: bool = False
-    left_open: tuple[str, ...] = ()
-    trace_path: str | None = None
-    evaluation: Evaluation | None = None
-    turns: Turns | None = None
-    host_profile: bool = False
-    meeting: Meeting | None = None
+    trial: TrialRequest
+    meeting: Meeting
 
 
 class InspectRequest(msgspec.Struct, frozen=True, tag="inspect", tag_field="ask"):
@@ -96,7 +121,8 @@ class BurstRequest(msgspec.Struct, frozen=True, tag="burst", tag_field="ask"):
     cores: tuple[int, ...] = ()
 
 
-Request = TrialRequest | InspectRequest | PeaksRequest | MemoryRequest | BurstRequest
+CaseRequest = TrialRequest | RehearseRequest | FitRequest | EvaluateRequest | TurnsRequest
+Request = CaseRequest | NodeRequest | InspectRequest | PeaksRequest | MemoryRequest | BurstRequest
 
 
 class TakeTurn(msgspec.Struct, frozen=True, tag="turn", tag_field="word"):

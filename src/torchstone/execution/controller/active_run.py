@@ -15,7 +15,7 @@ from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.condition import Condition
 from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.machine import DeviceInfo, Machine
-from torchstone.core.schema.message import TrialRequest
+from torchstone.core.schema.message import CaseRequest, FitRequest, TrialRequest
 from torchstone.core.schema.page_locking import WITHOUT_EFFECT
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Added, Answered, End, Head, Noted, Run, Slot
@@ -123,12 +123,15 @@ class ActiveRun:
             self._wait_for_quiet()
         device = self.head.machine.device(case.placement.device, case.placement.index)
         others = _further_devices(case, self.head.machine)
-        trace_path = self._trace_path(case) if number == 0 else None
         how, left_s = how or self.session.procedure, self._left_s()
         limited = left_s < how.timeout_s
         if limited:
             how = msgspec.structs.replace(how, timeout_s=left_s)
-        request = TrialRequest(case, how, number, trace_path=trace_path, host_profile=host_profile)
+        request: CaseRequest
+        if how.fit is not None:
+            request = FitRequest(case, how, number, fit=how.fit)
+        else:
+            request = TrialRequest(case, how, number, self._trace_path(case) if number == 0 else None, host_profile)
         trial = TrialDrive(request, device, self.session.watcher, others=others).run(self.session.launcher, self._order)
         trial = msgspec.structs.replace(trial, facts={**trial.facts, "template": self.session.openings})
         # Ranks that hang are ended before.

@@ -17,7 +17,7 @@ from statistics import fmean
 
 import msgspec
 
-from torchstone.core.estimates import priors_of
+from torchstone.core.estimates import interval_of, priors_of
 from torchstone.core.figures import Figures, figures
 from torchstone.core.schema.condition import Condition
 from torchstone.core.schema.procedure import Procedure
@@ -31,7 +31,6 @@ from torchstone.core.schema.trial import (
     is_of_busy_machine,
     undisturbed,
 )
-from torchstone.core.stats.interval import over_trials
 from torchstone.execution.controller.allocation import least_window_s, usual_step_s, window_s
 from torchstone.execution.plan import rank
 
@@ -164,7 +163,7 @@ class Rounds:
             if len(values) < 2:
                 found.append(None)
                 continue
-            value, low, high, _ = over_trials(values, prior=prior.get(_PACE))
+            value, low, high, _ = interval_of(_PACE, values, prior=prior.get(_PACE))
             found.append(max(high / value - 1.0, 1.0 - low / value) if low is not None and high is not None else None)
         return found
 

@@ -15,7 +15,7 @@ import msgspec
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.message import Brought, Ended, Event, Inspected, InspectRequest, TrialRequest
+from torchstone.core.schema.message import Brought, Ended, Event, Inspected, InspectRequest, RehearseRequest
 from torchstone.core.schema.own_data import OwnData
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import SCHEMA, Head, Plan
@@ -167,7 +167,7 @@ class Session:
         `left_open`: axes that this data decides. Raises UsageError where it crashes.
         """
         ear = _Ear()
-        request = TrialRequest(case, self.procedure, 0, rehearse=True, left_open=tuple(left_open))
+        request = RehearseRequest(case, self.procedure, left_open=tuple(left_open))
         drive = TrialDrive(request, None, ear)
         outcome = drive.run(self.launcher, 0).outcome
         if drive.mistake is not None:

@@ -15,7 +15,21 @@ import msgspec
 
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.machine import DeviceInfo
-from torchstone.core.schema.message import Ended, Entered, Event, Live, Measured, Progress, Stack, TrialRequest, Word
+from torchstone.core.schema.message import (
+    CaseRequest,
+    Ended,
+    Entered,
+    EvaluateRequest,
+    Event,
+    FitRequest,
+    Live,
+    Measured,
+    Progress,
+    RehearseRequest,
+    Stack,
+    TurnsRequest,
+    Word,
+)
 from torchstone.core.schema.ranks import world_size
 from torchstone.core.schema.trial import Disturbance, Disturber, Measurement, Outcome, Stage, Status, Trial
 from torchstone.core.stats.disturbance import EVIDENCE_PERIOD_S, disturbance
@@ -36,10 +50,10 @@ _E = TypeVar("_E", bound=Event)
 
 
 class TrialDrive:
-    """Drives one TrialRequest to a Trial. `others`: the devices of its further ranks."""
+    """Drives one request that sets a Case up to a Trial. `others`: the devices of its further ranks."""
 
     def __init__(
-        self, request: TrialRequest, device: DeviceInfo | None, watcher: Watcher, clock: Clock = system_clock,
+        self, request: CaseRequest, device: DeviceInfo | None, watcher: Watcher, clock: Clock = system_clock,
         others: Sequence[DeviceInfo] = (),
     ) -> None:  # fmt: skip
         self._request = request
@@ -137,7 +151,7 @@ class TrialDrive:
 
     def _disturbance(self, trial: Trial) -> Disturbance | None:
         """Return what disturbed the trial, with the names of the programs; None where that is not asked for."""
-        if self._request.procedure.disturbed != "replace" or self._request.turns is not None:
+        if self._request.procedure.disturbed != "replace" or isinstance(self._request, TurnsRequest):
             return None  # the sides of a pair hold each other's turns against what disturbs (workflows/ab)
         case, cores = self._request.case, trial.facts.get("logical_cores")
         threads, workers = trial.facts.get("threads_in_effect"), case.configuration.get("num_workers")
@@ -198,7 +212,7 @@ class TrialDrive:
     def _watch_window(self) -> None:
         """Read what tells of other work often from now on, if a window begins; seldom again, if one has ended."""
         how = self._request.procedure
-        if self._in_window and how.fit is None and how.disturbed == "replace":
+        if self._in_window and not isinstance(self._request, FitRequest) and how.disturbed == "replace":
             now_s = self._clock()
             self._next_evidence_s, self._evidence_ends_s = now_s + EVIDENCE_PERIOD_S, now_s + _MOST_EVIDENCE_S
         else:
@@ -224,7 +238,7 @@ class TrialDrive:
             if self._recorder is not None:
                 # Stages begin and end where windows do: counters are read at their very edges, what disturbs is not.
                 # An epoch is long, and nothing lies between it and the next.
-                self._recorder.read(in_window=event.measures and self._request.procedure.fit is None)
+                self._recorder.read(in_window=event.measures and not isinstance(self._request, FitRequest))
                 self._watch_window()
         elif isinstance(event, Stack):
             self._ending.stack += event.lines
@@ -254,7 +268,7 @@ class TrialDrive:
             return self._ending.timed_out(self._limit_s)
         if self._ended is None:
             return self._ending.died(wrong)
-        measuring = not self._request.rehearse and self._request.evaluation is None
+        measuring = not isinstance(self._request, RehearseRequest | EvaluateRequest)
         if self._ended.outcome.status == Status.OK and self._measured is None and measuring:
             return Outcome(Status.CRASHED, "ended without any measurement")
         return self._ending.said(self._ended.outcome)

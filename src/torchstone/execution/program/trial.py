@@ -25,7 +25,17 @@ import msgspec
 from torchstone.core.errors import UsageError
 from torchstone.core.plain_text import plain
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.message import Ended, Entered, Event, Live, Measured, Progress, Request, TrialRequest
+from torchstone.core.schema.message import (
+    Ended,
+    Entered,
+    Event,
+    Live,
+    Measured,
+    Progress,
+    RehearseRequest,
+    Request,
+    TrialRequest,
+)
 from torchstone.core.schema.phase import DATA, PHASES
 from torchstone.core.schema.trial import Measurement, Outcome, Stage, Status
 from torchstone.execution.program.steps import Marks, Step, steps_of
@@ -66,7 +76,7 @@ class ProgramTrial:
 
     facts: Mapping[str, Scalar] = {}
 
-    def __init__(self, request: TrialRequest, environment: Mapping[str, str]) -> None:
+    def __init__(self, request: TrialRequest | RehearseRequest, environment: Mapping[str, str]) -> None:
         """Start the program. Raises UsageError where its folder cannot be mirrored or the command is not there."""
         self._request = request
         self._place = Path(tempfile.mkdtemp(prefix="torchstone-"))
@@ -100,7 +110,8 @@ class ProgramTrial:
     def _environment(self, environment: Mapping[str, str]) -> dict[str, str]:
         how = self._request.procedure
         plan = {
-            "rehearse": self._request.rehearse, "warmup": _WARMUP if how.warmup is None else how.warmup,
+            "rehearse": isinstance(self._request, RehearseRequest),
+            "warmup": _WARMUP if how.warmup is None else how.warmup,
             "warmup_s": min(_WARMUP_S, how.warmup_budget_s), "budget_s": how.budget_s, "min_steps": how.min_steps,
             "iterations": how.iterations, "step": self._request.case.workload.fixed.get("step", "auto"),
             "let_finish": how.let_finish,
@@ -225,7 +236,7 @@ class ProgramTrial:
         if marks is not None:
             found = steps_of(marks, str(self._request.case.workload.fixed.get("step", "auto")))
         good = [step for step in found if step.steady]
-        if marks is not None and (self._request.rehearse or len(good) >= _FEWEST):
+        if marks is not None and (isinstance(self._request, RehearseRequest) or len(good) >= _FEWEST):
             self._say(self._measured(marks, found, good))
             self._say(Ended(Outcome(Status.OK)))
             return
@@ -307,7 +318,9 @@ class ProgramLauncher(Launcher):
 
     def start(self, request: Request) -> LiveTrial:
         """Start one request."""
-        return ProgramTrial(request, os.environ) if isinstance(request, TrialRequest) else self._own.start(request)
+        if isinstance(request, TrialRequest | RehearseRequest):
+            return ProgramTrial(request, os.environ)
+        return self._own.start(request)
 
     def close(self) -> None:
         """Nothing to end."""

@@ -13,23 +13,23 @@ from torchstone.core.errors import UsageError
 from torchstone.core.own_files import moved
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.fit import Evaluation, Judged
-from torchstone.core.schema.message import Entered, Event, TrialRequest
+from torchstone.core.schema.message import Entered, EvaluateRequest, Event
 from torchstone.core.schema.model import LoadedModel
 from torchstone.execution.timing.clock import system_clock
 from torchstone.execution.worker.checkpoints import load_weights
 from torchstone.execution.worker.eval_loop import judge
-from torchstone.execution.worker.setup import Part, limited, open_view, view_of
+from torchstone.execution.worker.setup import Part, Setup, limited, open_view, view_of
 from torchstone.plugins.protocols import Samples, Trainable
 
 COLUMNS = ("item", "label", "prediction", "confidence")
 _DIGITS = 6
 
 
-def evaluate(
-    request: TrialRequest, asked: Evaluation, send: Callable[[Event], None], prepared: Trainable, model: LoadedModel
-) -> None:
+def evaluate(request: EvaluateRequest, setup: Setup, send: Callable[[Event], None]) -> None:
     """Do it, and send a Judged. Raises UsageError if weights, tokenizer or data are not of this model."""
-    case, seed = request.case, request.procedure.seed
+    case, seed, asked = setup.case, request.procedure.seed, request.evaluation
+    prepared: Trainable = setup.prepared
+    model = setup.model
     load_weights(prepared.module, Path(asked.weights))
     samples = _samples(case, asked, model, seed)
     if len(samples) == 0:

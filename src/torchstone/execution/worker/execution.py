@@ -1,14 +1,13 @@
-"""Carries out one request: load device, model, data and engine; set up, warm up, measure; send what was measured."""
+"""Carries out one request by its handler: sets a Case up, warms up, measures, and sends what was measured."""
 
 from __future__ import annotations
 
+import contextlib
 import resource
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from statistics import median
 from typing import Any
-
-import msgspec
 
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.case import Case
@@ -16,22 +15,30 @@ from torchstone.core.schema.load import LoadPlan
 from torchstone.core.schema.message import (
     Brought,
     BurstRequest,
+    CaseRequest,
     Ended,
     Entered,
+    EvaluateRequest,
     Event,
+    FitRequest,
     InspectRequest,
     Live,
     MemoryRequest,
+    NodeRequest,
     PeaksRequest,
     Progress,
+    RehearseRequest,
     Request,
     TrialRequest,
+    TurnsRequest,
 )
+from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.ranks import is_distributed
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.execution.timing.clock import resolution_s, system_clock
 from torchstone.execution.timing.loop import Instrument, Step
+from torchstone.execution.timing.stopping import WarmUp
 from torchstone.execution.worker.attention_seen import attention_facts
 from torchstone.execution.worker.auto_settings import brought, settle
 from torchstone.execution.worker.collector import Collector, judged
@@ -43,7 +50,7 @@ from torchstone.execution.worker.pinning import Pinning
 from torchstone.execution.worker.pipe import EventPipe
 from torchstone.execution.worker.ranks.communication import compare_communication
 from torchstone.execution.worker.ranks.group import ALONE, Alone
-from torchstone.execution.worker.setup import dataset_items, kept_to, load_model, open_device, open_samples
+from torchstone.execution.worker.setup import Setup, dataset_items, kept_to, load_model, open_device, open_samples
 from torchstone.execution.worker.traced_step import is_compiled
 from torchstone.execution.worker.train_loop import fit_model
 from torchstone.execution.worker.turns import take_turns
@@ -55,65 +62,135 @@ from torchstone.plugins.rank_protocols import Distributed
 
 Send = Callable[[Event], None]
 _LOOKED_AT_S = 1.0  # a longer step is not done once more to see which kernels it runs
+_DONE = Ended(Outcome(Status.OK))
 
 
 def carry_out(request: Request, line: EventPipe) -> None:
     """Do what is asked and send events; the last is always Ended, whatever the user's code raises."""
     import torch  # noqa: F401  a process without it is not live: a new interpreter takes seconds for this
 
-    send = line.send
-    send(Live())
+    line.send(Live())
     try:
-        if isinstance(request, InspectRequest):
-            from torchstone.execution.inspection import inspect
-
-            send(inspect())
-            outcome = Outcome(Status.OK)
-        elif isinstance(request, PeaksRequest):
-            from torchstone.execution.worker.peaks.measuring import measure_peaks
-
-            measure_peaks(request, send)
-            outcome = Outcome(Status.OK)
-        elif isinstance(request, BurstRequest):
-            from torchstone.execution.worker.bursts import bursts
-
-            bursts(request, line)
-            outcome = Outcome(Status.OK)
-        elif isinstance(request, MemoryRequest):
-            from torchstone.execution.worker.memory_job import foretell
-
-            send(foretell(request))
-            outcome = Outcome(Status.OK)
-        elif is_distributed(request.case.configuration) and not request.rehearse:
-            from torchstone.execution.worker.ranks.launching import launch
-
-            _refuse_on_ranks(request)
-            end = launch(request, line, carry_out_trial)
-            line.write(b"\n")  # rank 0 may have been killed within a line
-            send(end)
-            return
-        else:
-            outcome = carry_out_trial(request, line)
-        send(Ended(outcome))
+        end = HANDLERS[type(request)](request, line)
     except BaseException as error:
-        send(ended_by(error))
+        end = ended_by(error)
+    line.send(end)
 
 
-def _refuse_on_ranks(request: TrialRequest) -> None:
-    asked = {
-        "train": request.procedure.fit is not None, "evaluate": request.evaluation is not None,
-        "ab": request.turns is not None, "diagnose": request.host_profile,
-    }  # fmt: skip
-    for command in (command for command, is_asked in asked.items() if is_asked):
+def _inspect(_request: InspectRequest, line: EventPipe) -> Ended:
+    from torchstone.execution.inspection import inspect
+
+    line.send(inspect())
+    return _DONE
+
+
+def _peaks(request: PeaksRequest, line: EventPipe) -> Ended:
+    from torchstone.execution.worker.peaks.measuring import measure_peaks
+
+    measure_peaks(request, line.send)
+    return _DONE
+
+
+def _burst(request: BurstRequest, line: EventPipe) -> Ended:
+    from torchstone.execution.worker.bursts import bursts
+
+    bursts(request, line)
+    return _DONE
+
+
+def _memory(request: MemoryRequest, line: EventPipe) -> Ended:
+    from torchstone.execution.worker.memory_job import foretell
+
+    line.send(foretell(request))
+    return _DONE
+
+
+def _trial(request: TrialRequest, line: EventPipe) -> Ended:
+    if not is_distributed(request.case.configuration):
+        return Ended(_measure(request, line, ALONE))
+    if request.host_profile:
+        _refuse_ranks(request.case, "diagnose")
+    from torchstone.execution.worker.ranks.launching import launch
+
+    return launch(request, None, line, _measure)
+
+
+def _node(request: NodeRequest, line: EventPipe) -> Ended:
+    from torchstone.execution.worker.ranks.launching import launch
+
+    return launch(request.trial, request.meeting, line, _measure)
+
+
+def _rehearse(request: RehearseRequest, line: EventPipe) -> Ended:
+    def filled(case: Case, model: LoadedModel) -> Case:
+        line.send(Brought(own := brought(model, case)))
+        return own.filled(case, request.left_open)
+
+    pinning = _pinning_for(request)
+    setup = _set_up(request, line.send, pinning, filled=filled)
+    with _fed(setup, request.procedure.seed, pinning) as batches:
+        line.send(Entered("warm-up", system_clock()))
+        instrument = Instrument(setup.prepared.step, batches.next, setup.device.synchronize, system_clock)
+        instrument.warm_up(WarmUp(0, 0.0, batches.queue))
+    return Ended(setup.tally.outcome())
+
+
+def _fit(request: FitRequest, line: EventPipe) -> Ended:
+    _refuse_ranks(request.case, "train")
+    pinning = _pinning_for(request)
+    setup = _set_up(request, line.send, pinning)
+    pinning.bind()
+    fit_model(request, setup, line.send)
+    return Ended(setup.tally.outcome())
+
+
+def _evaluate(request: EvaluateRequest, line: EventPipe) -> Ended:
+    _refuse_ranks(request.case, "evaluate")
+    evaluate(request, _set_up(request, line.send, _pinning_for(request)), line.send)
+    return _DONE
+
+
+def _turns(request: TurnsRequest, line: EventPipe) -> Ended:
+    _refuse_ranks(request.case, "ab")
+    shifted = bytearray(request.shift_bytes)
+    pinning = _pinning_for(request)
+    setup = _set_up(request, line.send, pinning)
+    with _fed(setup, request.procedure.seed, pinning) as batches:
+        take_turns(request, setup, batches, line, pinning)
+    del shifted
+    return Ended(setup.tally.outcome())
+
+
+HANDLERS: Mapping[type[Request], Callable[[Any, EventPipe], Ended]] = {
+    TrialRequest: _trial, NodeRequest: _node, RehearseRequest: _rehearse, FitRequest: _fit, EvaluateRequest: _evaluate,
+    TurnsRequest: _turns, InspectRequest: _inspect, PeaksRequest: _peaks, MemoryRequest: _memory, BurstRequest: _burst,
+}  # fmt: skip
+
+
+def _refuse_ranks(case: Case, command: str) -> None:
+    if is_distributed(case.configuration):
         raise Unsupported(f"torchstone {command} works in one process: leave out world_size and strategy")
 
 
-def carry_out_trial(request: TrialRequest, line: EventPipe, ranks: Alone = ALONE) -> Outcome:
+def _measure(request: TrialRequest, line: EventPipe, ranks: Alone) -> Outcome:
     """Build what the Case says, measure it, send what was measured, and return how that went."""
-    case, procedure, send = request.case, request.procedure, line.send
-    shifted = bytearray(request.turns.shift_bytes if request.turns is not None else 0)
-    pinned = procedure.pin_threads and procedure.cpu_affinity is None
-    pinning = Pinning(wanted=bool(pinned) and case.placement.device == "cpu")
+    pinning = _pinning_for(request)
+    setup = _set_up(request, line.send, pinning, ranks)
+    with _fed(setup, request.procedure.seed, pinning) as batches:
+        return measure_prepared(request, setup, batches, line.send, ranks)
+
+
+def _pinning_for(request: CaseRequest) -> Pinning:
+    pinned = request.procedure.pin_threads and request.procedure.cpu_affinity is None
+    return Pinning(wanted=bool(pinned) and request.case.placement.device == "cpu")
+
+
+def _set_up(
+    request: CaseRequest, send: Send, pinning: Pinning, ranks: Alone = ALONE, *,
+    filled: Callable[[Case, LoadedModel], Case] = lambda case, _: case,
+) -> Setup:  # fmt: skip
+    """Build what the Case says. `filled`: the Case with what the data of its loaded model decides."""
+    case, procedure = request.case, request.procedure
     _seed(procedure.seed)
     tally = Collector(case)
     tally.at_the_end = pinning.facts
@@ -124,11 +201,7 @@ def carry_out_trial(request: TrialRequest, line: EventPipe, ranks: Alone = ALONE
         tally.facts["cpu_affinity"] = kept_to(procedure.cpu_affinity, case.placement)
     engine: Engine = registry.load("engines", str(case.workload.task))
     model = load_model(case)
-    if request.rehearse:
-        send(Brought(own := brought(model, case)))
-        case = own.filled(case, request.left_open)
-    case, settings = settle(case, model, device, procedure.settings)
-    request = msgspec.structs.replace(request, case=case)
+    case, settings = settle(filled(case, model), model, device, procedure.settings)
     prepared: Any = engine.prepare(case, model, device)
     device.synchronize()
     tally.setup("model_load_time_s", system_clock() - began_s)
@@ -136,34 +209,29 @@ def carry_out_trial(request: TrialRequest, line: EventPipe, ranks: Alone = ALONE
     tally.facts.update({**prepared.facts, **settings, **ranks.facts})
     if ranks.rank > 0:  # the weights are the same in all ranks; what is random in a step is not
         _seed(procedure.seed + ranks.rank)
-    if request.evaluation is not None:
-        evaluate(request, request.evaluation, send, prepared, model)
-        return Outcome(Status.OK)
-    if procedure.fit is not None and not request.rehearse:
-        pinning.bind()
-        fit_model(request, send, engine, prepared, model, device, tally)
-        return tally.outcome()
-    samples = open_samples(case, model, procedure.seed)
-    tally.facts["dataset_items"] = dataset_items(case, samples, own=model.samples is not None)
-    batches = engine.open_batches(case, model, samples, device, procedure.seed)
-    pinning.bind()
+    return Setup(case, engine, model, prepared, device, tally)
+
+
+@contextlib.contextmanager
+def _fed(setup: Setup, seed: int, pinning: Pinning) -> Iterator[Batches]:
+    """Open the feed of a set-up Case, and close it at the end."""
+    case, model = setup.case, setup.model
+    samples = open_samples(case, model, seed)
+    setup.tally.facts["dataset_items"] = dataset_items(case, samples, own=model.samples is not None)
+    batches = setup.engine.open_batches(case, model, samples, setup.device, seed)
     try:
-        if request.turns is not None:
-            take_turns(request, line, engine, prepared, batches, device, tally, pinning)
-        else:
-            return measure_prepared(request, send, engine, prepared, batches, device, tally, ranks)
+        pinning.bind()
+        yield batches
     finally:
         batches.close()
-        del shifted
-    return tally.outcome()
 
 
 def measure_prepared(
-    request: TrialRequest, send: Send, engine: Engine, prepared: Prepared, batches: Batches, device: Device,
-    tally: Collector, ranks: Alone = ALONE,
-) -> Outcome:  # fmt: skip
+    request: TrialRequest, setup: Setup, batches: Batches, send: Send, ranks: Alone = ALONE
+) -> Outcome:
     """Warm up and measure every window of a ready model; send what was measured, return how it went (of all ranks)."""
-    case, procedure = request.case, request.procedure
+    case, procedure = setup.case, request.procedure
+    engine, prepared, device, tally = setup.engine, setup.prepared, setup.device, setup.tally
     stage = "warm-up"
     planned = procedure.iterations
 
@@ -173,11 +241,9 @@ def measure_prepared(
     send(Entered(stage, system_clock()))
     step = _step_of(prepared, procedure, tally)
     instrument = Instrument(step, batches.next, device.synchronize, system_clock, listen)
-    plan = warm_up_plan(procedure, batches.queue, case.placement.device, rehearse=request.rehearse)
+    plan = warm_up_plan(procedure, batches.queue, case.placement.device)
     first_s, warm_s = instrument.warm_up(ranks.warm_up(plan))
     tally.setup("first_step_time_s", first_s)
-    if request.rehearse:
-        return tally.outcome()
     tally.warmed_up(warm_s, settled=plan.settled)
     end_warm_up(device, tally)
     ranks.settle(pinned=bool(procedure.pin_threads))
@@ -203,7 +269,7 @@ def measure_prepared(
     if isinstance(prepared, Distributed) and prepared.replicas is not None:
         tally.facts.update(prepared.replicas.facts())
     if isinstance(prepared, Distributed) and prepared.replicas is not None and ranks.size > 1:
-        compare_communication(request, step, step_s, batches, prepared.replicas, ranks, device, tally, send)
+        compare_communication(request, setup, step, step_s, batches, prepared.replicas, ranks, send)
     if request.host_profile:
         _look_at_host(step, batches, device, prepared, procedure, send)
     send(Entered("counting", system_clock()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -13,10 +13,22 @@ from torchstone.core.schema.batch import Unreadable, View
 from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.model import LoadedModel
 from torchstone.execution.locality import keep_to, located
+from torchstone.execution.worker.collector import Collector
 from torchstone.plugins import registry
 from torchstone.plugins.data_choice import has_end
 from torchstone.plugins.machine_protocols import Device, Vendor
-from torchstone.plugins.protocols import DataSource, Samples
+from torchstone.plugins.protocols import DataSource, Engine, Samples
+
+
+class Setup(NamedTuple):
+    """A model on an open device, ready to step, and what is measured of it so far. `prepared`: of the engine."""
+
+    case: Case
+    engine: Engine
+    model: LoadedModel
+    prepared: Any
+    device: Device
+    tally: Collector
 
 
 class Part:

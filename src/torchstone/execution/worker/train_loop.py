@@ -14,7 +14,7 @@ from torchstone.core.errors import Unsupported
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.fit import EpochEnded, Fit, Quality
-from torchstone.core.schema.message import Entered, Event, Progress, TrialRequest
+from torchstone.core.schema.message import Entered, Event, FitRequest, Progress
 from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.reached import reached
 from torchstone.execution.timing.clock import system_clock
@@ -32,8 +32,9 @@ from torchstone.execution.worker.collector import Collector
 from torchstone.execution.worker.eval_loop import judge
 from torchstone.execution.worker.fit_data import FitData, open_fit_data
 from torchstone.execution.worker.fit_schedule import factor, schedule_of
+from torchstone.execution.worker.setup import Setup
 from torchstone.plugins.machine_protocols import Device
-from torchstone.plugins.protocols import Batches, Engine, Mark, Samples, Trainable, Windowed
+from torchstone.plugins.protocols import Batches, Mark, Samples, Trainable, Windowed
 
 Send = Callable[[Event], None]
 TOKENIZER = "tokenizer.json"
@@ -54,21 +55,19 @@ class Far(msgspec.Struct):
     last: EpochEnded | None = None
 
 
-def fit_model(
-    request: TrialRequest, send: Send, engine: Engine, prepared: Trainable, model: LoadedModel, device: Device,
-    tally: Collector,
-) -> None:  # fmt: skip
-    """Train as the Procedure's Fit says; send each epoch as it ends, then what all of them measured.
+def fit_model(request: FitRequest, setup: Setup, send: Send) -> None:
+    """Train as the Fit says; send each epoch as it ends, then what all of them measured.
 
     Raises Unsupported if the data makes no epoch, UsageError if what lies in the folder is not of this training.
     """
-    case, procedure = request.case, request.procedure
-    fit = procedure.fit or Fit()
+    case, procedure, fit = setup.case, request.procedure, request.fit
+    prepared: Trainable = setup.prepared
+    model, device, tally = setup.model, setup.device, setup.tally
     data = open_fit_data(case, model, fit, procedure.seed)
     steps = steps_in_an_epoch(case, data, procedure.iterations)
     tally.facts["dataset_items"] = len(data.training) if data.has_end and data.training is not None else None
     tally.facts["validation_items"] = len(data.validation) if data.validation is not None else None
-    batches = engine.open_batches(case, model, data.training, device, procedure.seed)
+    batches = setup.engine.open_batches(case, model, data.training, device, procedure.seed)
     before = resource.getrusage(resource.RUSAGE_SELF)
     try:
         training = _Training(fit, steps, procedure.epochs or 1, prepared, model, data, batches, device)

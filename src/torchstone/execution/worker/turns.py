@@ -12,18 +12,18 @@ from multiprocessing.process import BaseProcess
 
 import msgspec
 
-from torchstone.core.schema.message import Entered, Finish, Ready, TakeTurn, TrialRequest, TurnTaken, Word
+from torchstone.core.schema.message import Entered, Finish, Ready, TakeTurn, TurnsRequest, TurnTaken, Word
 from torchstone.core.stats.steady import settled
 from torchstone.execution.timing.clock import Clock, LatencyStopwatch, system_clock
 from torchstone.execution.timing.loop import Instrument, Window
 from torchstone.execution.timing.stopping import FixedCount, WarmUp, least_s_on
-from torchstone.execution.worker.collector import Collector
 from torchstone.execution.worker.device_memory import end_warm_up
 from torchstone.execution.worker.pinning import Pinning, Seats
 from torchstone.execution.worker.pipe import EventPipe
+from torchstone.execution.worker.setup import Setup
 from torchstone.execution.worker.window import turn_of
 from torchstone.plugins.machine_protocols import Device
-from torchstone.plugins.protocols import Batches, Engine, Prepared, Windowed
+from torchstone.plugins.protocols import Batches, Windowed
 
 _LONG_S = 0.4  # a first step
 _LEAD_IN_STEPS, _LEAD_IN_S = 2, 0.1  # before a turn on an accelerator, and a step of which one is enough
@@ -97,18 +97,9 @@ class BeforeTurns(WarmUp):
         return not self.settled and not self._is_long and (count == 0 or elapsed_s < self._budget_s)
 
 
-def take_turns(
-    request: TrialRequest,
-    line: EventPipe,
-    engine: Engine,
-    prepared: Prepared,
-    batches: Batches,
-    device: Device,
-    tally: Collector,
-    pinning: Pinning,
-) -> None:
+def take_turns(request: TurnsRequest, setup: Setup, batches: Batches, line: EventPipe, pinning: Pinning) -> None:
     """Warm up, say so, take the turns that are asked for, and send what was measured when there are no more."""
-    case, send = request.case, line.send
+    case, prepared, device, tally, send = setup.case, setup.prepared, setup.device, setup.tally, line.send
     send(Entered("warm-up", system_clock()))
     instrument = Instrument(prepared.step, batches.next, device.synchronize, system_clock)
     compiles, how = case.configuration.get("compile", "off") not in ("off", None), request.procedure
@@ -120,7 +111,7 @@ def take_turns(
     tally.setup("first_step_time_s", first_s)
     tally.warmed_up(warm_s, settled=plan.settled)
     end_warm_up(device, tally)
-    stage = engine.windows(case.configuration)[-1]
+    stage = setup.engine.windows(case.configuration)[-1]
     if isinstance(prepared, Windowed):
         prepared.enter(stage)
     recent = sorted(warm_s[-9:] or (first_s,))

@@ -16,10 +16,8 @@ from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches
 
 
-def warm_up_plan(procedure: Procedure, queue: int, device: str, *, rehearse: bool) -> WarmUp:
-    """Return how to warm up on a kind of device; a rehearsal does one step only."""
-    if rehearse:
-        return WarmUp(0, 0.0, queue)
+def warm_up_plan(procedure: Procedure, queue: int, device: str) -> WarmUp:
+    """Return how to warm up on a kind of device."""
     return WarmUp(procedure.warmup, procedure.warmup_budget_s, queue, least_s_on(device))
 
 

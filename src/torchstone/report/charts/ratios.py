@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from torchstone.core import units
-from torchstone.core.charts.palette import short_names
+from torchstone.core.charts.palette import OTHER_VERDICT, VERDICTS, short_names
 from torchstone.core.charts.picture import (
     Colours,
     Coordinate,
@@ -21,45 +22,65 @@ from torchstone.core.charts.picture import (
     Picture,
     Reach,
     Stretch,
+    Words,
 )
-from torchstone.report.document import Chart, Ratio, Ratios
+from torchstone.report.document import Chart
 
-_MOST_ROWS = 40  # of a verdict
+_ROWS, _MOST_ROWS = 16, 96  # of a panel, which fills a slide; of a plot
 _BEYOND = 1.5  # times further than the ratios themselves an interval is shown
-_NAME = 46
-_ROW, _FEWEST_ROWS = 22, 2
-_ORDER = ("worse", "better", "unclear", "same")
-# Beside the words: no verdict is told by its colour alone.
-_SHADES = {"worse": "#d55e00", "better": "#0072b2", "unclear": "#999999", "same": "#009e73"}
+_NAME = 46  # characters
+_WIDTH, _ROW, _LEAST_HEIGHT = 300, 20, 40
+_STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5)
+_MOST_TICKS = 7
 
 
-def ratios_chart(told: Ratios, name: str = "ratios") -> Chart | None:
-    """Return the forest plot of Ratios that have a value; None where none has."""
-    rows = [row for row in told.rows if _is_drawn(row)]
-    if not rows:
-        return None
-    says = "Ratios of candidate to baseline with their confidence intervals, by verdict; shaded: within the margin"
-    return Chart(name, says, forest(told))
+class Ratio(msgspec.Struct, frozen=True):
+    """Candidate ÷ baseline of one figure of one case, with its confidence interval; None where there is none.
 
-
-def forest(told: Ratios, title: str = "Candidate ÷ baseline") -> Picture:
-    """Return a panel a verdict over one axis of ratios; what has no ratio is counted in the subtitle.
-
-    What all cases begin with, and is not needed to tell them apart, is in the title.
+    `verdict`: better, worse, same or unclear, as the comparison gave it.
     """
-    shared, rows = _apart([row for row in told.rows if _is_drawn(row)])
-    ends = _ends(rows, told.margin)
-    verdicts = dict.fromkeys((*_ORDER, *(row.verdict for row in rows)))
-    panels = [
-        _panel(verdict, own, told.margin, ends)
-        for verdict in verdicts if (own := [row for row in rows if row.verdict == verdict])
-    ]  # fmt: skip
-    words = [f"bars: {100 * told.level:.4g} % confidence intervals"]
-    if told.margin > 0.0:
-        words.append(f"shaded: differences under {units.percent(told.margin, 0 if told.margin >= 0.01 else 1)}")
-    if lost := len(told.rows) - len(rows):
+
+    case: str
+    figure: str
+    ratio: float | None
+    low: float | None
+    high: float | None
+    verdict: str
+
+
+def ratios_chart(rows: Sequence[Ratio], margin: float, level: float) -> Iterator[Chart]:
+    """Yield the forest plot of ratios; nothing where none has a value. A Table beside it has the same figures."""
+    if any(map(_is_drawn, rows)):
+        yield Chart("ratios", "Ratios of candidate to baseline, by verdict", forest(rows, margin, level))
+
+
+def forest(rows: Sequence[Ratio], margin: float, level: float, title: str = "Candidate ÷ baseline") -> Picture:
+    """Return a row a ratio, by verdict and size, in panels over one axis; what has no ratio is counted in the subtitle.
+
+    `margin`: differences of less than this share are equal. What all cases begin with, and is not needed to tell them
+    apart, is in the title; a figure that all have is the title of the axis.
+    """
+    shared, drawn = _apart([row for row in rows if _is_drawn(row)])
+    what = drawn[0].figure if drawn and len({row.figure for row in drawn}) == 1 else ""
+    if what and all(row.case for row in drawn):
+        drawn = [msgspec.structs.replace(row, figure="") for row in drawn]
+    order = list(dict.fromkeys((*VERDICTS, *(row.verdict for row in drawn))))
+    ranked = sorted(drawn, key=lambda row: (order.index(row.verdict), row.ratio))
+    ends = _ends(drawn, margin)
+    labelled = list(zip(ranked, _labels(ranked), strict=True))[:_MOST_ROWS]
+    panels = [_panel(labelled[n : n + _ROWS], what or "ratio", margin, ends) for n in range(0, len(labelled), _ROWS)]
+    words = [f"bars: {100 * level:.4g} % confidence intervals"]
+    if margin > 0.0:
+        words.append(f"shaded: differences under {units.percent(margin, 0 if margin >= 0.01 else 1)}")
+    if lost := len(rows) - len(drawn):
         words.append(f"{lost} without a ratio")
+    if lost := len(ranked) - len(labelled):
+        words.append(f"{lost} more are in the tables")
     return Picture(f"{title}: {shared}" if shared else title, tuple(panels), "; ".join(words), columns=1)
+
+
+def _word(verdict: str) -> str:
+    return verdict.replace("_", " ")
 
 
 def _apart(rows: Sequence[Ratio]) -> tuple[str, list[Ratio]]:
@@ -90,25 +111,40 @@ def _ends(rows: Sequence[Ratio], margin: float) -> tuple[float, float]:
     return low / 1.02, high * 1.02
 
 
-def _panel(verdict: str, own: Sequence[Ratio], margin: float, ends: tuple[float, float]) -> Panel:
-    shown = sorted(own, key=lambda row: row.ratio or 0.0)
-    kept = shown if len(shown) <= _MOST_ROWS else [*shown[: _MOST_ROWS // 2], *shown[-_MOST_ROWS // 2 :]]
-    labels = _labels(kept)
+def _ticks(low: float, high: float) -> tuple[float, ...]:
+    """Return round ratios along the axis, 1 among them."""
+    for step in _STEPS:
+        below, above = int((1.0 - low) / step), int((high - 1.0) / step)
+        if below + above < _MOST_TICKS and below * step < 1.0:
+            return tuple(round(1.0 + n * step, 6) for n in range(-below, above + 1))
+    for base in (2.0, 10.0, 100.0):
+        below, above = int(-math.log(low, base)), int(math.log(high, base))
+        if below + above < _MOST_TICKS:
+            return tuple(base**n for n in range(-below, above + 1))
+    return (1.0,)
+
+
+def _panel(own: Sequence[tuple[Ratio, str]], what: str, margin: float, ends: tuple[float, float]) -> Panel:
     values: list[Mapping[str, Any]] = []
-    for row, label in zip(kept, labels, strict=True):
+    for row, label in own:
         low, high = (end if end is not None and 0.0 < end < math.inf else None for end in (row.low, row.high))
-        values.append({"ratio": row.ratio, "low": low, "high": high, "row": label, "verdict": verdict})
-    y = Coordinate("row", "", Kind.NAMES, tuple(labels))
-    x = Coordinate("ratio", "ratio", logarithmic=True, ends=ends)
+        figures = "" if row.ratio is None else units.ratio(row.ratio, low, high)
+        values.append({
+            "row": label, "ratio": row.ratio, "low": low, "high": high, "verdict": _word(row.verdict),
+            "figures": figures,
+        })  # fmt: skip
+    y = Coordinate("row", "", Kind.NAMES, tuple(label for _, label in own))
+    x = Coordinate("ratio", what, logarithmic=True, ends=ends, ticks=_ticks(*ends))
     band: tuple[Mark, ...] = ()
     if margin > 0.0:
         band = (Stretch("from", "to", ({"from": 1.0 / (1.0 + margin), "to": 1.0 + margin},)),)
     one = Divider("word", ({"ratio": 1.0, "word": ""},))
-    more = f", {len(shown) - len(kept)} in the middle left out" if len(kept) < len(shown) else ""
-    shades = Colours("verdict", (verdict,), (_SHADES.get(verdict, "#333333"),))
-    height = _ROW * max(_FEWEST_ROWS, len(kept))
-    title = f"{verdict.replace('_', ' ')}: {len(own)}{more}"
-    return Panel(title, x, (*band, one, Reach(y), Dots(y)), tuple(values), shades, width=420, height=height)
+    counts = Counter(row.verdict for row, _ in own)
+    title = ", ".join(f"{_word(verdict)}: {count}" for verdict, count in counts.items())
+    shades, shapes = zip(*(VERDICTS.get(verdict, OTHER_VERDICT) for verdict in counts), strict=True)
+    colours = Colours("verdict", tuple(map(_word, counts)), shades, shapes)
+    marks = (*band, one, Reach(y), Dots(y), Words(y, "figures", aside=True))
+    return Panel(title, x, marks, tuple(values), colours, width=_WIDTH, height=max(_LEAST_HEIGHT, _ROW * len(own)))
 
 
 def _labels(rows: Sequence[Ratio]) -> list[str]:

@@ -21,7 +21,8 @@ from torchstone.core.schema.comparison import Comparison, Judgement
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.trial import Status, Trial
-from torchstone.report.document import Column, Document, Facts, Part, Ratio, Ratios, Role, Table, Text
+from torchstone.report.charts.ratios import Ratio, ratios_chart
+from torchstone.report.document import Chart, Column, Document, Facts, Part, Role, Table, Text
 
 if TYPE_CHECKING:
     from torchstone.analysis.summary import CaseSummary
@@ -70,14 +71,14 @@ def _table(rows: Sequence[FigureOfSides], found: Comparison) -> Table:
     ))  # fmt: skip
 
 
-def _ratios(found: Comparison) -> Iterator[Ratios]:
+def _ratios(found: Comparison) -> Iterator[Chart]:
     """Yield the ratio that was tested, B ÷ A of the time an item; nothing where the pairs give none."""
     ratio = found.ratio
     if ratio is not None and found.verdict != Judgement.NOT_COMPARABLE:
         named = f"{found.candidate.label} against {found.baseline.label}"
         ends, verdict = (ratio.value, ratio.low, ratio.high), str(found.verdict)
-        row = Ratio(named, "time an item", *ends, verdict, higher_is_better=False)
-        yield Ratios((row,), found.margin, ratio.level)
+        row = Ratio(named, "time an item", *ends, verdict)
+        yield from ratios_chart((row,), found.margin, ratio.level)
 
 
 # ── the answer ──────────────────────────────────────────────────────────────────────────────────────────────

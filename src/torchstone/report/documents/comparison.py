@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from torchstone.analysis.compare.compare import ALPHA, ComparedRuns, Judged
-from torchstone.analysis.compare.compared_figures import higher_is_better, primary
+from torchstone.analysis.compare.compared_figures import primary
 from torchstone.analysis.compare.item_times import ItemTimeRatio, item_time_ratios
 from torchstone.analysis.compare.matching import left_out
 from torchstone.analysis.compare.runtimes import RuntimeRatio, runtime_ratios
@@ -13,19 +13,20 @@ from torchstone.analysis.compare.specifications import specifications
 from torchstone.analysis.compare.task_answers import Answer
 from torchstone.core import units
 from torchstone.core.schema.comparison import Comparison, Differing, Judgement
+from torchstone.report.charts.ratios import Ratio, ratios_chart
 from torchstone.report.document import (
+    Chart,
     Column,
     Document,
     Facts,
     Part,
-    Ratio,
-    Ratios,
     Role,
     Section,
     Table,
     Text,
     paragraphs,
 )
+from torchstone.report.documents.cost import price_text
 
 _TITLES = {
     "throughput": "THROUGHPUT ANALYSIS", "latency": "LATENCY", "start": "START-UP", "memory": "MEMORY",
@@ -42,13 +43,13 @@ def comparison_document(
     answers: Sequence[Answer],
     written: Sequence[str] = (),
     pictures: Sequence[Part] = (),
-    sources: Sequence[str] = (),
 ) -> Document:
     """Return all of it; what is long, or says the same again, is folded.
 
-    `written`: the files that were made of it; `pictures`: what stands below the ratios; `sources`: of prices.
+    `written`: the files that were made of it; `pictures`: what stands below the ratios.
     """
     baseline, *others = (one.label for one in compared.participants)
+    sources = [price_text(letter, one.price, one.currency) for letter, one in compared.asked.offers.items()]
     parts = (*_parts(compared, answers, written, pictures), *paragraphs(sources, Role.NOTE))
     return Document(f"{', '.join(others)} against {baseline}", parts)
 
@@ -214,7 +215,7 @@ def _settle(found: Comparison) -> str:
     return str(found.trials_to_settle) if found.trials_to_settle is not None else ""
 
 
-def _forests(compared: ComparedRuns, *, is_first: bool) -> Iterator[Ratios]:
+def _forests(compared: ComparedRuns, *, is_first: bool) -> Iterator[Chart]:
     """Yield the ratios of each candidate apart: of the figure that says which is faster, or of all others."""
     baseline, *others = compared.participants
     level = compared.levels[0 if is_first else 1]
@@ -226,14 +227,13 @@ def _forests(compared: ComparedRuns, *, is_first: bool) -> Iterator[Ratios]:
         ]  # fmt: skip
         if own:
             rows = tuple(_of_ratio(one, f"{who.letter} vs {baseline.letter}") for one in own)
-            yield Ratios(rows, compared.margin, level)
+            yield from ratios_chart(rows, compared.margin, level)
 
 
 def _of_ratio(one: Judged, pair: str) -> Ratio:
     found, ratio = one.comparison, one.comparison.ratio
     value, low, high = (ratio.value, ratio.low, ratio.high) if ratio is not None else (None, None, None)
-    higher = higher_is_better(found.metric)
-    return Ratio(f"{pair}, {one.case}", _figure(one), value, low, high, str(found.verdict), higher)
+    return Ratio(f"{pair}, {one.case}", _figure(one), value, low, high, str(found.verdict))
 
 
 # ── what to mind ────────────────────────────────────────────────────────────────────────────────────────────

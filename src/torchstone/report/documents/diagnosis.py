@@ -9,7 +9,7 @@ from torchstone.core import units
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.diagnosis import Cause, Diagnosis, Place, Tried
-from torchstone.report.charts.ratios import forest
+from torchstone.report.charts.ratios import Ratio, forest
 from torchstone.report.diagnosis_wording import (
     answer_words,
     gain_words,
@@ -26,8 +26,6 @@ from torchstone.report.document import (
     Document,
     Facts,
     Part,
-    Ratio,
-    Ratios,
     Role,
     Section,
     Table,
@@ -136,12 +134,12 @@ def _pictures(diagnosis: Diagnosis) -> Iterator[Part]:
     measured = {id(one): one for one in every if one is not None and one.gain is not None}
     rows = tuple(
         Ratio(f"{one.what_if.name}{' (ceiling)' * one.what_if.ceiling}", "", gain.value, gain.low, gain.high,
-              str(one.verdict or Judgement.UNCLEAR), higher_is_better=True)
+              str(one.verdict or Judgement.UNCLEAR))
         for one in measured.values() if (gain := one.gain) is not None
     )  # fmt: skip
     if rows:
         level = max(one.gain.level for one in measured.values() if one.gain is not None)
-        picture = forest(Ratios(rows, 0.0, level), "Times as fast with each remedy")
+        picture = forest(rows, 0.0, level, "Times as fast with each remedy")
         says = "How many times as fast each remedy makes the step, with its confidence interval"
         yield Section("Pictures", (Chart("remedies", says, picture),))
 

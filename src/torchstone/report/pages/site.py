@@ -14,10 +14,9 @@ import msgspec
 
 from torchstone.core import units
 from torchstone.core.plain_text import plain
-from torchstone.report.document import Chart, Column, Document, Ratios, Role
+from torchstone.report.document import Column, Document, Role
 from torchstone.report.pages.store import Store
 from torchstone.report.pages.team_pages import TeamPages
-from torchstone.report.pictures import charts_of
 from torchstone.report.translation.spoken import said, speaking, spoken
 from torchstone.storage.progress import Following
 
@@ -121,17 +120,11 @@ def _environment() -> Environment:
     )  # fmt: skip
     found.filters.update(
         kind=lambda part: type(part).__name__.lower(), moment=_moment, cut=_cut, rate=_rate, around=_around,
-        columns=_columns, linked=_linked, next=next, forest=_forest, code=with_code,
+        columns=_columns, linked=_linked, next=next, code=with_code,
         seconds=lambda value: units.quantity(value, "s"),
     )  # fmt: skip
     found.globals.update(say=said, headline=Role.HEADLINE, note=Role.NOTE, detail=Role.DETAIL)
     return found
-
-
-def _forest(told: Ratios) -> Chart | None:
-    """Return the forest plot of ratios, in the language that is spoken."""
-    charts = charts_of(Document("", (told,), language=spoken()))
-    return charts[0] if charts else None
 
 
 def _printable(value: object) -> object:

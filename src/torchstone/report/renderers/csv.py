@@ -8,12 +8,11 @@ import re
 from collections.abc import Iterator, Sequence
 
 from torchstone.core.plain_text import plain
-from torchstone.report.document import Document, Facts, Part, Ratios, Section, Table
+from torchstone.report.document import Document, Facts, Part, Section, Table
 
 _FORMULA = tuple("=+-@＝＋－＠")  # what spreadsheets begin a formula with; some take the wide forms, too
 _NUMBER = re.compile(r"[-+]?\d[\d.,]*(e[-+]?\d+)?( ?(%|[A-Za-zµ]+(/[A-Za-z]+)?))?", re.IGNORECASE)
 _JOINT = " > "  # between the titles of sections
-_RATIOS = ("case", "figure", "ratio", "low", "high", "verdict")
 
 _Rows = Iterator[Sequence[str]]
 
@@ -49,12 +48,6 @@ def _rows(parts: Sequence[Part], titles: Sequence[str]) -> _Rows:
         elif isinstance(part, Facts):
             yield from _titled(titles)
             yield from ([_cell(name), _cell(value)] for name, value in part.rows)
-        elif isinstance(part, Ratios) and part.rows:
-            yield from _titled((*titles, f"candidate ÷ baseline, intervals of {part.level:g}, margin {part.margin:g}"))
-            yield _RATIOS
-            for row in part.rows:
-                numbers = ("" if value is None else f"{value:.6g}" for value in (row.ratio, row.low, row.high))
-                yield [_cell(cell) for cell in (row.case, row.figure, *numbers, row.verdict)]
 
 
 def _titled(titles: Sequence[str]) -> _Rows:

@@ -6,7 +6,7 @@ import html
 import re
 from collections.abc import Iterator, Sequence
 
-from torchstone.report.document import Chart, Command, Document, Doubt, Facts, Part, Ratios, Role, Section, Table, Text
+from torchstone.report.document import Chart, Command, Document, Doubt, Facts, Part, Role, Section, Table, Text
 from torchstone.report.translation.spoken import said, speaking
 
 # What steers wherever it stands; and what does so at the edge of a word, or as the end of a link's text.
@@ -69,8 +69,6 @@ def _part(part: Part, level: int) -> Iterator[str]:
         case Chart():
             says = part.says.replace("[", "(").replace("]", ")")
             yield f"![{_plain(says)}]({part.name}{part.suffix})"
-        case Ratios():
-            return  # the table beside it has the same figures
         case Doubt():
             about = f"**{said(str(part.severity))}** {_plain(part.subject)}"
             yield f"{about}: {_plain(part.message)}. {_plain(part.advice)}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from torchstone.core.plain_text import plain
 from torchstone.core.schema.estimate import Severity
-from torchstone.report.document import Chart, Command, Document, Doubt, Facts, Part, Ratios, Role, Section, Table, Text
+from torchstone.report.document import Chart, Command, Document, Doubt, Facts, Part, Role, Section, Table, Text
 from torchstone.report.renderers._table import fitting, table
 from torchstone.report.renderers._text import cells, with_what_to_type, wrapped
 from torchstone.report.translation.spoken import said, speaking
@@ -63,7 +63,7 @@ def _part(part: Part, width: int, *, every: bool, level: int, titled: bool) -> I
             yield from _facts(part, width, "  " if titled else "")
         case Table():
             yield from table(part, width, every=every)
-        case Chart() | Ratios():
+        case Chart():
             return  # the tables beside them have the same figures
         case Doubt():
             about = f"{said('note')}:" if part.severity == Severity.INFO else said(str(part.severity))
@@ -125,7 +125,7 @@ def _section(part: Section, width: int, *, every: bool, level: int, titled: bool
 def _is_silent(part: Section) -> bool:
     """Say whether a section has pictures alone, of which a terminal shows nothing."""
     return bool(part.parts) and all(
-        _is_silent(one) if isinstance(one, Section) else isinstance(one, Chart | Ratios) for one in part.parts
+        _is_silent(one) if isinstance(one, Section) else isinstance(one, Chart) for one in part.parts
     )
 
 

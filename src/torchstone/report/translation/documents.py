@@ -8,7 +8,7 @@ from typing import Any, assert_never
 
 from msgspec.structs import asdict, replace
 
-from torchstone.core.charts.picture import Colours, Coordinate, Kind, Mark, Panel, Picture
+from torchstone.core.charts.picture import Colours, Coordinate, Kind, Mark, Panel, Picture, Words
 from torchstone.report.document import (
     Chart,
     Column,
@@ -17,7 +17,6 @@ from torchstone.report.document import (
     Doubt,
     Facts,
     Part,
-    Ratios,
     Section,
     Table,
     Text,
@@ -73,9 +72,6 @@ def _part(part: Part, say: Say, language: str) -> Part:
             return replace(part, columns=tuple(_column(one, say) for one in part.columns), how=say(part.how))
         case Chart():
             return replace(part, says=say(part.says), picture=_picture(part.picture, say, language))
-        case Ratios():
-            rows = tuple(replace(row, case=say(row.case), figure=say(row.figure)) for row in part.rows)
-            return replace(part, rows=rows)  # a verdict stays: renderers colour by it, and say it themselves
         case Doubt():
             return replace(
                 part, subject=_subject(part.subject, say), message=say(part.message), advice=say(part.advice)
@@ -115,10 +111,11 @@ def _panel(panel: Panel, say: Say, name: Say) -> Panel:
     axes = [panel.x, *(one for mark in panel.marks for one in asdict(mark).values() if isinstance(one, Coordinate))]
     named = {axis.column for axis in axes if axis.kind != Kind.NUMBERS}
     named |= {panel.colours.column} if panel.colours is not None else set()
+    figures = {mark.word for mark in panel.marks if isinstance(mark, Words) and mark.aside}
     return replace(
         panel, title=say(panel.title), subtitle=say(panel.subtitle), group=say(panel.group),
         x=_axis(panel.x, say, name), marks=tuple(_mark(mark, named, say, name) for mark in panel.marks),
-        values=_values(panel.values, named, name), colours=_colours(panel.colours, name),
+        values=_values(_values(panel.values, named, name), figures, say), colours=_colours(panel.colours, name),
     )  # fmt: skip
 
 

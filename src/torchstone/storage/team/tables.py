@@ -42,7 +42,7 @@ _FIRST = (
     case_id TEXT COLLATE "C" NOT NULL, started_utc TEXT COLLATE "C" NOT NULL, task TEXT COLLATE "C" NOT NULL,
     model TEXT COLLATE "C" NOT NULL, settings TEXT COLLATE "C" NOT NULL, device_name TEXT COLLATE "C" NOT NULL,
     host TEXT COLLATE "C" NOT NULL, verdict TEXT COLLATE "C" NOT NULL, trials BIGINT NOT NULL, counted BIGINT NOT NULL,
-    rate DOUBLE PRECISION, low DOUBLE PRECISION, high DOUBLE PRECISION,
+    rate DOUBLE PRECISION, low DOUBLE PRECISION, high DOUBLE PRECISION, priors TEXT COLLATE "C" NOT NULL,
     PRIMARY KEY (run_id, place)
 )""",
     "CREATE INDEX cases_in_time ON cases (case_id, device_name, host, started_utc)",

@@ -12,7 +12,7 @@ import msgspec
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.machine import DeviceInfo, Room
-from torchstone.core.schema.message import Finish, Ready, TrialRequest, Turns, TurnTaken
+from torchstone.core.schema.message import Finish, Ready, TurnsRequest, TurnTaken
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import NOT_FORKED, Disturbance, Disturber, Outcome, Status, Trial
 from torchstone.core.stats.disturbance import TOLERATED_CORES
@@ -158,7 +158,7 @@ def take_pair(
             contender, launcher = sides[which]
             room = room_of(contender.device) if living else None
             shift = dice.randrange(0, max(plan.shift_bytes, _ALIGNMENT_BYTES), _ALIGNMENT_BYTES)
-            request = TrialRequest(contender.case, procedure, number, turns=Turns(shift))
+            request = TurnsRequest(contender.case, procedure, number, shift)
             drive, stops = TrialDrive(request, None, watcher), waiting.is_stopped(contender.case, procedure)
             living[which] = _Side(contender, launcher, drive, plan, stops=stops)
             are_warm = living[which].warm_up()

@@ -14,7 +14,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.message import Event, Measured, TrialRequest
+from torchstone.core.schema.message import Event, Measured, RehearseRequest
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Status
 from torchstone.execution import plan
@@ -91,9 +91,7 @@ class ProgramCampaign:
         """Run the command in its first configuration to its second step; return what is known of it."""
         case = Case(self._workload(Task.TRAIN), next(self._configurations()), placement)
         listening = _Listening()
-        trial = TrialDrive(TrialRequest(case, session.procedure, 0, rehearse=True), None, listening).run(
-            session.launcher, 0
-        )
+        trial = TrialDrive(RehearseRequest(case, session.procedure), None, listening).run(session.launcher, 0)
         if trial.outcome.status != Status.OK or listening.measured is None:
             lines = [f"{shlex.join(self._request.words)}: {trial.outcome.message}"]
             raise UsageError("\n".join([*lines, *(trial.outcome.traceback or "").splitlines()]))

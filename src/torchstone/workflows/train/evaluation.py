@@ -15,7 +15,7 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import DataCard
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.fit import Evaluation, Judged
-from torchstone.core.schema.message import Event, TrialRequest
+from torchstone.core.schema.message import EvaluateRequest, Event
 from torchstone.core.schema.trial import Status, Trial
 from torchstone.execution import plan
 from torchstone.execution.controller.observer import Silent
@@ -148,7 +148,7 @@ def _best(folder: Path, found: Mapping[int, Path]) -> int:
     return max(found)
 
 
-def _request(card: TrainingCard, asked: Asked, folder: Path, weights: Path) -> tuple[Case, TrialRequest]:
+def _request(card: TrainingCard, asked: Asked, folder: Path, weights: Path) -> tuple[Case, EvaluateRequest]:
     """Return the Case with the data to judge on, and the request for it."""
     from torchstone.plugins import registry
     from torchstone.plugins.protocols import DataSource
@@ -182,7 +182,7 @@ def _request(card: TrainingCard, asked: Asked, folder: Path, weights: Path) -> t
         str(tokenizer) if tokenizer.is_file() else None, held_out,
     )  # fmt: skip
     how = msgspec.structs.replace(card.procedure, fit=None, epochs=None)
-    return case, TrialRequest(case, how, 0, evaluation=evaluation)
+    return case, EvaluateRequest(case, how, evaluation=evaluation)
 
 
 def _split(data: str, found: DataCard, asked: Scalar, *, classes: bool) -> str:
@@ -216,7 +216,7 @@ def _written(
     judged: Judged,
     trial: Trial,
     folder: Path,
-    request: TrialRequest,
+    request: EvaluateRequest,
     draw: Draw,
 ) -> TestResults:
     from statistics import median
@@ -229,7 +229,7 @@ def _written(
         with contextlib.suppress(MissingError):  # a picture is not worth the test; the matrix is in the metrics
             write_whole(folder / PICTURE, draw(quality))
             files["picture"] = str(folder / PICTURE)
-    split = request.evaluation.split if request.evaluation is not None else None
+    split = request.evaluation.split
     results = TestResults(
         str(training), card.run_id, epoch, case.workload.data, split, judged.quality.loss, judged.quality.items,
         judged.quality.items / sum(judged.batch_times_s), median(judged.batch_times_s), quality,

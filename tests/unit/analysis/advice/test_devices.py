@@ -10,7 +10,7 @@ from torchstone.analysis.advice.devices import beside_the_cpu
 from torchstone.analysis.advice.insights import readings
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.schema.estimate import Estimate
-from torchstone.report.documents.notes import device_parts
+from torchstone.report.documents.notes import device_parts, note_parts
 from torchstone.storage.query import entry_of
 
 
@@ -102,7 +102,7 @@ def test_without_the_cpu_or_a_size_in_common_there_is_no_ratio():
 
 
 def test_notes_of_a_run_on_both_devices_say_of_which_they_speak():
-    notes = [note.text for note in device_parts(measured((100.0, 300.0), (150.0, 900.0), (155.0, 2000.0)))]
+    notes = [note.text for note in note_parts(measured((100.0, 300.0), (150.0, 900.0), (155.0, 2000.0)))]
     assert any(note.startswith("train bert on cpu: speed-up over batch_size 8 (100") for note in notes)
     assert any(note.startswith("train bert on cuda:0: speed-up over batch_size 8 (300") for note in notes)
 

@@ -52,7 +52,7 @@ def test_a_picture_has_its_titles_its_rows_and_one_legend_where_colours_are_shar
     whole = vega_lite(Picture("Memory", (panel(Line(RATE)),), "run x", columns=2, one_legend=True))
     assert whole["title"] == {"text": "Memory", "subtitle": "run x", "fontSize": 16, "offset": 14}
     assert (whole["columns"], len(whole["concat"])) == (2, 1)
-    assert whole["resolve"]["scale"] == {"color": "shared", "y": "independent"}
+    assert whole["resolve"]["scale"] == {"color": "shared", "shape": "shared", "y": "independent"}
     alone = vega_lite(Picture("", (panel(Line(RATE)),)))
     assert "title" not in alone
     assert alone["resolve"]["scale"]["color"] == "independent"
@@ -194,7 +194,9 @@ def test_an_axis_of_ratios_has_its_ends_and_what_reaches_beyond_is_cut():
     rows = Coordinate("card", "", Kind.NAMES, ("A100",))
     found = drawn(panel(Reach(rows), Band(RATE), x=along))
     assert found["encoding"]["x"]["scale"] == {"type": "log", "domain": [0.5, 2.0], "nice": False}
-    reach, band = found["layer"]
+    reach, before, behind, band = found["layer"]
+    assert [one["mark"]["shape"] for one in (before, behind)] == ["triangle-left", "triangle-right"]
+    assert [one["encoding"]["x"]["datum"] for one in (before, behind)] == [0.5, 2.0]
     assert (reach["mark"]["type"], reach["mark"]["clip"]) == ("rule", True)
     assert (reach["encoding"]["x"]["field"], reach["encoding"]["x2"]) == ("low", {"field": "high"})
     assert reach["encoding"]["y"]["sort"] == ["A100"]

@@ -21,6 +21,7 @@ from torchstone.execution.timing.stopping import Reason
 from torchstone.execution.worker.collector import Collector
 from torchstone.execution.worker.execution import measure_prepared
 from torchstone.execution.worker.phase_breakdown import anatomy_steps, measure_anatomy
+from torchstone.execution.worker.setup import Setup
 from torchstone.plugins import registry
 
 QUICK = Procedure(warmup=1, warmup_budget_s=0.05, iterations=6, count_flops=False)
@@ -50,7 +51,8 @@ def measured(
     prepared, batches = engine.prepare(case, model, device), engine.open_batches(case, model, None, device, 0)
     events: list[Event] = []
     request = TrialRequest(case, procedure, 0, trace_path=trace)
-    measure_prepared(request, events.append, engine, prepared, batches, device, Collector(case))
+    setup = Setup(case, engine, model, prepared, device, Collector(case))
+    measure_prepared(request, setup, batches, events.append)
     batches.close()
     (told,) = [event for event in events if isinstance(event, Measured)]
     return told

@@ -11,11 +11,12 @@ from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.fit import EpochEnded, Fit
-from torchstone.core.schema.message import Event, TrialRequest
+from torchstone.core.schema.message import Event, FitRequest
 from torchstone.core.schema.model import InputSpec, LoadedModel
 from torchstone.core.schema.procedure import Procedure
 from torchstone.execution.worker.collector import Collector
 from torchstone.execution.worker.fit_data import FitData
+from torchstone.execution.worker.setup import Setup
 from torchstone.execution.worker.train_loop import fit_model, steps_in_an_epoch
 from torchstone.plugins import registry
 
@@ -77,6 +78,6 @@ def test_what_compiles_is_ended_with_the_first_epoch(tmp_path, monkeypatch):
     epochs: list[int] = []
     close = lambda: epochs.append(sum(isinstance(event, EpochEnded) for event in events))
     monkeypatch.setattr(prepared._compile_pool, "close", close)
-    how = Procedure(iterations=2, epochs=2, fit=Fit(folder=str(tmp_path)))
-    fit_model(TrialRequest(case, how, 0), events.append, engine, prepared, model, device, Collector(case))
+    request = FitRequest(case, Procedure(iterations=2, epochs=2), fit=Fit(folder=str(tmp_path)))
+    fit_model(request, Setup(case, engine, model, prepared, device, Collector(case)), events.append)
     assert epochs == [0, 1], "when its steps are done, before the next epoch's begin"

@@ -20,7 +20,7 @@ from torchstone.core.schema.message import (
     Measured,
     Ready,
     TakeTurn,
-    TrialRequest,
+    TurnsRequest,
     TurnTaken,
     Word,
 )
@@ -31,6 +31,7 @@ from torchstone.execution.timing.loop import Instrument
 from torchstone.execution.worker import turns
 from torchstone.execution.worker.collector import Collector
 from torchstone.execution.worker.pinning import Pinning, Seats
+from torchstone.execution.worker.setup import Setup
 from torchstone.execution.worker.turns import BeforeTurns, Helpers, _turns, lead_in_steps, take_turns
 from torchstone.plugins import registry
 
@@ -72,9 +73,10 @@ def turns_of(line: Any, placed: str = "cpu", warmup: int | None = 1, **axes: Any
     case = Case(Workload(Task.TRAIN, "module:test", "example", "sample"), values, Placement(placed))
     device = registry.load("devices", "cpu").open(0)
     prepared, batches = engine.prepare(case, model, device), engine.open_batches(case, model, None, device, 0)
-    request = TrialRequest(case, Procedure(warmup=warmup, warmup_budget_s=0.05), 0)
+    request = TurnsRequest(case, Procedure(warmup=warmup, warmup_budget_s=0.05))
+    setup = Setup(case, engine, model, prepared, device, Collector(case))
     try:
-        take_turns(request, line, engine, prepared, batches, device, Collector(case), Pinning(wanted=False))
+        take_turns(request, setup, batches, line, Pinning(wanted=False))
     finally:
         batches.close()
 

@@ -1,86 +1,115 @@
 """The forest plot: a row a ratio, by verdict, with the band of what is too small to matter."""
 
+import json
 import math
 
 import pytest
 
-from torchstone.core.charts.picture import Divider, Dots, Reach, Stretch
-from torchstone.report.charts.ratios import forest, ratios_chart
-from torchstone.report.document import Ratio, Ratios
+from torchstone.core.charts.picture import Divider, Dots, Panel, Picture, Reach, Stretch, Words
+from torchstone.core.charts.vega_lite import vega_lite
+from torchstone.report.charts.ratios import Ratio, forest, ratios_chart
 
 
 def row(verdict: str, ratio: float | None, half: float = 0.02, case: str = "train cnn, batch 8") -> Ratio:
     low, high = (None, None) if ratio is None else (ratio * (1 - half), ratio * (1 + half))
-    return Ratio(case, "throughput", ratio, low, high, verdict, higher_is_better=True)
+    return Ratio(case, "throughput", ratio, low, high, verdict)
 
 
 ROWS = (row("same", 1.0), row("better", 1.3), row("worse", 0.8), row("unclear", 1.01), row("better", 1.2))
-FOUR = Ratios(ROWS, 0.02, 0.95)
 
 
-def test_a_panel_a_verdict_what_is_worse_first_over_one_axis():
-    picture = forest(FOUR)
-    assert [panel.title for panel in picture.panels] == ["worse: 1", "better: 2", "unclear: 1", "same: 1"]
-    assert len({panel.x.ends for panel in picture.panels}) == 1
-    assert all(panel.x.logarithmic for panel in picture.panels)
-    (ends,) = {panel.x.ends for panel in picture.panels}
-    assert ends is not None
-    assert ends[0] < 0.784
-    assert ends[1] > 1.326
+def plot(*rows: Ratio, margin: float = 0.02, level: float = 0.95) -> Picture:
+    return forest(rows, margin, level)
+
+
+def ends_of(panel: Panel) -> tuple[float, float]:
+    assert panel.x.ends is not None
+    return panel.x.ends
+
+
+def test_what_is_worse_comes_first_and_each_verdict_has_a_colour_and_a_shape():
+    picture = plot(*ROWS)
+    (panel,) = picture.panels
+    assert [value["verdict"] for value in panel.values] == ["worse", "better", "better", "unclear", "same"]
+    assert [value["ratio"] for value in panel.values] == [0.8, 1.2, 1.3, 1.01, 1.0]
+    assert panel.colours is not None
+    assert panel.colours.names == ("worse", "better", "unclear", "same")
+    assert len(set(panel.colours.shades)) == len(set(panel.colours.shapes)) == 4
+    assert panel.x.logarithmic
+    assert ends_of(panel)[0] < 0.784
+    assert ends_of(panel)[1] > 1.326
+    assert panel.title == "worse: 1, better: 2, unclear: 1, same: 1"
     assert picture.subtitle == "bars: 95 % confidence intervals; shaded: differences under 2 %"
 
 
-def test_rows_have_their_interval_and_the_band_is_symmetric_in_ratios():
-    better = forest(FOUR).panels[1]
-    assert [value["ratio"] for value in better.values] == [1.2, 1.3]
-    assert all(value["low"] < value["ratio"] < value["high"] for value in better.values)
-    assert {type(mark) for mark in better.marks} == {Stretch, Divider, Reach, Dots}
-    (band,) = (mark for mark in better.marks if isinstance(mark, Stretch))
+def test_rows_have_their_interval_and_figures_and_the_band_is_symmetric_in_ratios():
+    (panel,) = plot(*ROWS).panels
+    assert all(value["low"] < value["ratio"] < value["high"] for value in panel.values)
+    assert panel.values[0]["figures"] == "0.8 [0.784, 0.816]"
+    assert {type(mark) for mark in panel.marks} == {Stretch, Divider, Reach, Dots, Words}
+    (band,) = (mark for mark in panel.marks if isinstance(mark, Stretch))
     (ends,) = band.values
     assert ends["from"] * ends["to"] == pytest.approx(1.0)
     assert ends["to"] == 1.02
 
 
 def test_without_a_margin_there_is_no_band():
-    picture = forest(Ratios((row("better", 1.5),), 0.0, 0.99))
+    picture = plot(row("better", 1.5), margin=0.0, level=0.99)
     assert not any(isinstance(mark, Stretch) for mark in picture.panels[0].marks)
     assert picture.subtitle == "bars: 99 % confidence intervals"
 
 
 def test_a_ratio_that_is_not_known_is_counted_and_not_drawn():
-    told = Ratios((row("better", 1.5), row("unclear", None), row("unclear", math.nan)), 0.02, 0.95)
-    assert forest(told).subtitle.endswith("2 without a ratio")
-    assert ratios_chart(Ratios((row("unclear", None),), 0.02, 0.95)) is None
-    assert ratios_chart(Ratios((), 0.02, 0.95)) is None
+    told = (row("better", 1.5), row("unclear", None), row("unclear", math.nan))
+    assert plot(*told).subtitle.endswith("2 without a ratio")
+    (chart,) = ratios_chart(told, 0.02, 0.95)
+    assert len(chart.picture.panels[0].values) == 1
+    assert list(ratios_chart((row("unclear", None),), 0.02, 0.95)) == []
+    assert list(ratios_chart((), 0.02, 0.95)) == []
 
 
-def test_one_wide_interval_does_not_squeeze_the_others():
-    told = Ratios((row("better", 1.1), Ratio("x", "y", 1.0, 1e-6, 1e6, "unclear", higher_is_better=True)), 0.02, 0.95)
-    ends = forest(told).panels[0].x.ends
-    assert ends is not None
-    assert 0.5 < ends[0] < 1.0
-    assert 1.1 < ends[1] < 2.0
+@pytest.mark.parametrize(("low", "high"), [(1e-6, 1e6), (0.0, 1.0), (math.nan, 1.0), (1.0, math.inf), (-1.0, 2.0)])
+def test_an_interval_of_any_size_does_not_squeeze_the_others_and_what_goes_beyond_has_an_arrow(low, high):
+    picture = plot(row("better", 1.1), Ratio("x", "y", 1.0, low, high, "unclear"))
+    (panel,) = picture.panels
+    assert 0.5 < ends_of(panel)[0] < 1.0
+    assert 1.1 < ends_of(panel)[1] < 2.0
+    drawn = vega_lite(picture)["concat"][0]["layer"]
+    arrows = [layer for layer in drawn if "triangle-left" in str(layer["mark"])]
+    assert len(arrows) == 1
+    assert f"datum.low < {ends_of(panel)[0]}" in arrows[0]["transform"][0]["filter"]
+    assert json.dumps(drawn)
 
 
-def test_what_all_cases_begin_with_is_in_the_title():
-    told = Ratios(tuple(row("same", 1.0, case=f"B vs A, train cnn batch_size {n}") for n in (8, 16)), 0.02, 0.95)
-    picture = forest(told)
+@pytest.mark.parametrize("ratio", [1.001, 1.01, 1.2, 1.9, 5.0, 90.0, 1e4, 1e9, 0.001, 1e-9])
+def test_the_axis_has_round_numbers_and_one_among_them(ratio):
+    (panel,) = plot(row("better", ratio, half=0.0)).panels
+    low, high = ends_of(panel)
+    assert 1.0 in panel.x.ticks
+    assert len(panel.x.ticks) <= 7
+    assert all(low <= tick <= high for tick in panel.x.ticks)
+    assert len(panel.x.ticks) >= 2 or not 0.002 < ratio < 1e4
+
+
+def test_what_all_cases_begin_with_is_in_the_title_and_the_figure_that_all_have_along_the_axis():
+    told = tuple(row("same", 1.0, case=f"B vs A, train cnn batch_size {n}") for n in (8, 16))
+    picture = plot(*told)
     assert picture.title == "Candidate ÷ baseline: B vs A, train cnn"
-    assert [value["row"] for value in picture.panels[0].values] == [
-        "batch_size 8: throughput",
-        "batch_size 16: throughput",
-    ]
-    assert forest(FOUR).title == "Candidate ÷ baseline: train cnn, batch 8"
-    assert {value["row"] for value in forest(FOUR).panels[0].values} == {"throughput"}
-    apart = Ratios((row("same", 1.0, case="train a"), row("same", 1.0, case="infer b")), 0.02, 0.95)
-    assert forest(apart).title == "Candidate ÷ baseline"
+    assert [value["row"] for value in picture.panels[0].values] == ["batch_size 8", "batch_size 16"]
+    assert picture.panels[0].x.title == "throughput"
+    both = plot(*told, Ratio("B vs A, train cnn batch_size 8", "loss", 1.0, 0.9, 1.1, "same"))
+    assert both.panels[0].x.title == "ratio"
+    assert both.panels[0].values[0]["row"] == "batch_size 8: throughput"
+    assert plot(*ROWS).title == "Candidate ÷ baseline: train cnn, batch 8"
+    assert plot(row("same", 1.0)).panels[0].values[0]["row"] == "throughput"
+    apart = plot(row("same", 1.0, case="train a"), row("same", 1.0, case="infer b"))
+    assert apart.title == "Candidate ÷ baseline"
 
 
-def test_rows_of_the_same_name_stay_apart_and_of_very_many_both_ends_are_shown():
-    twins = forest(Ratios((row("same", 1.0), row("same", 1.001)), 0.02, 0.95)).panels[0]
+def test_rows_of_the_same_name_stay_apart_and_very_many_fill_panels_over_one_axis():
+    (twins,) = plot(row("same", 1.0), row("same", 1.001)).panels
     assert len({value["row"] for value in twins.values}) == 2
-    many = Ratios(tuple(row("better", 1.0 + n / 100, case=f"case {n}") for n in range(1, 101)), 0.02, 0.95)
-    (panel,) = forest(many).panels
-    assert panel.title == "better: 100, 60 in the middle left out"
-    shown = [value["ratio"] for value in panel.values]
-    assert (len(shown), min(shown), max(shown)) == (40, 1.01, 2.0)
+    many = plot(*(row("better", 1.0 + n / 100, case=f"case {n}") for n in range(1, 101)))
+    assert many.subtitle.endswith("4 more are in the tables")
+    assert len({panel.x.ends for panel in many.panels}) == 1
+    assert [len(panel.values) for panel in many.panels] == [16] * 6

@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from torchstone.report.document import Column, Command, Document, Facts, Ratio, Ratios, Role, Section, Table, Text
+from torchstone.report.document import Column, Command, Document, Facts, Role, Section, Table, Text
 from torchstone.report.rendering import renderer
 
 
@@ -34,14 +34,6 @@ def test_facts_are_two_columns_and_a_table_without_titles_has_no_head():
     bare = Table((Column("", ("a", "b"), left=True), Column("", ("1", "2"))))
     assert rows_of(Facts((("record", "x.jsonl"),)), bare)[1:] == [
         [], ["#"], ["record", "x.jsonl"], [], ["#"], ["a", "1"], ["b", "2"],
-    ]  # fmt: skip
-
-
-def test_ratios_have_their_numbers():
-    rows = (Ratio("=cnn", "throughput", 1.1, 1.05, None, "better", higher_is_better=True),)
-    assert rows_of(Section("ab", (Ratios(rows, 0.02, 0.95), Ratios((), 0.02, 0.95))))[1:] == [
-        [], ["# ab > candidate ÷ baseline, intervals of 0.95, margin 0.02"],
-        ["case", "figure", "ratio", "low", "high", "verdict"], ["'=cnn", "throughput", "1.1", "1.05", "", "better"],
     ]  # fmt: skip
 
 

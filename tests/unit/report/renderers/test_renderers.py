@@ -13,8 +13,6 @@ from torchstone.report.document import (
     Document,
     Doubt,
     Facts,
-    Ratio,
-    Ratios,
     Role,
     Section,
     Table,
@@ -145,10 +143,3 @@ def test_a_picture_is_named_with_its_suffix_and_what_it_says_cannot_end_the_link
 def test_a_title_that_is_folded_away_has_no_markup():
     told = Document("t", (Section("<b>", (Text("x"),), folded=True),))
     assert "<summary>&lt;b&gt;</summary>" in markdown(told)
-
-
-def test_a_section_of_what_a_page_cannot_show_has_no_title():
-    ratios = Ratios((Ratio("a", "b", 1.1, 1.0, 1.2, "better", higher_is_better=True),), 0.02, 0.95)
-    shown = Document("a", (Text("one"), Section("x", (ratios,)), Section("y", (ratios,), folded=True), Text("two")))
-    assert markdown(shown) == "# a\n\none\n\ntwo\n"
-    assert "## empty" in markdown(Document("a", (Section("empty", ()),)))

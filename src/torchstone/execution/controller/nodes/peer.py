@@ -15,7 +15,7 @@ import msgspec
 from torchstone.core.errors import MissingError, TorchstoneError
 from torchstone.core.schema.codec import Malformed, decode
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.message import TrialRequest
+from torchstone.core.schema.message import NodeRequest
 from torchstone.execution.controller.nodes.words import Answer, Over, Ready, Refused, Start, Word
 from torchstone.plugins.cluster_protocol import Node
 
@@ -65,7 +65,7 @@ class Peer:
             raise MissingError(f"node {self.node.name}: its agent ended with exit code {code}; the lines above say why")
         return self._machine
 
-    def start(self, request: TrialRequest) -> None:
+    def start(self, request: NodeRequest) -> None:
         """Have it start the ranks of a trial."""
         self.trials += 1
         self.say(Start(request))

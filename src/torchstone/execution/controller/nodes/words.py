@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.message import Ended, TrialRequest
+from torchstone.core.schema.message import Ended, NodeRequest
 from torchstone.core.schema.procedure import Procedure
 
 
@@ -19,7 +19,7 @@ class Open(msgspec.Struct, frozen=True, tag="open", tag_field="word"):
 class Start(msgspec.Struct, frozen=True, tag="start", tag_field="word"):
     """Start this trial's ranks of your node, and answer with Over when they have ended."""
 
-    request: TrialRequest
+    request: NodeRequest
 
 
 class Kill(msgspec.Struct, frozen=True, tag="kill", tag_field="word"):

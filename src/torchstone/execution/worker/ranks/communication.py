@@ -18,6 +18,7 @@ from torchstone.execution.timing.clock import system_clock
 from torchstone.execution.timing.loop import Step, unmarked
 from torchstone.execution.worker.collector import Collector
 from torchstone.execution.worker.ranks.group import Alone
+from torchstone.execution.worker.setup import Setup
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches
 from torchstone.plugins.rank_protocols import Replicas
@@ -33,11 +34,12 @@ def steps_of(budget_s: float, step_s: float) -> int:
 
 
 def compare_communication(
-    request: TrialRequest, step: Step, step_s: float, batches: Batches, replicas: Replicas, ranks: Alone,
-    device: Device, tally: Collector, send: Callable[[Event], None],
+    request: TrialRequest, setup: Setup, step: Step, step_s: float, batches: Batches, replicas: Replicas, ranks: Alone,
+    send: Callable[[Event], None],
 ) -> None:  # fmt: skip
     """Measure communication in a stage of its own, where steps without it compute the same. `step_s`: alike in all."""
-    if request.case.configuration.get("compile", "off") != "off":
+    device, tally = setup.device, setup.tally
+    if setup.case.configuration.get("compile", "off") != "off":
         tally.facts["communication_not_measured"] = "a compiled step would be compiled anew without communication"
         return
     send(Entered(STAGE, system_clock(), measures=True))

@@ -19,8 +19,6 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.message import ASK_WHERE, Ended, Meeting, TrialRequest
 from torchstone.core.schema.ranks import STRATEGY
@@ -37,15 +35,15 @@ _GRACE_S = 2  # of ranks whose peer has died, before they are killed
 _COUNT_BY_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 
 
-def launch(request: TrialRequest, line: EventPipe, work: Work) -> Ended:
+def launch(request: TrialRequest, meeting: Meeting | None, line: EventPipe, work: Work) -> Ended:
     """Carry a request out in as many processes as its Case has ranks here; return the end of them all.
 
-    `work`: of a rank. Rank 0 sends the events. Raises Unsupported where ranks cannot be forked, and for several nodes
-    whose ranks were not told where to meet.
+    `meeting`: with those of further nodes. `work`: of a rank. Rank 0 sends the events. Raises Unsupported where ranks
+    cannot be forked, and for several nodes whose ranks were not told where to meet.
     """
     if sys.platform != "linux":
         raise Unsupported("several ranks need Linux: they are forked from the trial's process")
-    size, meeting = request.case.placement.count, request.meeting
+    size = request.case.placement.count
     if request.case.placement.nodes > 1 and meeting is None:
         raise Unsupported("ranks on several nodes are measured by `torchstone run`, `tune` and `submit`")
     roll = Roll(size, size * meeting.node if meeting is not None else 0)
@@ -53,22 +51,23 @@ def launch(request: TrialRequest, line: EventPipe, work: Work) -> Ended:
     exits: dict[int, int] = {}
     with _stacks_of_ranks(roll, line), line.shared() as descriptor:
         try:
-            _elastic(request, descriptor, roll, work)
+            _elastic(request, meeting, descriptor, roll, work)
         except Exception as error:  # ChildFailedError, with a report of several lines, or the agent's own
             wrong = f"{type(error).__name__}: {str(error).strip().splitlines()[-1] if str(error).strip() else ''}"
             exits = {rank: failure.exitcode for rank, failure in getattr(error, "failures", {}).items()}
         finally:
             roll.close()
+    line.write(b"\n")  # rank 0 may have been killed within a line
     return roll.outcome(wrong, exits)
 
 
-def _elastic(request: TrialRequest, descriptor: int, roll: Roll, work: Work) -> None:
+def _elastic(request: TrialRequest, meeting: Meeting | None, descriptor: int, roll: Roll, work: Work) -> None:
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
     for name in ("torch.distributed.elastic", "torch.distributed.launcher", "torch.multiprocessing"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # an Outcome says it in one line
-    size, meeting = request.case.placement.count, request.meeting
+    size = request.case.placement.count
     where = _among_nodes(meeting) if meeting is not None else _alone_here()
     with _counting_by_nvml():
         config = LaunchConfig(
@@ -80,7 +79,8 @@ def _elastic(request: TrialRequest, descriptor: int, roll: Roll, work: Work) -> 
     if request.case.configuration[STRATEGY] == "fsdp2":
         import torch.distributed.fsdp  # noqa: F401  a second that every rank would take for itself
     descriptors = [roll.descriptor(rank) for rank in range(size)]
-    elastic_launch(config, be_rank)(os.getpid(), msgspec.json.encode(request), descriptor, descriptors, work)
+    node = meeting.names[meeting.node] if meeting is not None else None
+    elastic_launch(config, be_rank)(os.getpid(), request, node, descriptor, descriptors, work)
 
 
 def _alone_here() -> dict[str, Any]:

@@ -14,7 +14,7 @@ import msgspec
 from torchstone.core.lifetime import end_with
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Placement
-from torchstone.core.schema.message import ASK_WHERE, Ended, Event, Request, TrialRequest
+from torchstone.core.schema.message import ASK_WHERE, Ended, Event, TrialRequest
 from torchstone.core.schema.ranks import BACKEND
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.execution.worker import crash_handler, pinning
@@ -40,11 +40,13 @@ class _SilentPipe(EventPipe):
         """Send nothing."""
 
 
-def be_rank(trial: int, encoded: bytes, descriptor: int, roll: Sequence[int], work: Work) -> None:
+def be_rank(
+    trial: int, request: TrialRequest, node: str | None, descriptor: int, roll: Sequence[int], work: Work
+) -> None:
     """Carry a request out as the rank that the environment says; return when that went well, else end the process.
 
-    `trial`: the pid of the process that forks it. `descriptor`: of the trial's events, for rank 0. `roll`: of every
-    rank of this node, to say how it ended.
+    `trial`: the pid of the process that forks it. `node`: its name, where there are several. `descriptor`: of the
+    trial's events, for rank 0. `roll`: of every rank of this node, to say how it ended.
     """
     local_rank, rank, local_size = (int(os.environ[name]) for name in ("LOCAL_RANK", "RANK", "LOCAL_WORLD_SIZE"))
     end_with(trial)
@@ -54,12 +56,9 @@ def be_rank(trial: int, encoded: bytes, descriptor: int, roll: Sequence[int], wo
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches the controller alone; who interrupts one rank ends it
     hello(own)
     try:
-        request = msgspec.json.decode(encoded, type=Request)
-        if not isinstance(request, TrialRequest):
-            raise TypeError("ranks carry out trials only")
         cores = _bind(local_rank, local_size)
         request = _on_own_device(request, local_rank)
-        group = _join(request, cores)
+        group = _join(request, node, cores)
         line = EventPipe(descriptor) if rank == 0 else _SilentPipe()
         end = Ended(work(request, line, group))
         group.barrier()  # nobody leaves while another still communicates
@@ -93,7 +92,7 @@ def _on_own_device(request: TrialRequest, local_rank: int) -> TrialRequest:
     return msgspec.structs.replace(request, case=msgspec.structs.replace(request.case, placement=own))
 
 
-def _join(request: TrialRequest, cores: Sequence[int]) -> Group:
+def _join(request: TrialRequest, node: str | None, cores: Sequence[int]) -> Group:
     import torch.distributed as dist
 
     limit_s = request.procedure.timeout_s + _BEYOND_TIMEOUT_S
@@ -104,8 +103,8 @@ def _join(request: TrialRequest, cores: Sequence[int]) -> Group:
         torch.cuda.set_device(placement.index)
     dist.init_process_group(str(request.case.configuration[BACKEND]), timeout=datetime.timedelta(seconds=limit_s))
     facts: dict[str, Scalar] = {"cores": _in_words(cores)}
-    if request.meeting is not None:
-        facts["node"] = request.meeting.names[request.meeting.node]
+    if node is not None:
+        facts["node"] = node
     return Group(limit_s, cores, facts)
 
 

@@ -36,14 +36,12 @@ _ENDS = ("low", "high")
 class Drawings:
     """Counts the drawings of a page: each has ids of its own, and only the first ones are offered over other axes.
 
-    `rows`: the most that a table of values has; `ratios`: the most that a forest plot has, None: all.
+    `rows`: the most that a table of values has.
     """
 
-    def __init__(
-        self, name: str = "", other_axes: int = _MOST_OTHER_AXES, rows: int = _MOST_ROWS, ratios: int | None = None
-    ) -> None:
+    def __init__(self, name: str = "", other_axes: int = _MOST_OTHER_AXES, rows: int = _MOST_ROWS) -> None:
         """`name`: what every id begins with, where the page has more than this; `other_axes`: drawings over those."""
-        self.name, self.rows, self.ratios = name, rows, ratios
+        self.name, self.rows = name, rows
         self._numbers = count(1)
         self._left = other_axes
 

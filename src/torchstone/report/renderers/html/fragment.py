@@ -15,7 +15,6 @@ from torchstone.report.document import (
     Doubt,
     Facts,
     Part,
-    Ratios,
     Role,
     Section,
     Table,
@@ -48,7 +47,7 @@ def fragment(document: Document) -> str:
 
 def _drawn(document: Document) -> str:
     digest = hashlib.sha256(msgspec.json.encode(document)).hexdigest()
-    drawings = Drawings(f"ts{digest[:10]}-", other_axes=0, rows=_MOST_ROWS, ratios=_MOST_ROWS)
+    drawings = Drawings(f"ts{digest[:10]}-", other_axes=0, rows=_MOST_ROWS)
     laid = laid_out(document, drawings, _LEVEL)
     style = f"{asset('fragment.css')}.torchstone-result {{\n{of_columns(laid.columns, '& ')}}}\n"
     return environment().get_template("fragment.html").render(document=document, laid=laid, style=ours(style))
@@ -84,7 +83,7 @@ class _Room:
             else:
                 yield self._one(part)
 
-    def _one(self, part: Text | Command | Facts | Chart | Ratios | Doubt) -> Part:
+    def _one(self, part: Text | Command | Facts | Chart | Doubt) -> Part:
         match part:
             case Text():
                 return msgspec.structs.replace(part, text=self._text(part.text))
@@ -101,13 +100,6 @@ class _Room:
                 self._panels -= len(panels)
                 picture = msgspec.structs.replace(part.picture, panels=panels)
                 return msgspec.structs.replace(part, says=self._text(part.says), picture=picture)
-            case Ratios():
-                self._characters -= 20 * _A_CELL * min(_MOST_ROWS, len(part.rows))
-                rows_ = tuple(
-                    msgspec.structs.replace(one, case=_cut(one.case, _MOST_CELL), figure=_cut(one.figure, _MOST_CELL))
-                    for one in part.rows
-                )
-                return msgspec.structs.replace(part, rows=rows_)
 
     def _table(self, part: Table) -> Iterator[Part]:
         columns = part.columns[:_MOST_COLUMNS]

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import count, groupby
 from typing import Any, NamedTuple, assert_never
 
-from torchstone.report.document import Chart, Command, Document, Doubt, Facts, Part, Ratios, Role, Section, Table, Text
+from torchstone.report.document import Chart, Command, Document, Doubt, Facts, Part, Role, Section, Table, Text
 from torchstone.report.renderers.html.charts import Drawings, figure
-from torchstone.report.renderers.html.forest import FOREST_COLUMNS, forest
 from torchstone.report.renderers.html.legend import gathered
 from torchstone.report.renderers.html.tables import grid
 from torchstone.report.translation.spoken import said
@@ -82,7 +81,6 @@ class _Layout:
         self.columns = 1
         self._sections = count(1)
         self._drawn, self._first = drawn, level
-        self._forests = count(1)
 
     def blocks(self, parts: Sequence[Part], title: str, level: int) -> Iterator[Block]:
         """Yield the blocks of parts below a heading of this title; sections among them have headings of `level`."""
@@ -114,9 +112,6 @@ class _Layout:
                 drawn = figure(part, self._drawn)
                 self.columns = max([self.columns, *(len(one.values.heads) for one in (*drawn.panels, *drawn.folded))])
                 return Block("chart", drawn)
-            case Ratios():
-                self.columns = max(self.columns, FOREST_COLUMNS)
-                return Block("ratios", forest(part, f"{self._drawn.name}f{next(self._forests)}", self._drawn.ratios))
             case Section():
                 folded = part.folded or (crowd and _has_sections(part))
                 place = f"s{next(self._sections)}"

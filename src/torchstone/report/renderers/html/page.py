@@ -21,7 +21,7 @@ from torchstone.report.renderers.html.layout import laid_out
 from torchstone.report.translation.spoken import said
 
 _HERE = Path(__file__).parent
-_SCRIPTS = ("page.js", "tables.js", "charts.js", "forest.js")
+_SCRIPTS = ("page.js", "tables.js", "charts.js")
 SAID = re.compile(r'\bsay\("((?:[^"\\]|\\.)*)"')  # texts of our own in the scripts and templates
 _CODE = re.compile(r"`([^`]+)`")
 

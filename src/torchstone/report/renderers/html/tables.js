@@ -125,7 +125,7 @@
     seen.observe(grid);
   };
 
-  for (const table of document.querySelectorAll("table.titled, .forest table")) {
+  for (const table of document.querySelectorAll("table.titled")) {
     const rows = table.tBodies[0].rows.length;
     const tools = element("div", { className: "tools" });
     if (rows > FILTERED) filterable(table, tools);

@@ -18,13 +18,11 @@ from torchstone.report.document import (
     Doubt,
     Facts,
     Part,
-    Ratios,
     Section,
     Table,
     Text,
 )
-from torchstone.report.renderers._forest import Row, forest, joined
-from torchstone.report.renderers._measuring import breakable, glued, lines
+from torchstone.report.renderers._measuring import breakable, glued
 from torchstone.report.renderers._typeface import shortened, typeface
 from torchstone.report.renderers.pdf.page_pictures import pictures
 from torchstone.report.renderers.pdf.tables import ACROSS, Block, Drafting, drafted
@@ -37,9 +35,6 @@ _MOST_CHARACTERS, _MOST_OF_A_TITLE = 4_000, 300
 _SIZE, _SIZE_OF_TITLES = 9.5, 17.0  # points, as in pages.typ
 _NAMES, _MOST_OF_NAMES = 60.0, 150.0  # points for the names of facts: at least, at most
 _FEW_FACTS, _SHORT_FACTS = 12, 1_200  # facts, and characters of their values, that stay on one page
-_LABELS, _SCALE, _GUTTER = 170.0, 190.0, 8.0  # points of a forest plot: its names, its scale, right of both
-_SIZE_IN_PLOTS = 8.0
-_MOST_RATIOS = 60
 _DEEPEST = 6  # level of a heading
 _MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9.+-]*/[a-z0-9][a-z0-9.+-]*")
 
@@ -104,7 +99,7 @@ class _Draft(Drafting):
     def blocks(self, parts: Sequence[Part], level: int) -> Iterator[Block]:
         """Yield the blocks of parts below a heading of the level above."""
         titled = False
-        for part in joined(parts):
+        for part in parts:
             if self.cells_left <= 0:
                 self.is_cut = True
                 return
@@ -137,8 +132,6 @@ class _Draft(Drafting):
                 yield from drafted(part, self)
             case Chart():
                 yield from pictures(part, self)
-            case Ratios():
-                yield from self._forest(part)
             case Doubt():
                 yield self._doubt(part)
             case Section():
@@ -147,17 +140,6 @@ class _Draft(Drafting):
                 yield from self.blocks(part.parts, level + 1 if title else level)
             case _:
                 assert_never(part)
-
-    def _forest(self, part: Ratios) -> Iterator[Block]:
-        found = forest(part, _MOST_RATIOS, self.text)
-        if found is None:
-            return
-        yield {
-            "kind": "forest", "columns": [_LABELS, _SCALE, ACROSS - _LABELS - _SCALE], "band": found.band,
-            "ticks": [{"at": at, "text": text} for at, text in found.ticks],
-            "rows": [_interval(row) for row in found.rows],
-        }  # fmt: skip
-        yield {"kind": "rest", "text": self.broken(self.text(found.caption))}
 
     def _facts(self, part: Facts) -> Block:
         rows = part.rows[: self.cells_left]
@@ -176,21 +158,6 @@ class _Draft(Drafting):
         label = said("Note" if part.severity == Severity.INFO else str(part.severity).capitalize())
         text = self.text(f"{part.subject}: {part.message}. {part.advice}")
         return {"kind": "doubt", "severity": str(part.severity), "label": label, "text": self.broken(text)}
-
-
-def _interval(row: Row) -> Block:
-    rooms = (_LABELS - _GUTTER, ACROSS - _LABELS - _SCALE - _GUTTER)
-    cells = [glued(row.label), glued(row.text)]
-    most = max(lines(cell, room, _width_in_plots) for cell, room in zip(cells, rooms, strict=True))
-    label, text = (breakable(cell, room, _width_in_plots) for cell, room in zip(cells, rooms, strict=True))
-    return {
-        "label": label, "text": text, "colour": row.colour, "places": [row.low, row.middle, row.high],
-        "cut": row.cut, "height": 4.0 + 10.0 * most,
-    }  # fmt: skip
-
-
-def _width_in_plots(text: str) -> float:
-    return typeface().width(text, _SIZE_IN_PLOTS)
 
 
 def _together(blocks: Iterator[Block]) -> Iterator[Block]:

@@ -10,12 +10,10 @@ import msgspec
 from torchstone.core.charts.picture import Picture
 from torchstone.core.charts.vega_lite import Spec, vega_lite
 from torchstone.core.schema.estimate import Severity
-from torchstone.report.document import Chart, Command, Doubt, Facts, Part, Ratios, Role, Section, Table, Text
-from torchstone.report.renderers._forest import joined
+from torchstone.report.document import Chart, Command, Doubt, Facts, Part, Role, Section, Table, Text
 from torchstone.report.renderers._measuring import lines
 from torchstone.report.renderers._pictures import parts as parts_of
 from torchstone.report.renderers._typeface import shortened
-from torchstone.report.renderers.pptx import plots
 from torchstone.report.renderers.pptx.slide import (
     ACROSS,
     BOLDER,
@@ -99,7 +97,7 @@ class Flow:
             return
         self._close()
         self._begin(title, TOP)
-        for part in joined(parts):
+        for part in parts:
             if self._topic != title:  # a section or a picture in this one had slides of its own
                 if self._is_full():
                     self._left_out = True
@@ -124,8 +122,6 @@ class Flow:
                 self._table(part)
             case Chart():
                 self._chart(part)
-            case Ratios():
-                self._ratios(part)
             case Doubt():
                 label = said("Note" if part.severity == Severity.INFO else str(part.severity).capitalize())
                 self._words(f"{part.subject}: {part.message}. {part.advice}", Style.FINDING, f"{label} ")
@@ -167,7 +163,7 @@ class Flow:
             return
         if part.title:
             self._words(part.title, Style.SUBTITLE, below=3 * height("", Style.BODY))
-        for one in joined(part.parts):
+        for one in part.parts:
             self.put(one)
 
     def _words(self, text: str, style: Style, label: str = "", below: float = 0.0) -> None:
@@ -211,19 +207,6 @@ class Flow:
             self._add(Words(Box(MARGIN, self._top, ACROSS, caption), says, Style.SMALL))
         if left_out:
             self._notes.append(said(f"{left_out:,} more panels of this picture are left out"))
-
-    def _ratios(self, part: Ratios) -> None:
-        found = plots.forest_of(part)
-        if found is None:
-            return
-        below = height(found.caption, Style.SMALL) + _GAP
-        if not self._fits(plots.least(found) + below):
-            return
-        for number, plot in enumerate(plots.on_slides(found, BOTTOM - self._top - below, TALL - below)):
-            if number and not self._next():
-                return
-            self._add(msgspec.structs.replace(plot, box=msgspec.structs.replace(plot.box, top=self._top)))
-        self._words(found.caption, Style.SMALL)
 
     # ── slides ──────────────────────────────────────────────────────────────────────────────────────────────
 

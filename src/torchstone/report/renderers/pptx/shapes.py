@@ -1,4 +1,4 @@
-"""Draws the shapes of a slide through python-pptx: paragraphs, native tables, pictures and forest plots."""
+"""Draws the shapes of a slide through python-pptx: paragraphs, native tables and pictures."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ from typing import Any
 
 from torchstone.core.charts.drawing import as_png
 from torchstone.core.errors import MissingError
-from torchstone.report.renderers._forest import Row
-from torchstone.report.renderers.pptx import plots, tables
-from torchstone.report.renderers.pptx.slide import SIZES, Box, Grid, Image, Plot, Shape, Style, Words
+from torchstone.report.renderers.pptx import tables
+from torchstone.report.renderers.pptx.slide import SIZES, Box, Grid, Image, Shape, Style, Words
 from torchstone.report.translation.spoken import said, spoken
 
-INK, _FAINT, _ALARM, _SHADE = "1F2933", "5B6770", "A35B00", "E3E8ED"
+INK, _FAINT, _ALARM = "1F2933", "5B6770", "A35B00"
 _NOTHING = "\N{NO-BREAK SPACE}"  # in a cell: a paragraph without text is as tall as one of 18 points
 _MONOSPACED = "Consolas"
-_DOT = 6.0  # points
 
 
 def draw(page: Any, shape: Shape) -> None:
@@ -29,8 +27,6 @@ def draw(page: Any, shape: Shape) -> None:
             _grid(page, shape)
         case Image():
             _image(page, shape)
-        case Plot():
-            _plot(page, shape)
 
 
 # ── text ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -131,70 +127,6 @@ def _image(page: Any, image: Image) -> None:
 def _describe(shape: Any, says: str) -> None:
     """Give a shape its alt text, for which python-pptx has no name."""
     shape._element._nvXxPr.cNvPr.set("descr", says)
-
-
-# ── forest plots ────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _plot(page: Any, plot: Plot) -> None:
-    """Draw a forest plot as a group, in which every interval can be moved and every word edited."""
-    from pptx.enum.shapes import MSO_SHAPE
-
-    group = page.shapes.add_group_shape()
-    _describe(group, plot.says)
-    left, top = plot.box.left + plots.LABELS + plots.GAP, plot.box.top
-    bottom = top + sum(plot.heights)
-    low, high = (left + plots.SCALE * end for end in plot.forest.band)
-    if high > low:
-        _filled(group, MSO_SHAPE.RECTANGLE, Box(low, top, high - low, bottom - top), _SHADE)
-    _line(group, (left + plots.SCALE / 2.0, top), (left + plots.SCALE / 2.0, bottom), _FAINT, 0.75)
-    for row, height in zip(plot.forest.rows, plot.heights, strict=True):
-        label = Box(plot.box.left, top, plots.LABELS, height)
-        words(group, Words(label, row.label, Style.SMALL), anchor="MIDDLE", colour=INK)
-        _interval(group, row, left, top + height / 2.0)
-        figures = Box(left + plots.SCALE + plots.GAP, top, plots.WORDS, height)
-        words(group, Words(figures, row.text, Style.SMALL), anchor="MIDDLE", colour=row.colour[1:])
-        top += height
-    wide = plots.LABELS / 6.0
-    for at, text in plot.forest.ticks:
-        place = left + plots.SCALE * at - wide / 2.0
-        words(group, Words(Box(place, bottom, wide, plots.TICKS), text, Style.SMALL), align="CENTER")
-
-
-def _interval(group: Any, row: Row, left: float, middle: float) -> None:
-    from pptx.enum.shapes import MSO_SHAPE
-
-    if row.low is not None and row.high is not None:
-        begin, end = (left + plots.SCALE * place for place in (row.low, row.high))
-        _line(group, (begin, middle), (end, middle), row.colour[1:], 1.75, arrows=row.cut)
-    if row.middle is not None:
-        dot = Box(left + plots.SCALE * row.middle - _DOT / 2.0, middle - _DOT / 2.0, _DOT, _DOT)
-        _filled(group, MSO_SHAPE.OVAL, dot, row.colour[1:])
-
-
-def _filled(group: Any, kind: Any, box: Box, colour: str) -> None:
-    shape = group.shapes.add_shape(kind, *_emus(box))
-    shape.fill.solid()
-    shape.fill.fore_color.rgb = _colour(colour)
-    shape.line.fill.background()
-    shape.shadow.inherit = False
-
-
-def _line(
-    group: Any, begin: tuple[float, float], end: tuple[float, float], colour: str, width: float,
-    arrows: tuple[bool, bool] = (False, False),
-) -> None:  # fmt: skip
-    from pptx.enum.shapes import MSO_CONNECTOR
-    from pptx.oxml.ns import qn
-
-    line = group.shapes.add_connector(MSO_CONNECTOR.STRAIGHT, *map(emu, (*begin, *end)))
-    line.line.color.rgb = _colour(colour)
-    line.line.width = emu(width)
-    line.shadow.inherit = False
-    drawn = line.get_or_add_ln()
-    for is_there, name in zip(arrows, ("a:headEnd", "a:tailEnd"), strict=True):
-        if is_there:
-            drawn.append(drawn.makeelement(qn(name), {"type": "triangle"}))
 
 
 # ── units ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -9,7 +9,6 @@ import msgspec
 
 from torchstone.core.charts.picture import Picture
 from torchstone.core.plain_text import plain
-from torchstone.report.renderers._forest import Forest
 from torchstone.report.renderers._measuring import lines
 from torchstone.report.renderers._typeface import typeface
 
@@ -77,16 +76,7 @@ class Image(msgspec.Struct, frozen=True):
     says: str
 
 
-class Plot(msgspec.Struct, frozen=True):
-    """A forest plot of native shapes. `heights`: of its rows. `says`: to who cannot see it."""
-
-    box: Box
-    forest: Forest
-    heights: tuple[float, ...]
-    says: str
-
-
-Shape = Words | Grid | Image | Plot
+Shape = Words | Grid | Image
 
 
 class Slide(msgspec.Struct, frozen=True):

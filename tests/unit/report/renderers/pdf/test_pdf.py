@@ -17,8 +17,6 @@ from torchstone.report.document import (
     Document,
     Doubt,
     Facts,
-    Ratio,
-    Ratios,
     Role,
     Section,
     Table,
@@ -192,18 +190,6 @@ def test_attachments_are_in_it_under_a_name_that_is_no_path():
     )  # fmt: skip
     found = opened(Document("t", (), attached)).attachments
     assert found == {"_.._run.jsonl": [content], "b": [b"1"], "2-b": [b"2"]}
-
-
-def test_ratios_are_drawn_with_their_words_on_as_many_pages_as_they_take():
-    rows = tuple(
-        Ratio(f"cnn, batch size {n}", "throughput", 1.1, 1.05, 1.15, "better", higher_is_better=True) for n in range(70)
-    )
-    document = Document("t", (Text("x " * 900), Ratios(rows, 0.02, 0.95)))
-    told = texts(document)
-    assert "cnn,batchsize0:throughput" in told
-    assert told.count("1.1[1.05,1.15],better") == 60
-    assert "theequivalencemarginof2%;10morerows:seethetable" in told
-    assert [page.extract_text().count("0.909") for page in opened(document).pages] == [1, 1], "the scale, on each"
 
 
 def test_the_same_document_is_the_same_file():

@@ -6,7 +6,6 @@ import zipfile
 from functools import cache
 from itertools import combinations
 
-import msgspec
 import pytest
 
 from torchstone.core.charts.picture import Coordinate, Line, Panel, Picture
@@ -19,8 +18,6 @@ from torchstone.report.document import (
     Document,
     Doubt,
     Facts,
-    Ratio,
-    Ratios,
     Role,
     Section,
     Table,
@@ -172,53 +169,6 @@ def test_without_the_library_of_pictures_it_says_what_to_install(monkeypatch):
     assert any("pip install 'torchstone[charts]'" in text for slide in shown.slides for text in texts(slide))
 
 
-def ratios(count, case="case"):
-    """So many ratios, the last of them with nothing in it."""
-    one = Ratio("train cnn", "throughput", 1.1, 1.05, 1.15, "better", higher_is_better=True)
-    rows = [msgspec.structs.replace(one, case=f"{case} {n}") for n in range(count - 1)]
-    return Ratios((*rows, Ratio("last", "", None, None, None, "unclear", higher_is_better=True)), 0.02, 0.95)
-
-
-def plots(shown):
-    return [shape for slide in shown.slides for shape in slide.shapes if shape.shape_type == MSO_SHAPE_TYPE.GROUP]
-
-
-def test_ratios_are_shapes_that_can_be_edited():
-    (plot,) = plots(opened(Section("ratios", (ratios(3),))))
-    kinds = [shape.shape_type for shape in plot.shapes]
-    assert kinds.count(MSO_SHAPE_TYPE.AUTO_SHAPE) == 3, "the band and two dots"
-    assert kinds.count(MSO_SHAPE_TYPE.LINE) == 3, "at 1 and two intervals"
-    told = [shape.text_frame.text for shape in plot.shapes if shape.has_text_frame and shape.text_frame.text]
-    assert told == [
-        "case 0: throughput", "1.1 [1.05, 1.15], better", "case 1: throughput", "1.1 [1.05, 1.15], better",
-        "last", "–, unclear", "0.909", "1", "1.1",
-    ]  # fmt: skip
-    assert plot._element._nvXxPr.cNvPr.get("descr").startswith("2 better, 1 unclear; candidate ÷ baseline")
-
-
-def test_an_interval_lies_where_the_scale_has_it_and_an_end_beyond_it_has_an_arrow():
-    rows = [Ratio("a", "", value, low, high, "unclear", higher_is_better=True) for value, low, high in (
-        (1.0, 0.8, 1.25), (1.0, 0.01, 1.25), (1.0, 0.8, 1.25),
-    )]  # fmt: skip
-    (plot,) = plots(opened(Ratios(tuple(rows), 0.0, 0.95)))
-    one, first, cut, _ = (shape for shape in plot.shapes if shape.shape_type == MSO_SHAPE_TYPE.LINE)
-    assert one.begin_x - first.begin_x == pytest.approx(first.end_x - one.begin_x, abs=2)
-    assert cut.begin_x < first.begin_x
-    assert cut.end_x == first.end_x
-    ends = [[end.tag for end in line.get_or_add_ln() if end.tag.endswith("End")] for line in (first, cut)]
-    assert ends == [[], [qn("a:headEnd")]]
-
-
-def test_many_ratios_go_on_on_the_next_slide_and_the_rest_is_counted():
-    shown = opened(Section("ratios", (ratios(90),)))
-    found = plots(shown)
-    assert len(found) == 2
-    told = [s.text_frame.text for plot in found for s in plot.shapes if s.has_text_frame]
-    labels = [text for text in told if text.startswith("case")]
-    assert labels == [f"case {n}: throughput" for n in range(40)]
-    assert any("50 more rows: see the table" in text for text in texts(shown.slides[-1]))
-
-
 def test_nothing_a_stranger_wrote_is_markup():
     shown = opened(
         Text(HOSTILE, Role.HEADLINE), Text(HOSTILE), Section(HOSTILE, (Text(HOSTILE, Role.DETAIL), Text("x"))),
@@ -249,7 +199,7 @@ def many():
 
 
 @pytest.mark.parametrize("document", [
-    MANY, Document("", ()), Document("t", (*LEAD, CHART, CHART)), Document("t", (*LEAD, ratios(60, case=LONG))),
+    MANY, Document("", ()), Document("t", (*LEAD, CHART, CHART)),
 ])  # fmt: skip
 def test_nothing_overlaps_or_leaves_the_slide(document):
     file = many() if document is MANY else renderer("pptx").render(document)

@@ -1,0 +1,116 @@
+"""A figure of a Case has one interval, on whatever page it stands: show, cost, compare, recommend, history, lists."""
+
+import json
+
+import pytest
+from priced import prices_of
+from stored import a_stored_run, case, machine, store
+
+from torchstone.analysis import cost
+from torchstone.analysis.compare import compare
+from torchstone.analysis.compare.inputs import gather, split
+from torchstone.analysis.recommend.case_history import history
+from torchstone.analysis.recommend.recommend import Asked, recommend
+from torchstone.analysis.rows import case_rows
+from torchstone.analysis.summary import summarize
+from torchstone.cli import main
+from torchstone.core.schema.run import Usual
+from torchstone.storage.catalogue import cases_of
+from torchstone.storage.index import current
+from torchstone.storage.query import find, read_run
+
+CASES = [(case(batch_size=size), rate) for size, rate in ((8, 100.0), (16, 180.0), (32, 300.0))]
+ALONE = (case(batch_size=64), 500.0)
+
+
+@pytest.fixture(params=["beside others", "alone, with a history"])
+def runs(request, outputs):
+    """Two runs of the same Cases: their intervals are moderated by each other, or by what earlier runs say."""
+    cases = CASES if request.param == "beside others" else [ALONE]
+    usual = None if request.param == "beside others" else Usual(0.01, 8, 4)
+    made = [
+        a_stored_run(number, cases, machine(host=host), noise=0.05, usual=usual)
+        for number, host in ((1, "desk"), (2, "rack"))
+    ]
+    store(outputs, made)
+    return [find(outputs, run.head.run_id) for run in made]
+
+
+def ends(found):
+    return found.value, found.low, found.high
+
+
+def shown(entry, figure="throughput"):
+    """What `show` says of each Case."""
+    return {one.case_id: ends(one.estimates[figure]) for one in summarize(entry).cases}
+
+
+def test_the_intervals_are_moderated(runs):
+    methods = {one.estimates["throughput"].method for one in summarize(runs[0]).cases}
+    assert methods == {"t-interval on the log over trials, spread moderated by other cases or earlier runs"}
+
+
+@pytest.mark.parametrize("figure", ["throughput", "step_time_mean", "peak_rss_bytes"])
+def test_compare_says_of_either_side_what_show_says(runs, outputs, figure):
+    found = compare.compare(gather([entry.row.run_id for entry in runs], outputs), compare.Asked())
+    own = [one for one in found.judged if one.comparison.metric == figure]
+    assert {one.comparison.baseline.case_id: ends(one.baseline_value) for one in own} == shown(runs[0], figure)
+    assert {one.comparison.candidate.case_id: ends(one.candidate_value) for one in own} == shown(runs[1], figure)
+
+
+def test_compare_over_an_axis_says_what_show_says_of_the_whole_run(outputs):
+    made = a_stored_run(1, CASES, machine(), noise=0.05)
+    store(outputs, [made])
+    found = compare.compare(split(made.head.run_id, "batch_size", outputs), compare.Asked())
+    told = {one.comparison.candidate.case_id: ends(one.candidate_value) for one in found.judged
+            if one.comparison.metric == "throughput"}  # fmt: skip
+    said = shown(find(outputs, made.head.run_id))
+    assert told == {case_id: said[case_id] for case_id in told}
+    assert len(told) == 2
+
+
+def test_cost_and_the_cost_of_a_comparison_are_the_rate_turned_over(runs, outputs):
+    (first, *_) = summarize(runs[0]).cases
+    rate = first.estimates["throughput"]
+    asked = cost.Asked(prices_of("EUR", {"Xeon": 0.36}))
+    (told, *_) = cost.costs([summarize(runs[0])], asked).cases
+    money = told.amounts[0].money
+    assert ends(money) == pytest.approx([100.0 / (one or 0.0) for one in (rate.value, rate.high, rate.low)])
+    compared = compare.compare(
+        gather([one.row.run_id for one in runs], outputs), compare.Asked(prices={"A": 0.36, "B": 1.0})
+    )
+    own = next(one for one in compared.judged if one.comparison.metric == "cost_per_million_items")
+    assert ends(own.baseline_value) == pytest.approx(ends(money), rel=1e-12)
+
+
+def test_recommend_history_lists_and_tables_say_what_show_says(runs, outputs):
+    said = [shown(entry) for entry in runs]
+    for found in history(outputs).histories:
+        entry = said[0] if found.host == "desk" else said[1]
+        assert [ends(point) for point in found.points] == [entry[found.case_id]]
+    with current(outputs) as (connection, _):
+        for entry, own in zip(runs, said, strict=True):
+            rows = cases_of(connection, entry.row.run_id)
+            assert {row.case_id: (row.rate, row.low, row.high) for row in rows} == own
+    for entry, own in zip(runs, said, strict=True):
+        table = case_rows(read_run(entry.path))
+        assert {r["case_id"]: (r["throughput"], r["throughput_low"], r["throughput_high"]) for r in table} == own
+
+
+def test_recommend_says_of_settings_of_one_run_what_show_says(outputs):
+    made = a_stored_run(1, CASES, machine(), noise=0.05)
+    store(outputs, [made])
+    said = shown(find(outputs, made.head.run_id))
+    (settings,) = recommend(outputs, Asked()).settings
+    assert {offer.case_ids[0]: ends(offer) for offer in settings.offers} == said
+
+
+def test_the_commands_print_the_same(runs, outputs, capsys):
+    """What a user sees: JSON and the printed table of `show` and `compare`."""
+    first, second = (entry.row.run_id for entry in runs)
+    place = ["--output-dir", str(outputs)]
+    assert main(["show", first, "--json", *place]) == 0
+    of_show = json.loads(capsys.readouterr().out)["cases"][0]["estimates"]["throughput"]
+    assert main(["compare", first, second, "--json", *place]) == 0
+    of_compare = json.loads(capsys.readouterr().out)["comparisons"][0]["baseline_value"]
+    assert of_compare == of_show
