@@ -19,7 +19,7 @@ from typing import Any
 
 from torchstone.core.stats.best_of_many import pair_level
 from torchstone.core.stats.moderated import half_width, of_history, of_siblings, spread_of
-from torchstone.core.stats.paired import contrast
+from torchstone.core.stats.paired import in_turn, prior_of
 from torchstone.execution.controller.rounds import FEWEST
 
 DATA = Path(__file__).parent / "data" / "intervals.json"
@@ -75,8 +75,9 @@ def called_faster(cases: int, rounds: int, runs: int, dice: random.Random) -> fl
         drift = [dice.gauss(0.0, 0.08) for _ in range(rounds)]
         every = [{r: drift[r] + dice.gauss(0.0, USUAL) for r in range(rounds)} for _ in range(cases)]
         top = max(every, key=lambda case: fmean(case.values()))
-        found = [contrast(top, other, every, pair_level(cases)) for other in every if other is not top]
-        wrong += any(c is not None and c.log > c.half for c in found)
+        prior = prior_of(every)
+        found = [in_turn(top, other, prior) for other in every if other is not top]
+        wrong += any(c is not None and c.interval(pair_level(cases))[0] > 0.0 for c in found)
     return wrong / runs
 
 

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from torchstone.core.stats.best_of_many import pair_level
-from torchstone.core.stats.paired import contrast
+from torchstone.core.stats.paired import in_turn, prior_of
 
 
 def one_run(cases, rounds, dice, apart):
@@ -19,8 +19,9 @@ def says_faster(run):
     means = [sum(case.values()) / len(case) for case in run]
     top = max(range(len(run)), key=means.__getitem__)
     level = pair_level(len(run))
-    found = [contrast(run[top], other, run, level) for place, other in enumerate(run) if place != top]
-    return any(c is not None and c.log > c.half for c in found)
+    prior = prior_of(run)
+    found = [in_turn(run[top], other, prior) for place, other in enumerate(run) if place != top]
+    return any(c is not None and c.interval(level)[0] > 0.0 for c in found)
 
 
 @pytest.mark.parametrize("cases", [2, 3, 5, 8, 16])

@@ -11,7 +11,7 @@ from statistics import fmean
 import pytest
 
 from torchstone.core.stats.moderated import half_width, of_siblings, spread_of
-from torchstone.core.stats.paired import contrast
+from torchstone.core.stats.paired import in_turn, prior_of
 
 REAL = Path(os.environ.get("TORCHSTONE_TEST_DATA") or Path(__file__).parents[3] / "shared" / "data") / "noise"
 DRAWS = 2000
@@ -60,12 +60,12 @@ def test_the_same_code_twice_in_one_run_is_rarely_called_different(recorded, tri
     for _ in range(DRAWS):
         rounds = dice.sample(range(len(one)), trials)
         a, b = ({r: values[r] for r in rounds} for values in (one, other))
-        found = contrast(a, b, [{r: values[r] for r in rounds} for values in recorded.values()])
-        plain = contrast(a, b)
+        found = in_turn(a, b, prior_of([{r: values[r] for r in rounds} for values in recorded.values()]))
+        plain = in_turn(a, b)
         assert found is not None
         assert plain is not None
-        wrong += abs(found.log) > found.half
-        students += abs(plain.log) > plain.half
+        wrong += found.p_value() < 0.05
+        students += plain.p_value() < 0.05
     # Of this one hour, whose processes differ by 20 %, Student's paired t itself is wrong in 3 to 10 % of the draws.
     assert wrong <= students
     assert wrong / DRAWS <= 0.09

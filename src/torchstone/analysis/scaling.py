@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.summary import CaseSummary
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.estimate import Estimate
@@ -22,9 +23,8 @@ from torchstone.core.schema.ranks import (
     nodes,
     world_size,
 )
-from torchstone.core.stats.ratio import log_mean, ratio
 
-METHOD = "ratio of throughputs over ranks, Welch's interval on the log"
+METHOD = "ratio of throughputs over ranks, by rounds"
 SIZES = ("batch_size", "grad_accumulation")
 
 
@@ -100,10 +100,8 @@ def _efficiency(case: CaseSummary, baseline: CaseSummary | None) -> Estimate | N
     times = world_size(case.configuration) / world_size(baseline.configuration)
     value = own.value / before.value / times
     ends: tuple[float | None, float | None] = (None, None)
-    means = [log_mean(one.value, one.low, one.high, one.trials) for one in (own, before)]
-    if means[0] is not None and means[1] is not None:
-        low, high = ratio(means[0], means[1])
-        ends = low / times, high / times
+    if (found := InRounds([case, baseline]).ratio(case.case_id, baseline.case_id, own.level)) is not None:
+        value, ends = found[0] / times, (found[1] / times, found[2] / times)
     trials = min(own.trials, before.trials)
     return Estimate(value, *ends, own.level, "ratio", METHOD, trials, min(own.samples, before.samples))
 

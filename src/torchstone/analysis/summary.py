@@ -9,7 +9,7 @@ import msgspec
 from torchstone.analysis.roofline.bound import Bound, bound, threads_of
 from torchstone.analysis.roofline.roofline import Ceilings, ceilings, shares
 from torchstone.core import units
-from torchstone.core.estimates import behind_estimates, estimates, priors_of
+from torchstone.core.estimates import behind_estimates, estimates, pair_prior, priors_of
 from torchstone.core.figures import Figures
 from torchstone.core.schema.answer import Answer
 from torchstone.core.schema.axis import Scalar
@@ -22,7 +22,7 @@ from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.peaks import Peaks
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import SCHEMA
-from torchstone.core.schema.trial import Status, ended_well
+from torchstone.core.schema.trial import Status, ended_well, estimation_trials
 from torchstone.core.stats.moderated import Prior
 from torchstone.storage.query import Entry, TrialRow
 from torchstone.storage.stored_peaks import with_kept
@@ -33,9 +33,14 @@ _SHOWN = (
     "peak_reserved_bytes", "energy_per_item_j", "achieved_flops", "loss_last",
 )  # fmt: skip
 
+RATES = ("throughput", "token_throughput", "output_token_throughput")  # by which Cases of a run are compared
+
 
 class CaseSummary(msgspec.Struct, frozen=True):
-    """One Case with its estimates, findings and verdict."""
+    """One Case with its estimates, findings and verdict.
+
+    `pair_priors`: what all Cases of the run say of the spread of a ratio of two of them, by figure.
+    """
 
     case_id: str
     workload: Workload
@@ -47,6 +52,7 @@ class CaseSummary(msgspec.Struct, frozen=True):
     trials: tuple[TrialRow, ...]
     ceilings: Ceilings | None = None
     bound: Bound | None = None
+    pair_priors: Mapping[str, Prior] = {}
 
     @property
     def peak_memory_bytes(self) -> float | None:
@@ -129,8 +135,10 @@ def summarize(entry: Entry, peaks: tuple[Peaks, ...] | None = None) -> RunSummar
     taken = [tuple(by_case.get(case.case_id, ())) for case in head.plan.cases]
     good = [behind_estimates([(trial, trial.figures) for trial in trials]) for trials in taken]
     priors = priors_of(good, head.usual.deviation if head.usual is not None else None)
+    rounds = [[(t.number, t.figures) for t in estimation_trials(ended_well(trials))] for trials in taken]
+    pairs = {name: prior for name in RATES if (prior := pair_prior(name, rounds)) is not None}
     cases = tuple(
-        _case(case, entry.findings, trials, machine, replicates, prior)
+        _case(case, entry.findings, trials, machine, replicates, prior, pairs)
         for case, trials, replicates, prior in zip(head.plan.cases, taken, good, priors, strict=True)
     )
     known = {case.case_id for case in cases}
@@ -148,6 +156,7 @@ def _case(
     machine: Machine,
     good: Sequence[Figures],
     priors: Mapping[str, Prior],
+    pairs: Mapping[str, Prior],
 ) -> CaseSummary:
     case_id = case.case_id
     own = tuple(f for f in findings if f.subject == case_id)
@@ -160,5 +169,5 @@ def _case(
         found.update(shares(found, top))
     limit = bound({name: one.value for name, one in found.items()}, top) if top is not None else None
     return CaseSummary(
-        case_id, case.workload, case.configuration, case.placement, judged, own, found, taken, top, limit
+        case_id, case.workload, case.configuration, case.placement, judged, own, found, taken, top, limit, pairs
     )  # fmt: skip

@@ -14,6 +14,7 @@ from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import T, Trial, ended_well, estimation_trials
 from torchstone.core.stats.interval import Interval, over_trials
 from torchstone.core.stats.moderated import Prior, Spread, of_history, of_siblings, spread_of
+from torchstone.core.stats.paired import prior_of
 from torchstone.core.stats.quantile import needed
 from torchstone.core.units import is_wide
 
@@ -75,6 +76,18 @@ def priors_of_run(run: Run, derived: Sequence[Figures]) -> list[dict[str, Prior]
         taken[trial.case_id].append((trial, found))
     usual = run.head.usual.deviation if run.head.usual is not None else None
     return priors_of([behind_estimates(taken[case.case_id]) for case in run.head.plan.cases], usual)
+
+
+def pair_prior(name: str, cases: Sequence[Sequence[tuple[int, Figures]]]) -> Prior | None:
+    """Return what the Cases of a run, measured in turn, say of the spread of a ratio of two of them, for one figure.
+
+    `cases`: of each, the round and the figures of the trials behind its estimates. One for all pairs of the run.
+    """
+    logs = [
+        {number: math.log(value) for number, found in of_case if (value := found.values.get(name, 0.0)) > 0.0}
+        for of_case in cases
+    ]
+    return prior_of(logs)
 
 
 def behind_estimates(taken: Sequence[tuple[T, Figures]]) -> list[Figures]:

@@ -7,6 +7,7 @@ from priced import prices_of
 from stored import a_stored_run, case, machine, store
 
 from torchstone.analysis import cost
+from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.compare import compare
 from torchstone.analysis.compare.inputs import gather, split
 from torchstone.analysis.recommend.case_history import history
@@ -67,6 +68,19 @@ def test_compare_over_an_axis_says_what_show_says_of_the_whole_run(outputs):
     said = shown(find(outputs, made.head.run_id))
     assert told == {case_id: said[case_id] for case_id in told}
     assert len(told) == 2
+
+
+def test_compare_over_an_axis_gives_the_ratios_of_show(outputs):
+    made = a_stored_run(1, CASES, machine(), noise=0.05)
+    store(outputs, [made])
+    found = compare.compare(split(made.head.run_id, "batch_size", outputs), compare.Asked())
+    of_show = InRounds(summarize(find(outputs, made.head.run_id)).cases)
+    rates = [one.comparison for one in found.judged if one.comparison.metric == "throughput"]
+    assert len(rates) == 2
+    for one in rates:
+        assert one.ratio is not None
+        ratio = of_show.ratio(one.candidate.case_id, one.baseline.case_id, one.ratio.level)
+        assert ends(one.ratio) == pytest.approx(ratio, rel=1e-12)
 
 
 def test_cost_and_the_cost_of_a_comparison_are_the_rate_turned_over(runs, outputs):

@@ -17,7 +17,6 @@ from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.schema.axis import Scalar, followers
 from torchstone.core.schema.estimate import Verdict, too_wide
-from torchstone.core.stats.ratio import log_mean, ratio
 
 # Axis → title, and which values come first where they are words.
 _AXES = {"batch_size": "by batch size", "optimizer": "by optimizer", "precision": "mixed precision"}
@@ -143,27 +142,20 @@ def _lines(cases: Sequence[CaseSummary], values: Sequence[Scalar]) -> list[Line]
     found = []
     for case, value in zip(cases, values, strict=True):
         rate, held = case.estimates["throughput"], case.peak_memory_bytes
-        low, high = _interval(case, cases[0], rounds, len(cases) - 1) if case is not cases[0] else (1.0, 1.0)
+        times = rate.value / first.value if first.value else None
+        # All ratios of the analysis hold together.
+        paired = rounds.ratio(case.case_id, cases[0].case_id, 1.0 - _ALARMS / max(1, len(cases) - 1))
+        ratio: tuple[float | None, float | None, float | None] = (
+            (1.0, 1.0, 1.0) if case is cases[0] else paired or (times, None, None)
+        )
         found.append(
             Line(
                 value, case.case_id, rate.value, 1.0 / rate.value if rate.value else None, held,
-                rate.value / first.value if first.value else None, low, high, held / least if held and least else None,
+                *ratio, held / least if held and least else None,
                 parameters=_parameters(case),
             )
         )  # fmt: skip
     return found
-
-
-def _interval(
-    one: CaseSummary, other: CaseSummary, rounds: InRounds, comparisons: int
-) -> tuple[float | None, float | None]:
-    """Return the ends of the interval of a ratio of throughputs, so that all ratios of the analysis hold together."""
-    paired = rounds.ratio(one.case_id, other.case_id, 1.0 - _ALARMS / comparisons)
-    if paired is not None:
-        return paired[1], paired[2]
-    rates = (one.estimates["throughput"], other.estimates["throughput"])
-    means = [log_mean(e.value, e.low, e.high, e.trials, e.level) for e in rates]
-    return ratio(means[0], means[1]) if means[0] is not None and means[1] is not None else (None, None)
 
 
 def _parameters(case: CaseSummary) -> float | None:

@@ -7,50 +7,62 @@ many times faster one is. In a round each case is measured once, so what slows t
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from torchstone.analysis.summary import CaseSummary
+from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.trial import ended_well, estimation_trials
 from torchstone.core.stats.best_of_many import pair_level
+from torchstone.core.stats.comparing import difference, of_run
 from torchstone.core.stats.logs import from_log
-from torchstone.core.stats.moderated import Prior
-from torchstone.core.stats.paired import Contrast, moderated, prior_of
+from torchstone.core.stats.paired import in_turn
 
 
 class InRounds:
-    """The cases of one run by their ids. `figure`: a positive figure of a trial, such as the throughput."""
+    """Cases of one run by their ids. `figure`: a positive figure of a trial, such as the throughput."""
 
     def __init__(self, cases: Sequence[CaseSummary], figure: str = "throughput") -> None:
-        self._logs = {case.case_id: _logs(case, figure) for case in cases}
+        self._taken = {case.case_id: _taken(case, figure) for case in cases}
+        self._prior = next((case.pair_priors.get(figure) for case in cases), None)
 
     @cached_property
     def level(self) -> float:
         """The level of each of all comparisons, so that in 95 % of runs no equal cases are found different."""
-        return pair_level(sum(bool(logs) for logs in self._logs.values()))
+        return pair_level(sum(bool(taken.logs) for taken in self._taken.values()))
 
     def ratio(self, one: str, other: str, level: float | None = None) -> tuple[float, float, float] | None:
-        """Return (value, low, high) of one case ÷ other; None where they have fewer than two rounds in common.
+        """Return (value, low, high) of one case ÷ other, as `compare --over` does; None where one has a trial alone.
 
         `level`: of this comparison alone; None: so that all comparisons of the run hold together.
         """
-        found = self._contrast(one, other, level)
+        a, b = self._taken.get(one, _NONE), self._taken.get(other, _NONE)
+        found = in_turn(a.logs, b.logs, self._prior, b.templates)
         if found is None:
-            return None
-        return from_log(found.log), from_log(found.log - found.half), from_log(found.log + found.half)
-
-    def _contrast(self, one: str, other: str, level: float | None) -> Contrast | None:
-        a, b = self._logs.get(one, {}), self._logs.get(other, {})
-        return moderated(a, b, self._prior, level or self.level)
-
-    @cached_property
-    def _prior(self) -> Prior | None:
-        return prior_of(list(self._logs.values()))
+            if min(len(a.logs), len(b.logs)) < 2:
+                return None
+            found = difference(of_run(list(b.logs.values())), of_run(list(a.logs.values())))
+        low, high = found.interval(level or self.level)
+        return from_log(found.log), from_log(low), from_log(high)
 
 
-def _logs(case: CaseSummary, figure: str) -> dict[int, float]:
-    """Return the logarithm of the figure in each round; what only probed it, or failed, is no part of one."""
-    return {
-        trial.number: math.log(value) for trial in estimation_trials(ended_well(case.trials))
+class _Taken(NamedTuple):
+    """The logarithm of a figure in each round, and the template of its trial; none where not all are known."""
+
+    logs: Mapping[int, float]
+    templates: Mapping[int, Scalar]
+
+
+_NONE = _Taken({}, {})
+
+
+def _taken(case: CaseSummary, figure: str) -> _Taken:
+    """Return the trials of a Case; what only probed it, or failed, is no part of a round."""
+    having = [
+        (trial, value) for trial in estimation_trials(ended_well(case.trials))
         if (value := trial.figures.values.get(figure)) is not None and value > 0.0
-    }  # fmt: skip
+    ]  # fmt: skip
+    templates = {trial.number: trial.facts["template"] for trial, _ in having if "template" in trial.facts}
+    logs = {trial.number: math.log(value) for trial, value in having}
+    return _Taken(logs, templates if len(templates) == len(logs) else {})

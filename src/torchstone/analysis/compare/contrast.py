@@ -14,6 +14,7 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.stats import comparing
 from torchstone.core.stats.comparing import ASSUMED_OF_MEMORY, ASSUMED_OF_TIMES, Difference, Part, Templates
 from torchstone.core.stats.nested import ASSUMED_SPREAD
+from torchstone.core.stats.paired import in_turn
 from torchstone.core.units import percent
 
 _RUNS = 3  # of one side: from here on the run is the replicate, which drift cannot fool
@@ -53,13 +54,15 @@ class Sides(msgspec.Struct, frozen=True):
 def contrast(metric: str, sides: Sides, a: Sequence[PerTrial], b: Sequence[PerTrial], drifts: Drifts) -> Contrast:
     """Return the contrast of a figure that both sides have."""
     samples = sum(each.samples for each in (*a, *b))
-    pairs = _rounds(a[0], b[0]) if sides.in_turn and len(a) == len(b) == 1 else []
-    if len(pairs) > 1:
-        assumed = ASSUMED_SPREAD if moves_with_the_machine(metric) else ASSUMED_OF_MEMORY
-        shared = Templates([pair.template for pair in pairs if pair.template is not None], assumed)
-        shared = shared if len(shared.of_each) == len(pairs) else comparing.UNKNOWN
-        found = comparing.paired([pair.baseline for pair in pairs], [pair.candidate for pair in pairs], shared)
-        return Contrast(found, PAIRED, len(pairs), samples, ())
+    if sides.in_turn and len(a) == len(b) == 1:
+        moves = moves_with_the_machine(metric)
+        prior = sides.candidate[0].of_run.pair_prior(metric) if moves else None
+        assumed = ASSUMED_SPREAD if moves else ASSUMED_OF_MEMORY
+        found = in_turn(
+            _rounds(b[0]), _rounds(a[0]), prior, dict(zip(a[0].numbers, a[0].templates, strict=False)), assumed
+        )
+        if found is not None:
+            return Contrast(found, PAIRED, found.candidate.trials, samples, ())
     labels: dict[str, None] = {}
     parts: list[Part] = []
     for which, side, values in (("baseline", sides.baseline, a), ("candidate", sides.candidate, b)):
@@ -74,21 +77,8 @@ def contrast(metric: str, sides: Sides, a: Sequence[PerTrial], b: Sequence[PerTr
     return Contrast(comparing.difference(*parts), method, thin, samples, tuple(labels))
 
 
-class _Round(msgspec.Struct, frozen=True):
-    """Logs of a figure of both sides in one round, and the template that both were forked from."""
-
-    baseline: float
-    candidate: float
-    template: Scalar
-
-
-def _rounds(a: PerTrial, b: PerTrial) -> list[_Round]:
-    mine, yours = dict(zip(a.numbers, a.values, strict=True)), dict(zip(b.numbers, b.values, strict=True))
-    templates = dict(zip(a.numbers, a.templates, strict=False))
-    return [
-        _Round(math.log(mine[number]), math.log(yours[number]), templates.get(number))
-        for number in mine if number in yours
-    ]  # fmt: skip
+def _rounds(values: PerTrial) -> dict[int, float]:
+    return {number: math.log(value) for number, value in zip(values.numbers, values.values, strict=True)}
 
 
 def _part(

@@ -12,7 +12,7 @@ import msgspec
 
 from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.core.errors import UsageError
-from torchstone.core.estimates import priors_of_run
+from torchstone.core.estimates import pair_prior, priors_of_run
 from torchstone.core.figures import Figures, figures
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Case, model_name
@@ -35,7 +35,8 @@ class _Entry(msgspec.Struct, frozen=True):
 class Taken(msgspec.Struct, frozen=True):
     """One Case in one run: its replicates that ended well (or probes, where there is nothing else), and the others.
 
-    `figures`: of each of `trials`; `priors`: what moderates their intervals in the run (core/estimates.py).
+    `figures`: of each of `trials`; `priors`: what moderates their intervals in the run (core/estimates.py); `of_run`:
+    the whole run.
     `disturbed`: how many trials are left out, since other programs disturbed them.
     """
 
@@ -44,8 +45,27 @@ class Taken(msgspec.Struct, frozen=True):
     trials: tuple[Trial, ...]
     figures: tuple[Figures, ...]
     priors: Mapping[str, Prior]
+    of_run: OfRun
     failed: tuple[Trial, ...]
     disturbed: int = 0
+
+
+class OfRun:
+    """All Cases of a run: what they say together of the spread of a ratio of two of them."""
+
+    def __init__(self, run: Run, derived: Sequence[Figures]) -> None:
+        found = {id(trial): figures for trial, figures in zip(run.trials, derived, strict=True)}
+        self._cases = [
+            [(t.number, found[id(t)]) for t in estimation_trials(ended_well(run.of_case(case.case_id)))]
+            for case in run.head.plan.cases
+        ]
+        self._priors: dict[str, Prior | None] = {}
+
+    def pair_prior(self, metric: str) -> Prior | None:
+        """Return what `show` takes for its ratios, too."""
+        if metric not in self._priors:
+            self._priors[metric] = pair_prior(metric, self._cases)
+        return self._priors[metric]
 
 
 class _Derived:
@@ -54,9 +74,11 @@ class _Derived:
     def __init__(self, participants: Sequence[ComparedInput]) -> None:
         self._figures: dict[int, Figures] = {}  # by the id of the Trial, which the participants keep
         self._priors: dict[tuple[str, str], Mapping[str, Prior]] = {}
+        self._runs: dict[str, OfRun] = {}
         for run in {id(run): run for one in participants for run in one.whole or one.runs}.values():
             derived = [figures(trial) for trial in run.trials]
             self._figures |= {id(trial): found for trial, found in zip(run.trials, derived, strict=True)}
+            self._runs[run.head.run_id] = OfRun(run, derived)
             priors = priors_of_run(run, derived)
             ids = [(run.head.run_id, case.case_id) for case in run.head.plan.cases]
             self._priors |= dict(zip(ids, priors, strict=True))
@@ -69,7 +91,8 @@ class _Derived:
         used = estimation_trials(good)
         found = tuple(self._figures[id(trial)] for trial in used)
         priors = self._priors[run.head.run_id, case.case_id]
-        return Taken(run, case, used, found, priors, failed, len(replicates(good) or good) - len(used))
+        whole = self._runs[run.head.run_id]
+        return Taken(run, case, used, found, priors, whole, failed, len(replicates(good) or good) - len(used))
 
 
 class Matched(msgspec.Struct, frozen=True):

@@ -89,6 +89,7 @@ def settings(
     left = [one for one in near if not _why_not(one, worse)]
     sure, wide = known(left or near)
     sound, doubtful = valid(sure or left or near)
+    sound = sound if sure else []  # where all trials differ too much
     kept = sound or sure or left or near  # of doubtful ones alone the table is shown, and nothing recommended
     best, ranked = best_among(kept, len(every))
     as_good = [one for one in ranked if one.offer.could_be and one.offer.value >= AS_FAST * ranked[0].offer.value]

@@ -20,6 +20,7 @@ from itertools import pairwise
 from statistics import fmean, variance
 from typing import NamedTuple
 
+from torchstone.core.stats.moderated import Prior, Spread, as_student
 from torchstone.core.stats.nested import ASSUMED_WEIGHT
 from torchstone.core.stats.student import t_quantile, tail, two_sided
 
@@ -195,13 +196,18 @@ def difference(baseline: Part, candidate: Part) -> Difference:
     return Difference(candidate.log - baseline.log, baseline, candidate)
 
 
-def paired(baseline: Sequence[float], candidate: Sequence[float], templates: Templates = UNKNOWN) -> Difference:
+def paired(
+    baseline: Sequence[float], candidate: Sequence[float], templates: Templates = UNKNOWN, prior: Prior | None = None
+) -> Difference:
     """Return candidate less baseline of trials taken in turn, one pair a round: drift hits both, and leaves the ratio.
 
-    Student's t on the log ratios of the rounds (Kalibera & Jones, ISMM 2013). `templates`: of each round.
-    Raises ValueError under two rounds.
+    Student's t on the log ratios of the rounds (Kalibera & Jones, ISMM 2013). `templates`: of each round; `prior`: what
+    the cases of the run say of the spread of ratios (core/stats/paired.py). Raises ValueError under two rounds.
     """
-    part = of_independent([b - a for a, b in zip(baseline, candidate, strict=True)], templates)
+    logs = [b - a for a, b in zip(baseline, candidate, strict=True)]
+    alone = of_independent(logs)
+    spread = as_student(Spread(alone.variance, alone.df), len(logs), prior)
+    part = _with_templates(alone._replace(variance=spread.variance, df=spread.df), logs, templates)
     return Difference(part.log, Part(0.0, 0.0, part.trials, part.df), part)
 
 

@@ -103,12 +103,30 @@ def half_width(own: Spread, trials: int, prior: Prior | None, level: float = 0.9
         return alone
     variance = (prior.df * prior.variance + own.df * own.variance) / (prior.df + own.df)
     moderated = two_sided(level, prior.df + own.df) * math.sqrt(variance / trials)
+    doubted = _doubted(own, prior)
+    return (1.0 - doubted) * moderated + doubted * alone
+
+
+def as_student(own: Spread, trials: int, prior: Prior | None) -> Spread:
+    """Return the spread whose Student's t-interval of the mean of `trials` values is that of `half_width` at 95 %.
+
+    For what needs other levels, too, and p-values: its degrees of freedom lie between those of the two intervals.
+    """
+    if prior is None:
+        return own
+    doubted = _doubted(own, prior)
+    df = 1.0 / ((1.0 - doubted) / (prior.df + own.df) + doubted / own.df)
+    error = half_width(own, trials, prior) / two_sided(0.95, df)
+    return Spread(error * error * trials, df)
+
+
+def _doubted(own: Spread, prior: Prior) -> float:
+    """Return how far the prior is doubted, once the trials' own variance is known."""
     ratio = max(own.variance, _LEAST_VARIANCE) / prior.variance
     # Their ratio of logarithms: of a hundred trials far quieter than the prior both are below the least float.
     apart = _log_density(ratio, own.df, _VAGUE_DF) - _log_density(ratio, own.df, prior.df)
     odds = prior.doubt * math.exp(max(-_LARGEST_EXPONENT, min(apart, _LARGEST_EXPONENT)))
-    doubted = odds / (odds + 1.0 - prior.doubt)
-    return (1.0 - doubted) * moderated + doubted * alone
+    return odds / (odds + 1.0 - prior.doubt)
 
 
 def _fitted(spreads: Sequence[Spread], pooled: float) -> tuple[float, float]:

@@ -8,10 +8,11 @@ value; their spread is moderated by that of all cases about the effects of case 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Hashable, Mapping, Sequence
 
-from torchstone.core.stats.moderated import Prior, Spread, half_width, of_pooled, spread_of
+from torchstone.core.stats.comparing import UNKNOWN, Difference, Templates, paired
+from torchstone.core.stats.moderated import Prior, Spread, of_pooled
+from torchstone.core.stats.nested import ASSUMED_SPREAD
 
 _SWEEPS = 20  # of case and round means in turn: the residuals stand still long before
 _LEAST_CHANGE = 1e-12
@@ -19,31 +20,24 @@ _LEAST_CHANGE = 1e-12
 Rounds = Mapping[int, float]  # round → logarithm of a figure of one case
 
 
-class Contrast(NamedTuple):
-    """The mean logarithm of the ratio of two cases over their common rounds, and half of its interval."""
+def in_turn(
+    one: Rounds,
+    other: Rounds,
+    prior: Prior | None = None,
+    templates: Mapping[int, Hashable] | None = None,
+    assumed: float = ASSUMED_SPREAD,
+) -> Difference | None:
+    """Return one case less another of its run, by rounds; None where they have fewer than two in common.
 
-    log: float
-    half: float
-    rounds: int
-
-
-def contrast(one: Rounds, other: Rounds, among: Sequence[Rounds] = (), level: float = 0.95) -> Contrast | None:
-    """Return how one case compares with another by rounds; None where they have fewer than two in common.
-
-    `among`: all cases of the run that the two belong to; of three and more, their residual spread moderates that of
-    the two. Raises ValueError where the level is outside (0, 1).
+    `prior`: what the cases of the run say of the spread (`prior_of`): one for all its pairs. `templates`: of which
+    template the trials of a round were forked, where that is known of all, and the spread `assumed` between templates.
     """
-    return moderated(one, other, prior_of(among), level)
-
-
-def moderated(one: Rounds, other: Rounds, prior: Prior | None, level: float = 0.95) -> Contrast | None:
-    """Return the same from what the cases of the run say of the spread (`prior_of`): one for all its pairs."""
     common = sorted(one.keys() & other.keys())
-    own = spread_of([one[number] - other[number] for number in common])
-    if own is None:
+    if len(common) < 2:
         return None
-    centre = math.fsum(one[number] - other[number] for number in common) / len(common)
-    return Contrast(centre, half_width(own, len(common), prior, level), len(common))
+    known = [templates[number] for number in common if number in templates] if templates else []
+    shared = Templates(known, assumed) if len(known) == len(common) else UNKNOWN
+    return paired([other[number] for number in common], [one[number] for number in common], shared, prior)
 
 
 def prior_of(among: Sequence[Rounds]) -> Prior | None:

@@ -367,7 +367,7 @@ def test_energy_counts_items_a_joule(outputs):
 
 
 def test_nothing_is_recommended_on_top_of_trials_that_differ_too_much(told):
-    (found,) = told(a_stored_run(1, sweep((100, 150, 200)), machine(), noise=1.2)).settings
+    (found,) = told(a_stored_run(1, sweep((100, 150, 200)), machine(), noise=0.6)).settings
     assert found.recommended is None
     assert not found.clear
     assert "--trials 10" in (found.to_type or "")
