@@ -128,8 +128,9 @@ def _wrapped(text: str, width: int, size: str) -> str | list[str]:
     most = max(8, int(width / (_LETTER[size] * max(1.0, broad))))
     if len(text) <= most:
         return text
-    whole = plain(text).replace(" %", "\N{NO-BREAK SPACE}%")
-    return textwrap.wrap(whole, most, max_lines=_MOST_LINES, placeholder=" …") or ""
+    glued = plain(text).replace(" %", "\N{NO-BREAK SPACE}%")
+    lines = textwrap.wrap(glued, most, max_lines=_MOST_LINES, placeholder=" …")
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines] or ""
 
 
 def _letters(text: str) -> int:
