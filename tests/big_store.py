@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from build import a_finding
 from stored import a_stored_run, case, machine
 
 from torchstone.core.schema.case import Case
@@ -73,7 +74,7 @@ def _template(number: int, model: str, host: str, torch: str, pace: float, cases
 
 def _finding(of: Case, number: int) -> Finding:
     severity = Severity.WARNING if number % 2 else Severity.INFO
-    return Finding(
+    return a_finding(
         "drift", severity, f"the step time rose by {number % 9 + 1} %", "let it cool, measure again", of.case_id
     )
 

@@ -7,9 +7,11 @@ from typing import Any
 
 import msgspec
 
+from torchstone.core.messages import Words
 from torchstone.core.schema.answer import AbResult, Course, TuneSpec
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.comparison import Comparison
+from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.machine import DeviceInfo, Host, Machine
 from torchstone.core.schema.peaks import Peaks, Rate
 from torchstone.core.schema.procedure import Procedure
@@ -105,6 +107,12 @@ def a_trial(
         "series": tuple(series),
     }
     return Trial(**{**fields, **changes})
+
+
+def a_finding(check: str, severity: Severity, message: str, advice: str, subject: str) -> Finding:
+    """Return a finding with texts of its own, which may hold anything."""
+    plain = Words(*(text.replace("{", "{{").replace("}", "}}") for text in (message, advice)))
+    return Finding(check, severity, subject, words=plain)
 
 
 def a_run(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from build import a_case, a_run, a_sweep, a_trial
+from build import a_case, a_finding, a_run, a_sweep, a_trial
 from comparable import a_gpu
 from comparable import a_stored_run as a_measured_run
 from priced import CARBON, ELECTRICITY, prices_of
@@ -26,7 +26,7 @@ from torchstone.analysis.recommend.software import Changed
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.schema.answer import AbResult, Course
 from torchstone.core.schema.comparison import Comparison, Judgement, OtherThreads, Side
-from torchstone.core.schema.estimate import Estimate, Finding, Severity
+from torchstone.core.schema.estimate import Estimate, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Status
 from torchstone.report.document import Document
@@ -110,7 +110,7 @@ def a_checked(findings: int = 2, sizes: Sequence[int] = (2, 4, 8), text: str = "
     """Return a run with one warning each of its first cases, and one of which no successful trial."""
     run = a_sweep([({"batch_size": size}, 0.01) for size in sizes], status={2: Status.CRASHED})
     ids = [one.case_id for one in run.head.plan.cases]
-    told = [Finding("steal", Severity.WARNING, f"{n} s {text}", f"{text} again", ids[n]) for n in range(findings)]
+    told = [a_finding("steal", Severity.WARNING, f"{n} s {text}", f"{text} again", ids[n]) for n in range(findings)]
     return summary_of(Run(run.head, run.trials, tuple(told), run.end))
 
 

@@ -16,6 +16,7 @@ from source_texts import said_of, texts_of
 
 import torchstone
 from torchstone.analysis.ci.changes import Verdict as Change
+from torchstone.core.messages import DISTURBED, MESSAGES, REMEDIES
 from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.diagnosis import Kind
@@ -23,6 +24,7 @@ from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.metric_table import MetricGroup
 from torchstone.core.schema.trial import Status
+from torchstone.plugins.checking import FAILED
 from torchstone.report.renderers.html.page import SAID
 from torchstone.report.translation.catalogue import DOMAIN, LOCALE
 from torchstone.report.translation.joints import bare
@@ -36,10 +38,10 @@ ROOT = Path(torchstone.__file__).parent
 # Where texts of Documents are made, and those of findings and advice, which records keep.
 SOURCES = (
     "report/documents/*.py", "report/charts/*.py", "report/*_wording.py", "analysis/advice/*.py",
-    "analysis/compare/*.py", "analysis/recommend/*.py", "analysis/roofline/*.py", "plugins/checks/*.py",
+    "analysis/compare/*.py", "analysis/recommend/*.py", "analysis/roofline/*.py",
     "workflows/diagnose/**/*.py", "workflows/machine_check/*.py", "workflows/memory/*.py", "workflows/tune/*.py",
     "report/pictures.py", "execution/worker/auto_settings.py", "plugins/devices/_cores.py",
-    "core/schema/page_locking.py", "core/stats/disturbance.py", "report/claims.py", "report/verification.py",
+    "report/claims.py", "report/verification.py",
     "report/page_text.py", "report/release_files.py", "report/bundle.py", "report/carried.py", "analysis/ci/*.py",
     "storage/manifest.py",
 )  # fmt: skip
@@ -78,7 +80,6 @@ _COMPARED = (
 _JOINED = (
     "Train accuracy", "Val accuracy",
     "by {0}", "{0} bounds {1}", "{0} bounds {1} of {2} cases", "{0} slower", "{0} faster",
-    "the allocator freed its cache and retried {0} time(s): the case only just fits in memory",
     "torch kind", "compute capability", "native precisions", "left out", "try {0}", "then {0}", "or with {0}",
     "or {0}", "run {0}", "{0} heap", "fixed heap", "huge heap", "default heap", "compute {0}", "driver {0}",
     "runtime {0}", "based on {0}", "measured {0}", "With {0}", "All with {0}", "host {0}", "in use {0}",
@@ -102,7 +103,6 @@ _JOINED = (
     "Training and inference", "Inference and training of {0}", "Inference and training",
     "title “{0}”", "heading “{0}”", "table cell “{0}”", "table heading “{0}”", "caption “{0}”", "summary “{0}”",
     "command “{0}”", "button “{0}”", "text “{0}”",
-    "a step of the {0} window takes {1}, but all {2} take {3}: only a few steps wait for the device",
 )  # fmt: skip
 _TYPED = re.compile(r"`[^`]*`|--[\w-]+(?:[= ][\w.:%]+)?|\S*[_=/\\<>]\S*|\b\w+\.\w+\b|\btorchstone \w+( \w+)?\b")
 _WORD = re.compile(r"[A-Za-z]{2,}")
@@ -133,6 +133,7 @@ def msgids() -> dict[str, str]:
     for path in sorted(path for pattern in RENDERERS for path in ROOT.glob(pattern)):
         for text in _said(path):
             found.setdefault(bare(text)[1], f"{path.relative_to(ROOT)}:1")
+    found |= {text: "core/messages.py" for text in _of_findings() if any(_msgid(text))}
     return {**found, **{msgid: "tables of metrics and axes" for text in _of_tables() for msgid in _msgid(text)}}
 
 
@@ -162,10 +163,16 @@ def _of_tables() -> Iterator[str]:
     yield from (*_TITLES.split(), *_COMPARED, *_JOINED)
 
 
+def _of_findings() -> Iterator[str]:
+    for words in (*MESSAGES.values(), FAILED):
+        yield from (words.message, words.advice)
+    yield from (*REMEDIES.values(), *DISTURBED.values())
+
+
 def _msgid(text: str) -> Iterator[str]:
     kept = _KEPT.split()
     core = bare(text)[1]
-    fixed = _TYPED.sub(" ", re.sub(r"\{\d+\}", " ", core))
+    fixed = _TYPED.sub(" ", re.sub(r"\{[^}]*\}", " ", core))
     if core not in _NOT_SHOWN and any(word not in kept for word in _WORD.findall(fixed)):
         yield core
 

@@ -18,13 +18,13 @@ import compared_results
 import msgspec
 import reported
 import results
-from build import a_case, a_run, a_sweep, a_trial
+from build import a_case, a_finding, a_run, a_sweep, a_trial
 from learning import falling, of_losses, rising
 from stored import a_stored_run, case, machine, store
 
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.machine import DeviceInfo, Host, Machine
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Outcome, Status
@@ -61,10 +61,10 @@ def swept() -> RunSummary:
     plain = a_sweep(_POINTS, phases=_PHASES, status={5: Status.OUT_OF_MEMORY}, utilization=0.62)
     ids = [one.case_id for one in plain.head.plan.cases]
     findings = [
-        Finding("drift", Severity.WARNING, f"the step became {n} % slower", "measure again", ids[n]) for n in (1, 2)
+        a_finding("drift", Severity.WARNING, f"the step became {n} % slower", "measure again", ids[n]) for n in (1, 2)
     ]
-    told = [*findings, Finding("few_steps", Severity.INFO, "10 steps in a window", "a longer --budget", ids[0])]
-    told.append(Finding("neighbours", Severity.WARNING, "others kept 1.5 cores busy", "stop them", "run"))
+    told = [*findings, a_finding("few_steps", Severity.INFO, "10 steps in a window", "a longer --budget", ids[0])]
+    told.append(a_finding("neighbours", Severity.WARNING, "others kept 1.5 cores busy", "stop them", "run"))
     return _summary(_with_facts(msgspec.structs.replace(plain, findings=tuple(told)), _SETTINGS))
 
 
@@ -116,7 +116,8 @@ def named(name: str) -> RunSummary:
         for n, (one, status) in enumerate(zip(cases, (Status.OK, Status.OK, Status.CRASHED), strict=True))
     ]
     findings = (
-        Finding(name, Severity.ERROR, name, name, cases[0].case_id), Finding(name, Severity.INFO, name, name, "run"),
+        a_finding(name, Severity.ERROR, name, name, cases[0].case_id),
+        a_finding(name, Severity.INFO, name, name, "run"),
     )  # fmt: skip
     run = a_run(trials, cases=cases, machine=places, findings=findings)
     return _summary(msgspec.structs.replace(run, head=msgspec.structs.replace(run.head, run_id=name, name=name)))

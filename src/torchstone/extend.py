@@ -5,6 +5,7 @@ Where these live inside may change; what this module gives stays. The Protocols 
 """
 
 from torchstone.core.errors import MissingError, TorchstoneError, Unsupported, UsageError, unknown
+from torchstone.core.messages import Words
 from torchstone.core.schema.axis import AXES, Axis, Scalar
 from torchstone.core.schema.batch import Batch, DataCard, Unreadable, View
 from torchstone.core.schema.case import Case, Placement, Task, Workload
@@ -47,6 +48,7 @@ from torchstone.plugins.protocols import (
     Streamable,
     Trainable,
     Windowed,
+    check,
 )
 
 __all__ = [
@@ -122,6 +124,8 @@ __all__ = [
     "Vendor",
     "View",
     "Windowed",
+    "Words",
     "Workload",
+    "check",
     "unknown",
 ]

@@ -26,8 +26,8 @@ def module_of(constant: str) -> Any:
 @pytest.mark.parametrize(("celsius", "fires"), [(95.0, True), (60.0, False), (None, False)])
 def test_the_check_fires_and_does_not(celsius, fires):
     series = () if celsius is None else (Series("device_temperature_c", "nvml", (0.0,), (celsius,)),)
-    found = list(module_of("PLUGIN: Check").PLUGIN.look(a_run([a_trial(series=series)])))
-    assert [one.message for one in found] == (["the device reached 95 °C"] if fires else [])
+    found = list(module_of("@check").hot.look(a_run([a_trial(series=series)])))
+    assert [one.message for one in found] == (["the device reached 95.0 °C"] if fires else [])
 
 
 @over("make", ZOO)

@@ -13,6 +13,7 @@ from words import LEFT, old_words
 
 from torchstone.cli import COMMANDS, main
 from torchstone.cli._parsing import Parser
+from torchstone.core.messages import MESSAGES, REMEDIES
 from torchstone.core.schema.axis import AXES
 from torchstone.plugins import registry
 
@@ -23,7 +24,6 @@ FAMILIES = (
     "devices", "telemetry", "models", "data", "engines", "searchers", "launchers", "checks", "exporters", "importers",
     "clusters",
 )  # fmt: skip
-CHECKS = [name for name in FILES if name.startswith("plugins/checks/")]
 
 
 def texts(node: ast.AST) -> Iterator[str]:
@@ -70,14 +70,14 @@ def test_the_texts_of_errors(name: str) -> None:
     assert not [fault for n in raised for text in texts(n) for fault in old_words(text)]
 
 
-@over("name", CHECKS)
-def test_the_texts_of_checks(name: str) -> None:
-    tree = ast.parse(FILES[name].read_text(encoding="utf-8"))
-    own = {Path(name).stem}  # the name of a check is kept in records: it stays
-    assert not [fault for text in texts(tree) if text not in own for fault in old_words(text)]
-    shown = [n for n in ast.walk(tree) if isinstance(n, ast.FormattedValue)]
-    formats = [ast.unparse(n.format_spec) for n in shown if n.format_spec is not None]
-    assert not [f for f in formats if "%" in f], "a share is written by core.units.percent: 5 %, with a space"
+def test_the_texts_of_findings() -> None:
+    told = [text for words in MESSAGES.values() for text in (words.message, words.advice)]
+    assert not [fault for text in (*told, *REMEDIES.values()) for fault in old_words(text)]
+
+
+def test_every_reason_of_a_check_has_its_text_and_every_text_is_of_a_check() -> None:
+    of = {name.partition(".")[0] for name in MESSAGES}
+    assert of == {*registry._own("checks"), "items_unknown", "resumed"}
 
 
 @over("family", FAMILIES)

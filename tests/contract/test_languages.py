@@ -18,7 +18,7 @@ from torchstone.report.page_text import page_text
 from torchstone.report.renderers._text import cells
 from torchstone.report.renderers.html import RENDERER as HTML
 from torchstone.report.renderers.terminal import terminal
-from torchstone.report.translation.catalogue import DOMAIN, LOCALE, languages
+from torchstone.report.translation.catalogue import DOMAIN, LOCALE, languages, numbered
 from torchstone.report.translation.documents import translated
 from torchstone.report.translation.translator import translation
 
@@ -42,16 +42,16 @@ def test_every_text_of_the_source_has_an_entry_and_no_other_has(language):
 @each_language
 def test_a_translation_has_the_places_of_its_text(language):
     for message in read(language):
-        assert sorted(set(PLACE.findall(str(message.string)))) == sorted(set(PLACE.findall(str(message.id)))), (
-            message.id
-        )
+        text, translated_text = numbered(str(message.id), str(message.string))
+        assert sorted(set(PLACE.findall(translated_text))) == sorted(set(PLACE.findall(text))), message.id
 
 
 @each_language
 def test_every_template_is_found_again(language):
     other = {}
     for message in read(language):
-        text, wanted = re.sub(r"\((s|es)\)", r"\1", str(message.id)), str(message.string)
+        text, wanted = numbered(str(message.id), str(message.string))
+        text = re.sub(r"\((s|es)\)", r"\1", text)
         if text and "}{" not in text and "|" not in text and text not in AMBIGUOUS:
             for number in range(10):
                 text, wanted = (one.replace(f"{{{number}}}", str(11 + number)) for one in (text, wanted))
@@ -74,7 +74,7 @@ def test_the_compiled_catalogue_is_that_of_the_text(language):
 
 
 # How often, and how many times as much; a label before a fact.
-AMBIGUOUS = ("{0} times", "{0}: {1} in {2}", "{0}: {1} of {2}", "{0} faster: {1}")
+AMBIGUOUS = ("{0} × {1} is not {2}", "{0} times", "{0}: {1} in {2}", "{0}: {1} of {2}", "{0} faster: {1}")
 # What stays as it is: verdicts, units, names of libraries, formats, devices and settings, words of a command.
 KEPT = (
     "VALID SUSPECT INVALID OOM NaN UTC CPU GPU CUDA RSS KV TTFT TPOT MFU FLOP GB GiB MiB KiB TiB MB kB GHz MHz "
@@ -118,7 +118,7 @@ def texts_of(value: object) -> Iterator[str]:
             yield from texts_of(one)
     elif not isinstance(value, Command | Picture) and hasattr(value, "__struct_fields__"):
         for name in value.__struct_fields__:
-            if name not in ("verdict", "role", "name", "suffix", "severity", "language"):
+            if name not in ("verdict", "role", "name", "suffix", "severity", "language", "finding"):
                 yield from texts_of(getattr(value, name))
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from build import a_case, a_run
+from build import a_case, a_finding, a_run
 from comparable import a_gpu, a_stored_run, write_record
 
 from torchstone.cli import main
 from torchstone.core.schema.case import Placement, Task
-from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.estimate import Severity
 from torchstone.core.stats.comparing import difference, of_independent
 from torchstone.storage.query import entry_of, read_run
 from torchstone.storage.run_document import write_document
@@ -224,7 +224,7 @@ def test_mistakes_write_nothing(store, refused, tmp_path, words, said):
 def test_a_run_of_an_older_or_stranger_tool_has_no_clock_and_no_order(capfd, outputs):
     strange = a_run()
     trials = tuple(msgspec.structs.replace(t, order=0, started_utc="yesterday") for t in strange.trials)
-    finding = Finding("drift", Severity.WARNING, "x\x1b[31m", "y", a_case().case_id)
+    finding = a_finding("drift", Severity.WARNING, "x\x1b[31m", "y", a_case().case_id)
     write_record(msgspec.structs.replace(strange, trials=trials, findings=(finding,)), outputs)
     write_record(a_stored_run(BASE, name="ours"), outputs)
     assert main(["compare", "test", "ours"]) == 0

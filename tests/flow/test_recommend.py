@@ -9,13 +9,14 @@ import time
 
 import msgspec
 import pytest
+from build import a_finding
 from stored import a_stored_run, case, machine, store
 
 from torchstone.cli import main
 from torchstone.core.charts.drawing import draw
 from torchstone.core.charts.picture import Picture
 from torchstone.core.errors import MissingError
-from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.estimate import Severity
 
 SIZES = (8, 16, 32)
 
@@ -131,7 +132,7 @@ def test_s4_27_and_29_reference_and_artefacts(stored, said):
 def doubted(run):
     """The same run, its first case in doubt."""
     case = run.head.plan.cases[0].case_id
-    finding = Finding("steal", Severity.WARNING, "the hypervisor gave time away", "measure again", case)
+    finding = a_finding("steal", Severity.WARNING, "the hypervisor gave time away", "measure again", case)
     return msgspec.structs.replace(run, findings=(finding,))
 
 

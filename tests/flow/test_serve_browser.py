@@ -4,11 +4,11 @@ import os
 
 import msgspec
 import pytest
-from build import a_run
+from build import a_finding, a_run
 from served import served
 from stored import a_stored_run, case, machine, store
 
-from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.machine import Host
 from torchstone.storage.record_writer import RecordWriter
 
@@ -29,7 +29,7 @@ SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
 def runs():
     """Twelve runs of BERT in training, those of a newer torch faster, every third with ResNet on a card."""
     bert, resnet = case(), case("cuda", model="timm:resnet50", task="infer")
-    warned = Finding("throttled", Severity.WARNING, "the clock fell by 12 %", "cool it", bert.case_id)
+    warned = a_finding("throttled", Severity.WARNING, "the clock fell by 12 %", "cool it", bert.case_id)
     for number in range(12):
         newer = number >= 6
         cases = [(bert, 110.0 if newer else 100.0)] + ([(resnet, 5000.0)] if number % 3 == 0 else [])
@@ -41,7 +41,7 @@ def evil_run():
     bad = case(model=f"hf:{EVIL}")
     on = msgspec.structs.replace(machine(), host=Host(EVIL, EVIL, EVIL, 4, 8, 2**30), software={EVIL: EVIL})
     return a_stored_run(
-        40, [(bad, 100.0)], on, name=EVIL, findings=[Finding("drift", Severity.ERROR, EVIL, EVIL, bad.case_id)]
+        40, [(bad, 100.0)], on, name=EVIL, findings=[a_finding("drift", Severity.ERROR, EVIL, EVIL, bad.case_id)]
     )
 
 

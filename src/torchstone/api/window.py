@@ -30,6 +30,7 @@ from torchstone.api.recording import default_folder, keep, trial_of
 from torchstone.api.sizes import items_of
 from torchstone.core import units
 from torchstone.core.errors import UsageError
+from torchstone.core.messages import MESSAGES
 from torchstone.core.schema.case import Case, Task, Workload
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.phase import DATA, REST
@@ -45,10 +46,7 @@ from torchstone.plugins import registry
 
 T = TypeVar("T")
 
-_UNKNOWN = (
-    "how many items a step has is unknown: its batches' tensors differ in their first dimension, or nobody said it"
-)
-_ASK = "say them in the loop: window.step(items=…)"
+UNKNOWN = "items_unknown"
 
 
 class Window:
@@ -100,7 +98,7 @@ class Window:
             f"  {name:<16}{units.quantity(spent_s, 's'):>14}  {100.0 * spent_s / step_s:.1f} % of a step"
             for name, spent_s in self._mean_phases_s.items()
         ]
-        unknown = [f"items unknown: {_ASK}"] if None in self._items else []
+        unknown = [f"items unknown: {MESSAGES[UNKNOWN].advice}"] if None in self._items else []
         return "\n".join((str(self.summary), *unknown, "where a step's time goes (means)", *parts))
 
     def __repr__(self) -> str:
@@ -258,7 +256,7 @@ class Window:
         procedure = Procedure(
             trials=1, warmup=self._warmup, isolation="inline", heap="default", settings="torch", telemetry_period_s=0.0
         )
-        notes = [Finding("items_unknown", Severity.INFO, _UNKNOWN, _ASK, case.case_id)] if unknown else []
+        notes = [Finding(UNKNOWN, Severity.INFO, case.case_id)] if unknown else []
         plan = Plan((case,), (Slot(0, 0),))
         self.summary = keep(plan, procedure, self._name, self._folder, lambda _slot, _order: self._trial(case), notes)
 

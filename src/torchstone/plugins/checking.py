@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from torchstone.core.messages import Words
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.plugins import registry
@@ -9,6 +10,7 @@ from torchstone.plugins.protocols import Check
 
 # What others find is mostly a symptom of what these find: their findings come first.
 _CAUSES = ("neighbours", "other_processes", "steal", "swapping", "throttled")
+FAILED = Words("check {check} failed: {error}", "mend or remove the plug-in")
 
 
 def look(run: Run) -> list[Finding]:
@@ -20,6 +22,6 @@ def look(run: Run) -> list[Finding]:
             findings += check.look(run)
         except Exception as error:
             # What was measured is safe in the record; a check of a third party must not cost the run its end.
-            message = f"check {name} failed: {type(error).__name__}: {error}"
-            findings.append(Finding(name, Severity.WARNING, message, "mend or remove the plug-in", "run"))
+            values = {"check": name, "error": f"{type(error).__name__}: {error}"}
+            findings.append(Finding(name, Severity.WARNING, "run", values, "failed", words=FAILED))
     return findings

@@ -4,8 +4,8 @@ Those that stand between torchstone and a machine (devices, telemetry, launchers
 training in several processes is beside in rank_protocols.py.
 
 A plug-in is one file in its family's folder, or a package of several; its name is the plug-in's name; the file, or the
-package's `__init__.py`, ends with `PLUGIN: <Protocol> = <Class>()`. Third parties use the entry-point
-group `torchstone.<family>`.
+package's `__init__.py`, ends with `PLUGIN: <Protocol> = <Class>()`. Checks are functions, several a file. Third
+parties use the entry-point group `torchstone.<family>`.
 
 No plug-in imports torch or another heavy library at module top: the controller loads plug-ins to ask what they
 are, and must never import torch. What starts a library is done inside `probe`, `open`, `load` or `prepare`, which
@@ -14,10 +14,14 @@ only the process of a trial calls.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from msgspec.structs import replace
+
+from torchstone.core.messages import Words
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch, DataCard, Unreadable, View
 from torchstone.core.schema.case import Case, Workload
@@ -236,13 +240,25 @@ class Searcher(Protocol):
 # ── checks/ ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Check(Protocol):
-    """checks/<name>.py: looks at a finished run."""
+class Check:
+    """Looks at a finished run; what it finds advises by what the user already did.
 
-    describes: str
+    `words`: the texts of its findings by their reason, of a third party's check; those of ours are in core/messages.py.
+    """
+
+    def __init__(self, describes: str, finds: Callable[[Run], Iterator[Finding]], words: Mapping[str, Words]) -> None:
+        self.describes, self._finds, self._words = describes, finds, words
 
     def look(self, run: Run) -> Iterator[Finding]:
-        """Yield what is wrong, with advice that knows what the user already did."""
+        """Yield what is wrong, with its texts where they are not ours, and with None for a value that is NaN."""
+        for one in self._finds(run):
+            values = {name: None if isinstance(v, float) and math.isnan(v) else v for name, v in one.values.items()}
+            yield replace(one, values=values, words=one.words or self._words.get(one.reason))
+
+
+def check(describes: str, words: Mapping[str, Words] = {}) -> Callable[[Callable[[Run], Iterator[Finding]]], Check]:
+    """Make a check of a function."""
+    return lambda finds: Check(describes, finds, words)
 
 
 # ── exporters/ ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -7,7 +7,7 @@ must mean the same everywhere. Two packages that offer the same name are both le
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from importlib.machinery import PathFinder
@@ -40,7 +40,11 @@ def load(family: str, name: str) -> Any:
     if name not in names(family):
         raise unknown(_SINGULAR.get(family, family), name, names(family))
     if name in _own(family):
-        return import_module(f"{__package__}.{_FOLDERS.get(family, family)}.{name}").PLUGIN
+        folder = f"{__package__}.{_FOLDERS.get(family, family)}"
+        return (
+            getattr(import_module(f"{folder}.{_topics()[name]}"), name) if family == "checks"
+            else import_module(f"{folder}.{name}").PLUGIN
+        )  # fmt: skip
     what, entries = f"{_SINGULAR.get(family, family)} {name}", _foreign(family)[name]
     if len(entries) > 1:
         packages = ", ".join(_package(entry) for entry in entries)
@@ -83,10 +87,21 @@ def shadowed(family: str) -> list[tuple[str, str]]:
 
 @cache
 def _own(family: str) -> frozenset[str]:
-    """Return the names of our plug-ins of a family: a file, or a package where a plug-in takes several files."""
+    """Return the names of our plug-ins of a family: a file, or a package where a plug-in takes several files.
+
+    Checks are the functions of a few files.
+    """
+    if family == "checks":
+        return frozenset(_topics())
     folder = _HERE / _FOLDERS.get(family, family)
     places = [*folder.glob("*.py"), *(file.parent for file in folder.glob("*/__init__.py"))]
     return frozenset(place.stem for place in places if not place.name.startswith("_"))
+
+
+def _topics() -> Mapping[str, str]:
+    """Return the file of each of our checks."""
+    topics: Mapping[str, str] = import_module(f"{__package__}.checks").TOPIC_OF
+    return topics
 
 
 def _foreign(family: str) -> dict[str, list[Any]]:

@@ -12,7 +12,7 @@ from enum import StrEnum
 import msgspec
 
 from torchstone.core.charts.picture import Picture
-from torchstone.core.schema.estimate import Severity
+from torchstone.core.schema.estimate import Finding, Severity
 
 
 class Role(StrEnum):
@@ -87,12 +87,13 @@ class Chart(msgspec.Struct, frozen=True, tag="chart", tag_field="kind"):
 
 
 class Doubt(msgspec.Struct, frozen=True, tag="doubt", tag_field="kind"):
-    """A Finding: what a number should not be believed for, of what, and what to do."""
+    """Why a number should not be believed, of what, and what to do; with the Finding that says so, where it is one."""
 
     severity: Severity
     subject: str
     message: str
     advice: str
+    finding: Finding | None = None
 
 
 class Section(msgspec.Struct, frozen=True, tag="section", tag_field="kind"):

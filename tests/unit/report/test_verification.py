@@ -122,7 +122,7 @@ def a_removed_finding(lines: list[Any]) -> None:
 
 def an_invented_finding(lines: list[Any], check: str = "drift") -> None:
     case_id = first_trial(lines)["case_id"]
-    finding = {"check": check, "severity": "warning", "message": "m", "advice": "a", "subject": case_id}
+    finding = {"check": check, "severity": "warning", "subject": case_id}
     lines.insert(-1, {"record": "finding", "finding": finding})
 
 
@@ -139,7 +139,7 @@ def an_invented_finding(lines: list[Any], check: str = "drift") -> None:
         (a_changed_seed, r"seed: claimed 0, the record gives 7"),
         (a_changed_end, r"status: claimed done, the record gives interrupted"),
         (a_removed_finding, r"finding \w+ \(.*\): the record gives it, and it is missing"),
-        (an_invented_finding, r"finding drift \(m\): the record does not give it"),
+        (an_invented_finding, r"finding drift \(drift\): the record does not give it"),
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
 )

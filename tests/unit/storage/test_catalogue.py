@@ -1,11 +1,11 @@
 import msgspec
 import pytest
 from big_store import big_store, named, tables
-from build import a_case, a_run, a_trial
+from build import a_case, a_finding, a_run, a_trial
 from stored import a_stored_run, case, machine, store
 
 from torchstone.analysis.summary import summarize
-from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.run import Usual
 from torchstone.core.schema.trial import Purpose, Status
 from torchstone.storage.catalogue import (
@@ -30,7 +30,7 @@ from torchstone.storage.query import find
 
 BERT, RESNET = case(model="hf:bert"), case("cuda", model="timm:resnet50", task="infer")
 SETTINGS = "batch_size 8, learning_rate 0.001"
-HOT = Finding("throttled", Severity.WARNING, "the clock fell", "cool it", BERT.case_id)
+HOT = a_finding("throttled", Severity.WARNING, "the clock fell", "cool it", BERT.case_id)
 
 
 @pytest.fixture

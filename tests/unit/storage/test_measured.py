@@ -1,10 +1,11 @@
 """Measured Cases over all runs: what counts, what does not, and what is read of them."""
 
 import msgspec
+from build import a_finding
 from stored import PROCESSOR, a_stored_run, case, machine, store
 
 from torchstone.core.schema.comparison import Rules
-from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.trial import Disturbance, Purpose
 from torchstone.storage.measured import measured, measured_cases, measured_kept
 from torchstone.storage.summaries import KEPT
@@ -13,7 +14,7 @@ from torchstone.storage.summaries import KEPT
 def test_figures_facts_and_doubts_of_each_case_of_each_run(outputs):
     one, other = case(batch_size=8), case(batch_size=16)
     findings = [
-        Finding(check, severity, "m", "a", one.case_id)
+        a_finding(check, severity, "m", "a", one.case_id)
         for check, severity in (
             ("neighbours", Severity.WARNING),
             ("few_trials", Severity.WARNING),

@@ -6,11 +6,11 @@ import time
 
 import msgspec
 import pytest
-from build import a_run, a_trial
+from build import a_finding, a_run, a_trial
 
 from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.schema.codec import encode
-from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import SCHEMA, End, Noted, Run
@@ -19,7 +19,7 @@ from torchstone.storage.progress import Following
 from torchstone.storage.record_reader import read_record
 from torchstone.storage.record_writer import RecordWriter, next_words
 
-FINDING = Finding("few_trials", Severity.WARNING, "few", "more", "run")
+FINDING = a_finding("few_trials", Severity.WARNING, "few", "more", "run")
 
 
 def written(path, run: Run):

@@ -13,10 +13,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from torchstone.core.errors import UsageError
+from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.run import SCHEMA
 
 T = TypeVar("T")
 _SPECIAL = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
+_OF_A_FINDING = {"check", "severity", "subject", "values", "reason"}
 _BAD_INPUT = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
@@ -41,6 +43,23 @@ def encode(term: Any) -> bytes:
         return msgspec.json.encode(plain)
     except UnicodeEncodeError:  # a file name or an argument that is not UTF-8 must not cost the run its record
         return msgspec.json.encode(_speakable(plain))
+
+
+def with_texts(term: Any) -> Any:
+    """Return a term as plain data, each finding with its English texts beside its values: for programs that show it."""
+    return _told(msgspec.to_builtins(term))
+
+
+def _told(plain: Any) -> Any:
+    if isinstance(plain, list | tuple):
+        return [_told(one) for one in plain]
+    if not isinstance(plain, dict):
+        return plain
+    found = {key: _told(one) for key, one in plain.items()}
+    if found.keys() >= _OF_A_FINDING:
+        finding = msgspec.convert(found, Finding)
+        found |= {"message": finding.message, "advice": finding.advice}
+    return found
 
 
 def decode(data: bytes, kind: type[T] | Any) -> T:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
 
 from torchstone.core import units
+from torchstone.core.messages import REMEDIES, Value, Words, filled, words_of
 
 _MORE = 10  # trials, at least, where fewer have told nothing
 
@@ -53,13 +55,44 @@ class Severity(StrEnum):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What a check saw. `subject` is a case_id, or "run"."""
+    """What a check saw. `subject` is a case_id, or "run".
+
+    `reason`: which of its messages, where the check has several; `values`: what it counted, measured and names;
+    `remedies`: what to do, where that is not the same for every finding of this kind. The texts of all these are in
+    core/messages.py; `words`: those of a third party's check, so that a record can be read without it.
+    """
 
     check: str
     severity: Severity
-    message: str
-    advice: str
     subject: str
+    values: Mapping[str, Value] = {}
+    reason: str = ""
+    remedies: tuple[str, ...] = ()
+    words: Words | None = None
+
+    def __hash__(self) -> int:
+        """Return a hash; equal values have equal ones."""
+        return hash((self.check, self.severity, self.subject, self.reason, self.remedies))
+
+    @property
+    def message(self) -> str:
+        """What was seen, in English, for people: nothing is decided by it."""
+        return filled(self.said.message, self.values)
+
+    @property
+    def advice(self) -> str:
+        """What to do, in English, for people."""
+        return "; ".join(filled(one, self.values) for one in self.advised)
+
+    @property
+    def said(self) -> Words:
+        """The texts with places that belong to it."""
+        return self.words or words_of(self.check, self.reason)
+
+    @property
+    def advised(self) -> tuple[str, ...]:
+        """The texts of what to do."""
+        return tuple(REMEDIES.get(one, one) for one in self.remedies) or (self.said.advice,)
 
 
 class Verdict(StrEnum):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from torchstone.core.messages import Values
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.estimate import Finding, Severity
@@ -28,9 +29,8 @@ def notes(asked: Iterable[Sequence[Mapping[str, Scalar]]], placements: Sequence[
     where = dict.fromkeys(p.device for p in placements if any(_in_vain(one, p) for one in every))
     if not where:
         return []
-    message = f"{PIN}=true has no effect on {', '.join(where)}, which works in the host's own memory: measured with "
-    advice = "it may stay where it is, for machines with an accelerator"
-    return [Finding(WITHOUT_EFFECT, Severity.INFO, f"{message}{PIN}=false", advice, "run")]
+    values: Values = {"setting": f"{PIN}=true", "devices": tuple(where), "measured": f"{PIN}=false"}
+    return [Finding(WITHOUT_EFFECT, Severity.INFO, "run", values, "pinned")]
 
 
 def _in_vain(asked: Sequence[Mapping[str, Scalar]], placement: Placement) -> bool:

@@ -8,7 +8,7 @@ import msgspec
 
 from torchstone.core.schema.answer import Answer
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.codec import encode
+from torchstone.core.schema.codec import encode, with_texts
 from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.performance_summary import PerformanceSummary, performance_summaries
 from torchstone.core.schema.run import SCHEMA, End, Head, Run
@@ -41,4 +41,4 @@ def document_bytes(
     whole = Document(
         SCHEMA, run.head, run.trials, run.findings, run.end, tuple(rows), run.answer, tuple(summary)
     )  # fmt: skip
-    return encode(whole) + b"\n"
+    return encode(with_texts(whole)) + b"\n"

@@ -24,6 +24,7 @@ from itertools import pairwise
 
 import msgspec
 
+from torchstone.core.messages import DISTURBED, Values, filled
 from torchstone.core.schema.trial import Disturbance, Disturber, Measurement, Series, Stage, Trial
 from torchstone.core.stats.integrate import increase, outside
 from torchstone.core.stats.readings import gauge
@@ -260,23 +261,20 @@ def _length(spans: Sequence[Span]) -> float:
     return math.fsum(end - begin for begin, end in spans)
 
 
-def words_of(found: Sequence[Disturbance], by: Disturber | None = None) -> str:
-    """Return what disturbed some trials, as the beginning of a sentence. `by`: what of it; None: the first cause."""
+def disturbers(found: Sequence[Disturbance], by: Disturber | None = None) -> tuple[str, Values]:
+    """Return what disturbed some trials: its text in messages.DISTURBED, and the values in that.
+
+    `by`: what of it; None: the first cause.
+    """
     cause = by or next((cause for one in found for cause in one.causes), Disturber.PROCESSES)
     if cause != Disturber.PROCESSES:
-        return _WORDS[cause]
-    names = list(dict.fromkeys(name for one in found for name, _ in one.processes))[:2]
+        return str(cause), {}
+    names = tuple(dict.fromkeys(name for one in found for name, _ in one.processes))[:2]
     most = max((one.cores for one in found if one.cores is not None), default=0.0)
-    if not names:
-        return f"other programs used up to {most:.2g} CPU cores"
-    return f"other programs ({', '.join(names)}) used up to {most:.2g} CPU cores"
+    return ("programs", {"programs": names, "cores": most}) if names else ("processes", {"cores": most})
 
 
-_WORDS = {
-    Disturber.STEAL: "the hypervisor gave the CPU to other virtual machines",
-    Disturber.QUOTA: "the CPU quota of this container was used up",
-    Disturber.STOPPED: "a signal stopped the trial",
-    Disturber.SWAP: "the host swapped memory",
-    Disturber.DEVICE_SHARED: "other processes used the device",
-    Disturber.DEVICE_THROTTLED: "the device was throttled",
-}
+def words_of(found: Sequence[Disturbance]) -> str:
+    """Return what disturbed some trials, as the beginning of a sentence."""
+    by, values = disturbers(found)
+    return filled(DISTURBED[by], values)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
+from torchstone.core.datasheet import Peak, dense_peak_flops
+from torchstone.core.messages import Values
 from torchstone.core.schema.axis import Scalar, scalar_word
-from torchstone.core.schema.case import Case
+from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.claim import is_imported
+from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Stage, Trial, ended_well, estimation_trials, replicates
@@ -18,6 +21,7 @@ _STEP_METRICS = ("step_time_s", "latency_s")
 _FEW = 0.1  # of the trials
 INLINE = "inline"  # the isolation of what was measured in the user's own process, through Python
 _MORE = 1.02
+_PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 ASYNCHRONOUS = ("cuda", "rocm", "mps", "xpu")  # devices that run behind the host
 
 
@@ -100,9 +104,14 @@ def option(procedure: Procedure, name: str, value: int) -> str:
 
 
 def budget(procedure: Procedure, seconds: float) -> str:
-    """Return what to type for windows of at most so many seconds; a loop of the user's own ends where it ends."""
-    here = f"budget_s={seconds:g}, or with more steps of your own loop"
-    return here if procedure.isolation == INLINE else f"--budget {seconds:g}s"
+    """Return what to type for windows of at most so many seconds."""
+    return f"budget_s={seconds:g}" if procedure.isolation == INLINE else f"--budget {seconds:g}s"
+
+
+def own_loop(procedure: Procedure) -> tuple[str, ...]:
+    """Return the remedy beside a longer budget where a loop of the user's own ends where it ends."""
+    open_ended = procedure.epochs is None and procedure.iterations is None
+    return ("own_loop",) if open_ended and procedure.isolation == INLINE else ()
 
 
 def setting(run: Run, axis: str, value: Scalar) -> str:
@@ -111,6 +120,47 @@ def setting(run: Run, axis: str, value: Scalar) -> str:
     return f"{axis}={value}" if elsewhere else f"--axis {axis}={scalar_word(value)}"
 
 
-def again(run: Run, here: str, there: str) -> str:
-    """Return the advice for a run of ours, or for one of another tool."""
-    return there if is_imported(run) else here
+def here_or_there(run: Run, remedy: str) -> str:
+    """Return the remedy for a run of ours, or the one for another tool's."""
+    return f"{remedy}_there" if is_imported(run) else remedy
+
+
+def less_memory(case: Case, run: Run) -> tuple[str, Values]:
+    """Return the remedy for less memory with its values: what reduces it, cheapest first, without what is used already.
+
+    Half the batch, bf16, accumulation, checkpointing, then a smaller model.
+    """
+    configuration = case.configuration
+    size, pulls = configuration.get("batch_size"), configuration.get("grad_accumulation")
+    rungs = [setting(run, "batch_size", size // 2)] if isinstance(size, int) and size > 1 else []
+    if configuration.get("precision") in ("fp32", "tf32"):
+        rungs.append(setting(run, "precision", "bf16"))
+    if case.workload.task == Task.TRAIN:
+        if isinstance(size, int) and size > 1:
+            twice = 2 * (pulls if isinstance(pulls, int) and pulls > 0 else 1)
+            rungs.append(f"batch_size={size // 2} grad_accumulation={twice}")
+        if not configuration.get("gradient_checkpointing"):
+            rungs.append(setting(run, "gradient_checkpointing", "true"))
+    return ("less_memory", {"settings": tuple(rungs)}) if rungs else ("smaller_model", {})
+
+
+def once(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield the first of the findings of a kind: those of other trials differ in their numbers."""
+    seen = set()
+    for finding in findings:
+        kind = (finding.severity, finding.reason, finding.values.get("figure"), finding.values.get("window"))
+        if kind not in seen:
+            seen.add(kind)
+            yield finding
+
+
+def peak_of(run: Run, case: Case) -> Peak | None:
+    """Return the peak of one device, in FLOP/s, at the Case's precision; None where it is not known."""
+    device = run.head.machine.device(case.placement.device, case.placement.index)
+    if device is None:
+        return None
+    precision = str(case.configuration.get("precision"))
+    # Others may leave TF32 on for what they call fp32, and do not always say what autocast does.
+    asked = _PRECISIONS if is_imported(run) or precision not in _PRECISIONS else (precision,)
+    found = [dense_peak_flops(device.name, each, device.memory_bytes) for each in asked]
+    return max((peak for peak in found if peak is not None), key=lambda peak: peak.value, default=None)

@@ -16,20 +16,21 @@ from torchstone.storage.query import TrialRow
 
 _MOST = 8  # failures, and findings, that are shown at once
 _MANY_ALIKE = 12
+_WORST_FIRST = (Severity.ERROR, Severity.WARNING, Severity.INFO)
 _NUMBER = re.compile(r"\d[\d.,]*")
 
 
 def finding_parts(run: RunSummary, *, every: bool = False) -> Iterator[Part]:
-    """Yield what failed, and why Cases are SUSPECT or INVALID: one Doubt a check; with `every` one a finding."""
+    """Yield what failed, and why Cases are in doubt: a Doubt for each kind of finding; with `every`, for each one."""
     names, all_of_it = labels(run.cases), f"torchstone show {run.run_id} --full"
     failures = paragraphs(list(dict.fromkeys(_every_failure(run, names) if every else _failures(run, names))))
-    doubts = tuple(dict.fromkeys(_each(run, names) if every else _grouped(run, names)))
-    most = max(len(failures), len(doubts)) if every else _MOST
+    found = tuple(doubts(run, names, least=Severity.INFO if every else Severity.WARNING, apart=every))
+    most = max(len(failures), len(found)) if every else _MOST
     yield from failures[:most]
     if rest := failures[most:]:
         yield Section(f"{len(rest)} more failure types", rest, folded=True, how=all_of_it)
-    yield from doubts[:most]
-    if more := doubts[most:]:
+    yield from found[:most]
+    if more := found[most:]:
         yield Section(f"{len(more)} more findings", more, folded=True, how=all_of_it)
 
 
@@ -63,44 +64,44 @@ def _more(several: Collection[object]) -> str:
     return f" (and {len(several) - 1} more)" if len(several) > 1 else ""
 
 
-def _each(run: RunSummary, names: Mapping[str, str]) -> Iterator[Doubt]:
-    """Yield one a finding; where more Cases than a dozen have one that differs in its numbers only, that of the first.
+def doubts(
+    run: RunSummary, names: Mapping[str, str], *, least: Severity = Severity.INFO, apart: bool = False
+) -> Iterator[Doubt]:
+    """Yield what the checks found, errors first: one Doubt for all Cases with a finding of a kind, as in the first.
 
-    336 lines of one kind hide the ones beside them; `torchstone check` has each.
+    `least`: of the Cases' findings; those of the run are told whatever they are. `apart`: one for each Case, unless
+    more than a dozen have one: 336 lines of one kind hide the ones beside them.
     """
-    alike: dict[tuple[str, str], list[str]] = {}
-    for case in run.cases:
-        for finding in case.findings:
-            alike.setdefault(_kind(finding), []).append(names[case.case_id])
-    for case in run.cases:
-        for finding in case.findings:
-            several = alike[_kind(finding)]
-            if len(several) <= _MANY_ALIKE:
-                yield _doubt(finding, names[case.case_id])
-            elif several[0] == names[case.case_id]:
-                yield _doubt(finding, f"{several[0]}{_more(several)}")
-    yield from (_doubt(finding, "run") for finding in run.findings)
+    kinds: dict[tuple[object, ...], list[tuple[Finding, str | None]]] = {}
+    every = [(finding, case.case_id) for case in run.cases for finding in case.findings if _counts(finding, least)]
+    for finding, case_id in (*every, *((finding, None) for finding in run.findings)):
+        kinds.setdefault(_kind(finding), []).append((finding, case_id))
+    for seen in sorted(kinds.values(), key=lambda seen: _WORST_FIRST.index(seen[0][0].severity)):
+        groups = [[one] for one in seen] if apart and len(seen) <= _MANY_ALIKE else [seen]
+        for group in groups:
+            finding = group[0][0]
+            ids = dict.fromkeys(case_id for _, case_id in group if case_id is not None)
+            who = _who([names[case_id] for case_id in ids], len(run.cases))
+            yield Doubt(
+                finding.severity, f"{finding.check}: {who}", finding.message, finding.advice, finding
+            )  # fmt: skip
 
 
-def _kind(finding: Finding) -> tuple[str, str]:
-    return finding.check, _NUMBER.sub("#", finding.message)
+def _counts(finding: Finding, least: Severity) -> bool:
+    return _WORST_FIRST.index(finding.severity) <= _WORST_FIRST.index(least)
 
 
-def _grouped(run: RunSummary, names: Mapping[str, str]) -> Iterator[Doubt]:
-    """Yield one a check that makes a Case doubtful, errors first: the Cases, what was seen in the first, the advice."""
-    found: dict[str, list[tuple[str, Finding]]] = {}
-    for case in run.cases:
-        for finding in case.findings:
-            if finding.severity != Severity.INFO:
-                found.setdefault(finding.check, []).append((names[case.case_id], finding))
-    for seen in sorted(found.values(), key=lambda seen: seen[0][1].severity != Severity.ERROR):
-        name, first = seen[0]
-        yield _doubt(first, f"{name}{_more(seen)}")
-    yield from (_doubt(finding, "run") for finding in run.findings)
+def _kind(finding: Finding) -> tuple[object, ...]:
+    return finding.severity, finding.check, finding.reason, finding.values.get("figure")
 
 
-def _doubt(finding: Finding, subject: str) -> Doubt:
-    return Doubt(finding.severity, subject, finding.message, finding.advice)
+def _who(names: Sequence[str], of: int) -> str:
+    """Return whose finding it is: of these Cases, `of` so many that the run has; of the run, where there are none."""
+    if not names:
+        return "run"
+    if len(names) == of > 1:
+        return "both cases" if of == 2 else f"all {of} cases"
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
 def labels(cases: Sequence[CaseSummary]) -> dict[str, str]:

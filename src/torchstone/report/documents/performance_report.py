@@ -20,11 +20,12 @@ from torchstone.core.schema.advice import Advice
 from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import Case, Placement, Workload
 from torchstone.core.schema.diagnosis import Cause, Diagnosis
-from torchstone.core.schema.estimate import Finding, Severity, Verdict
+from torchstone.core.schema.estimate import Severity, Verdict
 from torchstone.core.schema.trial import Status
 from torchstone.report.diagnosis_wording import about_lines
-from torchstone.report.document import Chart, Document, Doubt, Facts, Part, Role, Section, Text, paragraphs
+from torchstone.report.document import Chart, Document, Facts, Part, Role, Section, Text, paragraphs
 from torchstone.report.documents import bottleneck_report
+from torchstone.report.documents.findings import doubts, labels
 from torchstone.report.documents.measured_cases import measured_cases
 from torchstone.report.documents.run_answer import doubt, left_out, not_known
 from torchstone.workflows.diagnose.observations import (
@@ -96,7 +97,7 @@ def _parts(told: Performance) -> Iterator[Part]:
         yield Section("Slow training: three questions", paragraphs([f"{line}." for line in asked], Role.DETAIL))
     if told.case is not None:
         yield Section("Before a long training", paragraphs(to_check(told.run, told.case), Role.DETAIL))
-    if found := tuple(_doubts(told.run)):
+    if found := tuple(doubts(told.run, labels(told.run.cases), least=Severity.WARNING)):
         yield Section("What to doubt", found)
     if told.skipped:
         yield Section("Skipped", (Facts(tuple(told.skipped.items())),))
@@ -154,17 +155,6 @@ def _advice(one: Advice) -> Iterator[Text]:
         yield Text(f"Usual causes: {', '.join(one.causes)}.", Role.DETAIL)
     if one.remedies:
         yield Text(f"Try: {'; '.join(one.remedies)}.", Role.DETAIL)
-
-
-def _doubts(run: RunSummary) -> Iterator[Doubt]:
-    """Say once what each check saw, and of how many cases."""
-    found: dict[str, list[Finding]] = {}
-    for finding in (*run.findings, *(finding for case in run.cases for finding in case.findings)):
-        if finding.severity != Severity.INFO:
-            found.setdefault(finding.check, []).append(finding)
-    for check, seen in found.items():
-        more = f" (and in {len(seen) - 1} more cases)" if len(seen) > 1 else ""
-        yield Doubt(seen[0].severity, check.replace("_", " "), f"{seen[0].message}{more}", seen[0].advice)
 
 
 # ── of what it is ───────────────────────────────────────────────────────────────────────────────────────────

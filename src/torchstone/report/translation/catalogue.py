@@ -21,6 +21,7 @@ ENGLISH = "en"
 DOMAIN = "torchstone"
 LOCALE = Path(__file__).parent.parent / "locale"
 _PLACE = re.compile(r"\{(\d+)\}")
+_NAMED = re.compile(r"\{([a-z_]\w*)(?::([^}]*))?\}")
 _ENDING = re.compile(r"\((s|es|[a-z]*(?:\|[a-z]*)+)\)")
 _WEAK, _WEAKEST = 7, 4  # letters: with fewer a template could be part of any text; so many where it begins with words
 _ANCHORED = 8  # characters that a beginning is worth: what begins otherwise is not taken for the content of a place
@@ -100,10 +101,14 @@ def _variants(fixed: str) -> tuple[str, ...]:
 
 
 class Catalogue(NamedTuple):
-    """What is known of one language: whole texts, and templates, the one with the longest fixed text first."""
+    """What is known of one language: whole texts, and templates, the one with the longest fixed text first.
+
+    `texts`: the entries as they are, for who has the values in their places (core/messages.py).
+    """
 
     whole: dict[str, str]
     templates: tuple[Template, ...]
+    texts: Mapping[str, str]
 
 
 def languages() -> tuple[str, ...]:
@@ -122,17 +127,37 @@ def known_language(name: str) -> str:
 def catalogue(language: str) -> Catalogue:
     """Return the catalogue of a language; an empty one for English. Raises UsageError for an unknown language."""
     if known_language(language) == ENGLISH:
-        return Catalogue({}, ())
+        return Catalogue({}, (), {})
     with (LOCALE / language / "LC_MESSAGES" / f"{DOMAIN}.mo").open("rb") as file:
         entries: dict[str, str] = gettext.GNUTranslations(file)._catalog  # type: ignore[attr-defined]
     whole: dict[str, str] = {}
     templates = []
-    for msgid, translation in (*_clauses(entries), *entries.items()):
+    unnamed = dict(numbered(msgid, translation) for msgid, translation in entries.items())
+    for msgid, translation in (*_clauses(unnamed), *unnamed.items()):
         if _PLACE.search(msgid):
             templates.append(Template(msgid, translation))
         elif msgid:
             whole.update(dict.fromkeys(_variants(msgid), translation))
-    return Catalogue(whole, tuple(sorted(templates, key=lambda one: -one.strength)))
+    return Catalogue(whole, tuple(sorted(templates, key=lambda one: -one.strength)), entries)
+
+
+def numbered(msgid: str, translation: str) -> tuple[str, str]:
+    """Return a text and its translation with numbers for the names of places, and nouns with both of their endings."""
+    numbers: dict[str, int] = {}
+
+    def place(found: re.Match[str]) -> str:
+        number = f"{{{numbers.setdefault(found[1], len(numbers))}}}"
+        one, joint, more = (found[2] or "").partition("|")
+        return f"{number} {_both(one, more)}" if joint else number
+
+    return _NAMED.sub(place, msgid), _NAMED.sub(place, translation)
+
+
+def _both(one: str, more: str) -> str:
+    if more == f"{one}s":
+        return f"{one}(s)"
+    (kept, one), (_, more) = one.rsplit(" ", 1), more.rsplit(" ", 1)
+    return f"{kept} {one}(s)" if more == f"{one}s" else f"{kept} ({one}|{more})"
 
 
 def _clauses(entries: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -9,6 +9,8 @@ from typing import Any, assert_never
 from msgspec.structs import asdict, replace
 
 from torchstone.core.charts.picture import Colours, Coordinate, Kind, Mark, Panel, Picture, Words
+from torchstone.core.messages import filled
+from torchstone.core.schema.estimate import Finding
 from torchstone.report.document import (
     Chart,
     Column,
@@ -21,6 +23,7 @@ from torchstone.report.document import (
     Table,
     Text,
 )  # fmt: skip
+from torchstone.report.translation.catalogue import catalogue
 from torchstone.report.translation.spoken import spoken
 from torchstone.report.translation.translator import exact, translation
 
@@ -73,14 +76,22 @@ def _part(part: Part, say: Say, language: str) -> Part:
         case Chart():
             return replace(part, says=say(part.says), picture=_picture(part.picture, say, language))
         case Doubt():
-            return replace(
-                part, subject=_subject(part.subject, say), message=say(part.message), advice=say(part.advice)
-            )
+            message, advice = say(part.message), say(part.advice)
+            if part.finding is not None and part.finding.words is None:
+                message, advice = _found(part.finding, language)
+            return replace(part, subject=_subject(part.subject, say), message=message, advice=advice)
         case Section():
             parts = _parts(part.parts, say, language)
             return replace(part, title=say(part.title), parts=parts, how=say(part.how))
         case _:
             assert_never(part)
+
+
+def _found(finding: Finding, language: str) -> tuple[str, str]:
+    """Return message and advice of a finding; what has no translation is English."""
+    texts = catalogue(language).texts
+    message, *advice = (filled(texts.get(one, one), finding.values) for one in (finding.said.message, *finding.advised))
+    return message, "; ".join(advice)
 
 
 def _subject(subject: str, say: Say) -> str:

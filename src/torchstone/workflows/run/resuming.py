@@ -107,8 +107,7 @@ class Resumption:
     def _notes(self) -> list[Finding]:
         if not self._changes:
             return []
-        message = f"resumed with --force after changes: {'; '.join(self._changes)}"
-        return [Finding(RESUMED, Severity.WARNING, message, "measure again in one run", "run")]
+        return [Finding(RESUMED, Severity.WARNING, "run", {"changes": tuple(self._changes)})]
 
     def _own_cases(self, head: Head) -> Sequence[Case]:
         """Return a Case of each workload that is the user's own, and note what has changed of the request."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from build import a_case, a_machine, a_trial
+from build import a_case, a_finding, a_machine, a_trial
 from comparable import a_gpu, a_stored_run
 
 from torchstone.analysis.compare.compare import Asked, compare
@@ -17,7 +17,7 @@ from torchstone.analysis.compare.task_answers import answers
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Placement, Task
 from torchstone.core.schema.comparison import Judgement, Rules
-from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Measurement, Series, Stage
@@ -196,7 +196,7 @@ def test_not_comparable_says_why(change, why):
 
 def test_an_invalid_case_is_not_compared():
     run, bad = a_stored_run(BASE), a_stored_run(scaled(0.5))
-    finding = Finding("nan_loss", Severity.ERROR, "the loss is no number", "lower it", a_case().case_id)
+    finding = a_finding("nan_loss", Severity.ERROR, "the loss is no number", "lower it", a_case().case_id)
     found = the(judged(run, msgspec.structs.replace(bad, findings=(finding,))))
     assert found.verdict == Judgement.NOT_COMPARABLE
     assert found.why == "the candidate is INVALID: the loss is no number"
@@ -263,7 +263,7 @@ def test_what_differs_is_listed_and_what_matters_comes_first():
 
 
 def test_doubts_and_failures_of_one_side_are_listed():
-    finding = Finding("drift", Severity.WARNING, "it drifts", "wait", a_case().case_id)
+    finding = a_finding("drift", Severity.WARNING, "it drifts", "wait", a_case().case_id)
     bad = msgspec.structs.replace(a_stored_run([*BASE, None], minutes=1), findings=(finding,))
     found = {one.what: one for one in the(judged(a_stored_run(BASE), bad)).differing}
     assert (found["drift"].baseline, found["drift"].candidate) == (None, "it drifts")

@@ -5,6 +5,7 @@ import math
 import random
 
 import pytest
+from build import a_finding
 from stored import CARD, a_stored_run, case, machine, store
 
 from torchstone.analysis.recommend.case_history import Histories, history, verdict, worse
@@ -12,7 +13,7 @@ from torchstone.analysis.recommend.reference import reference_lines
 from torchstone.core.charts.picture import Divider, Dots, Interval, Level
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.comparison import Judgement
-from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.estimate import Severity
 from torchstone.report.charts.history import chart
 from torchstone.report.documents.history_line import CHANGED, LEFT_OUT, line
 
@@ -24,7 +25,9 @@ def runs(count=20, change_at=10, ratio=0.9, *, doubtful=(), outlier=None, first=
         rate = 100.0 * (ratio if number >= change_at else 1.0) * math.exp(dice.gauss(0.0, 0.01))
         rate *= 0.6 if number == outlier else 1.0
         on = machine(torch="2.13.0" if number >= change_at else "2.12.0", **about)
-        findings = [Finding("neighbours", Severity.WARNING, "busy", "wait", one.case_id)] if number in doubtful else []
+        findings = (
+            [a_finding("neighbours", Severity.WARNING, "busy", "wait", one.case_id)] if number in doubtful else []
+        )
         code = {"py:mine.py": "b" * 64 if number > change_at + 3 else "a" * 64}
         found.append(a_stored_run(first + number, [(one, rate)], on, findings=findings, code=code))
     return found

@@ -5,6 +5,7 @@ import shlex
 
 import msgspec
 import pytest
+from build import a_finding
 from learning import falling, of_losses
 from priced import prices_of
 from stored import CARD, a_stored_run, case, machine, store
@@ -17,7 +18,7 @@ from torchstone.cli.run_command import add_arguments
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.codec import encode
-from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.estimate import Severity
 from torchstone.report.documents.recommendation import recommendation_document
 from torchstone.report.renderers.terminal import terminal
 from torchstone.storage.measured import measured
@@ -75,7 +76,7 @@ def test_noise_that_hides_a_large_difference_is_no_reason_to_give_it_up(told):
 
 def test_what_is_suspect_is_left_out_and_nothing_is_recommended_of_it_alone(told):
     cases = sweep((100, 150, 300))
-    doubt = [Finding("neighbours", Severity.WARNING, "busy", "wait", one.case_id) for one, _ in cases]
+    doubt = [a_finding("neighbours", Severity.WARNING, "busy", "wait", one.case_id) for one, _ in cases]
     (found,) = told(a_stored_run(1, cases, machine(), findings=doubt[2:])).settings
     assert found.recommended is not None
     assert found.recommended.point["batch_size"] == 16
@@ -380,7 +381,7 @@ def test_what_is_kept_of_each_run_recommends_the_same_as_all_trials_read(outputs
     for number in range(12):
         kind, torch = ("cpu", "cuda")[number % 2], ("2.12.0", "2.13.0")[number // 6]
         cases = sweep((100, 150 + number, 200), kind=kind)
-        doubt = [Finding("neighbours", Severity.WARNING, "busy", "wait", cases[number % 3][0].case_id)]
+        doubt = [a_finding("neighbours", Severity.WARNING, "busy", "wait", cases[number % 3][0].case_id)]
         held = {cases[2][0].case_id: 0.95 * (CARD.memory_bytes or 0)} if number == 7 else None
         runs.append(a_stored_run(
             number, cases, machine(kind, f"desk{number % 3}", torch), trials=2 + number % 4, memory=held,

@@ -4,10 +4,11 @@ import shlex
 from typing import Any
 
 import pytest
+from build import a_finding
 from stored import CARD, a_stored_run, case, machine, store
 
 from torchstone.analysis.recommend.recommend import Asked, recommend
-from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.estimate import Severity
 from torchstone.report.documents.recommendation import recommendation_document
 from torchstone.report.renderers.terminal import terminal
 
@@ -21,7 +22,7 @@ def sweep(rates, kind="cpu"):
 
 
 def doubts(cases, severity=Severity.WARNING):
-    return [Finding("neighbours", severity, "others were busy", "wait", one.case_id) for one, _ in cases]
+    return [a_finding("neighbours", severity, "others were busy", "wait", one.case_id) for one, _ in cases]
 
 
 CPU, CUDA = sweep((100, 150, 200)), sweep((1000, 2000, 3000), "cuda")

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
-from build import a_case, a_run, a_trial
+from build import a_case, a_finding, a_run, a_trial
 from fakes import FakeClock
 
 from torchstone.core.errors import MissingError
-from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import End, Plan, Run, Slot
 from torchstone.core.schema.trial import Disturbance, Outcome, Purpose, Status
@@ -23,8 +23,8 @@ from torchstone.workflows.run import results
 
 CASES = tuple(a_case({"batch_size": size}) for size in (1, 2, 4))
 SLOTS = tuple(Slot(case, number) for number in range(2) for case in range(3))
-NOTE = Finding(active_run.RESUMED, Severity.WARNING, "on another machine", "again", "run")
-VAIN = Finding("setting_without_effect", Severity.INFO, "pin_memory=true has no effect", "leave it", "run")
+NOTE = a_finding(active_run.RESUMED, Severity.WARNING, "on another machine", "again", "run")
+VAIN = a_finding("setting_without_effect", Severity.INFO, "pin_memory=true has no effect", "leave it", "run")
 
 
 class FakeDrive:

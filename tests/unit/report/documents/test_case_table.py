@@ -4,10 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
-from build import a_sweep
+from build import a_finding, a_sweep
 
 from torchstone.analysis.summary import summarize
-from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.trial import Status
 from torchstone.report.document import Document, Part, Table
 from torchstone.report.documents.case_table import case_parts, choices_of_groups
@@ -138,7 +138,7 @@ def test_a_tight_choice_says_so_and_nothing_doubtful_is_chosen():
     tight = unindented(drawn(probe))
     assert re.search(r"Highest throughput: batch_size 7600.*\n.*, memory 70\.8 GiB \(95\.0 %\)", tight)
     assert re.search(r"Recommended for training: batch_size 64,.*\n.*: safe\n.*the fastest that leaves a tenth", tight)
-    doubt = Finding("drift", Severity.WARNING, "it drifts", "wait", probe.cases[2].case_id)
+    doubt = a_finding("drift", Severity.WARNING, "it drifts", "wait", probe.cases[2].case_id)
     text = drawn(summary(points, findings=(doubt,)))
     assert rows(text)[2].split()[-1] == "SUSPECT"
     assert "*" not in rows(text)[2]

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from build import a_sweep
+from build import a_finding, a_sweep
 
 from torchstone.analysis.summary import summarize
 from torchstone.core.schema.estimate import Finding, Severity
@@ -21,7 +21,7 @@ def summary(points=POINTS, **settings):
 
 
 def found(check, severity, place, message="it drifts"):
-    return Finding(check, severity, message, "wait", summary().cases[place].case_id)
+    return a_finding(check, severity, message, "wait", summary().cases[place].case_id)
 
 
 def test_failures_that_differ_in_numbers_only_share_a_line():
@@ -38,14 +38,15 @@ def test_one_check_is_one_doubt_and_errors_come_first():
     seen = [found("drift", Severity.WARNING, place) for place in (0, 1)]
     run = summary(findings=(*seen, found("nan", Severity.ERROR, 2, "it is NaN"), found("told", Severity.INFO, 3)))
     error, warning = finding_parts(run)
-    assert error == Doubt(Severity.ERROR, "train cnn, num_workers 2, batch_size 512", "it is NaN", "wait")
-    both = "train cnn, num_workers 2, batch_size 8 (and 1 more)"
-    assert warning == Doubt(Severity.WARNING, both, "it drifts", "wait")
+    nan = "nan: train cnn, num_workers 2, batch_size 512"
+    assert error == Doubt(Severity.ERROR, nan, "it is NaN", "wait", run.cases[2].findings[0])
+    both = "drift: train cnn, num_workers 2, batch_size 8 and 1 more"
+    assert warning == Doubt(Severity.WARNING, both, "it drifts", "wait", run.cases[0].findings[0])
     every = tuple(finding_parts(run, every=True))
-    assert [part.severity for part in every if isinstance(part, Doubt)] == ["warning", "warning", "error", "info"]
+    assert [part.severity for part in every if isinstance(part, Doubt)] == ["error", "warning", "warning", "info"]
     shown = terminal(Document("", every), 100)
-    assert "warning train cnn, num_workers 2, batch_size 64: it drifts. wait\n" in shown
-    assert "note: train cnn, num_workers 0, batch_size 8: it drifts. wait\n" in shown
+    assert "warning drift: train cnn, num_workers 2, batch_size 64: it drifts. wait\n" in shown
+    assert "note: told: train cnn, num_workers 0, batch_size 8: it drifts. wait\n" in shown
 
 
 def test_more_than_eight_are_folded_and_none_is_lost():
@@ -59,8 +60,24 @@ def test_more_than_eight_are_folded_and_none_is_lost():
 
 
 def test_of_the_run_itself_it_is_called_run():
-    (doubt,) = finding_parts(summary(findings=(Finding("host", Severity.WARNING, "busy", "wait", "run"),)))
-    assert doubt == Doubt(Severity.WARNING, "run", "busy", "wait")
+    busy = a_finding("host", Severity.WARNING, "busy", "wait", "run")
+    (doubt,) = finding_parts(summary(findings=(busy,)))
+    assert doubt == Doubt(Severity.WARNING, "host: run", "busy", "wait", busy)
+
+
+def test_reasons_and_figures_of_a_check_are_kinds_of_their_own_and_numbers_are_not():
+    cases = summary().cases
+
+    def shown(*seen):
+        findings = [
+            Finding("drift", Severity.WARNING, cases[place].case_id, values, reason)
+            for place, (reason, values) in enumerate(seen)
+        ]
+        return [p.subject for p in finding_parts(summary(findings=findings)) if isinstance(p, Doubt)]
+
+    assert len(shown(("slower", {"change": 0.1}), ("slower", {"change": 0.2}))) == 1
+    assert len(shown(("slower", {"change": 0.1}), ("faster", {"change": 0.1}))) == 2
+    assert len(shown(("slower", {"figure": "a"}), ("slower", {"figure": "b"}))) == 2
 
 
 def test_what_differs_in_its_numbers_only_is_told_once_where_more_than_a_dozen_cases_have_it():
@@ -69,11 +86,11 @@ def test_what_differs_in_its_numbers_only_is_told_once_where_more_than_a_dozen_c
 
     def of(count):
         told = [
-            Finding("load", Severity.WARNING, f"{n}.5 cores were busy", "stop them", run.cases[n].case_id)
+            a_finding("load", Severity.WARNING, f"{n}.5 cores were busy", "stop them", run.cases[n].case_id)
             for n in range(count)
         ]
         parts = finding_parts(summary(points, findings=told), every=True)
         return [part.subject for part in parts if isinstance(part, Doubt)]
 
     assert len(of(12)) == 12
-    assert of(13) == ["train cnn, batch_size 1 (and 12 more)"]
+    assert of(13) == ["load: all 13 cases"]

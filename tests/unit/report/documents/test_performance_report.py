@@ -4,13 +4,13 @@ import re
 from pathlib import Path
 
 import msgspec
-from build import a_machine, a_run, a_sweep
+from build import a_finding, a_machine, a_run, a_sweep
 
 from torchstone.analysis.summary import summarize
 from torchstone.analysis.sweep_table import Swept, rows_of
 from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.diagnosis import Cause, Kind
-from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
@@ -98,11 +98,11 @@ def test_devices_are_compared_and_one_that_is_not_here_says_why():
 def test_what_to_doubt_is_said_once_for_each_check():
     run = a_diagnosis()
     findings = tuple(
-        Finding("drift", Severity.WARNING, f"steps became {n} % slower", "measure again", case.case_id)
+        a_finding("drift", Severity.WARNING, f"steps became {n} % slower", "measure again", case.case_id)
         for n, case in enumerate(run.head.plan.cases)
     )
     text = report_of(swept(msgspec.structs.replace(run, findings=findings)))
-    assert "**warning** drift: steps became 0 % slower (and in 3 more cases). measure again\n" in text
+    assert "**warning** drift: all 4 cases: steps became 0 % slower. measure again\n" in text
 
 
 def test_the_highest_throughput_is_of_valid_cases_alone():
@@ -110,7 +110,7 @@ def test_the_highest_throughput_is_of_valid_cases_alone():
 
     def told(*places):
         findings = tuple(
-            Finding("drift", Severity.WARNING, "it drifts", "wait", run.head.plan.cases[place].case_id)
+            a_finding("drift", Severity.WARNING, "it drifts", "wait", run.head.plan.cases[place].case_id)
             for place in places
         )
         return report_of(swept(msgspec.structs.replace(run, findings=findings)))

@@ -3,12 +3,13 @@
 import json
 
 import pytest
+from build import a_finding
 from priced import prices_of
 from stored import a_stored_run, case, machine, store
 
 from torchstone.analysis.recommend.recommend import Asked, recommend
 from torchstone.core.errors import UsageError
-from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.estimate import Severity
 from torchstone.report.document import Column, Command, Document, Role, Section, Table, Text
 from torchstone.report.documents.recommendation import recommendation_document
 from torchstone.report.renderers.terminal import terminal
@@ -66,7 +67,7 @@ def test_settings_that_are_not_significantly_different_are_marked(document):
 
 def test_what_is_suspect_is_said_beside_its_figures(document):
     cases = sweep((100, 150, 200))
-    doubts = [Finding("neighbours", Severity.WARNING, "busy", "wait", one.case_id) for one, _ in cases]
+    doubts = [a_finding("neighbours", Severity.WARNING, "busy", "wait", one.case_id) for one, _ in cases]
     (table,) = tables(document(a_stored_run(1, cases, machine(), findings=doubts)))
     assert column(table, "verdict").cells == ("SUSPECT",) * 3
 

@@ -4,11 +4,11 @@ import re
 from pathlib import Path
 
 import msgspec
-from build import a_case, a_run, a_sweep, a_trial
+from build import a_case, a_finding, a_run, a_sweep, a_trial
 from stored import a_stored_run, case, machine
 
 from torchstone.analysis.summary import summarize
-from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.trial import Disturbance, Disturber, Outcome, Status
 from torchstone.plugins.checking import look
 from torchstone.report.document import Document, Role, Section, Text
@@ -93,7 +93,7 @@ def test_one_trial_says_that_it_has_no_interval():
 
 def test_what_failed_and_what_is_doubtful_is_said_at_once():
     probe = summarize(entry_of(a_sweep(POINTS[:1]), Path("x")))
-    doubt = Finding("drift", Severity.WARNING, "it drifts", "wait", probe.cases[0].case_id)
+    doubt = a_finding("drift", Severity.WARNING, "it drifts", "wait", probe.cases[0].case_id)
     (text,) = answered(POINTS[:1], findings=(doubt,))
     assert text.endswith(" SUSPECT: it drifts.")
     (some,) = answered(status={2: Status.OUT_OF_MEMORY})
@@ -105,7 +105,7 @@ def test_what_failed_and_what_is_doubtful_is_said_at_once():
 def doubted(*places, message="it drifts"):
     """Findings on those of POINTS."""
     cases = summarize(entry_of(a_sweep(POINTS), Path("x"))).cases
-    return tuple(Finding("drift", Severity.WARNING, message, "wait", cases[place].case_id) for place in places)
+    return tuple(a_finding("drift", Severity.WARNING, message, "wait", cases[place].case_id) for place in places)
 
 
 def test_nothing_is_chosen_from_what_is_in_doubt():

@@ -4,10 +4,11 @@ import html
 import re
 
 import pytest
+from build import a_finding
 from stored import a_stored_run, case, machine, store
 from translatable import msgids
 
-from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.estimate import Severity
 from torchstone.report.translation.spoken import speaking
 from torchstone.storage.index import sync
 
@@ -25,7 +26,7 @@ from torchstone.report.pages.store import Store
 OURS = [
     text for text, where in msgids().items() if where.startswith("report/pages") and " " in text and "{" not in text
 ]
-HOT = Finding(
+HOT = a_finding(
     "few_trials",
     Severity.WARNING,
     "one trial: the variation between trials is not known",

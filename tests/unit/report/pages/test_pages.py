@@ -7,12 +7,12 @@ from html.parser import HTMLParser
 
 import msgspec
 import pytest
-from build import a_case, a_run, a_trial
+from build import a_case, a_finding, a_run, a_trial
 from results import a_memory_row
 from stored import a_stored_run, case, machine, store
 
 from torchstone.core.schema.codec import encode
-from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.machine import Host
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Outcome, Status
@@ -50,7 +50,7 @@ def stored(folder, *runs: Run):
 def ten_runs():
     """A case in ten runs, the last five with a newer torch and 10 % faster; a second case in every other run."""
     first, second = case(), case(batch_size=64)
-    warned = Finding("throttled", Severity.WARNING, "the clock fell", "cool it", second.case_id)
+    warned = a_finding("throttled", Severity.WARNING, "the clock fell", "cool it", second.case_id)
     for number in range(10):
         newer = number >= 5
         cases = [(first, 110.0 if newer else 100.0)] + ([(second, 300.0)] if number % 2 else [])
@@ -228,7 +228,7 @@ def evil_runs():
     bad = a_case({"batch_size": 16, "precision": EVIL}, model=f"net:{EVIL}", data=EVIL)
     host = Host(EVIL, EVIL, EVIL, 4, 8, 2**30)
     on = msgspec.structs.replace(machine(), host=host, software={EVIL: EVIL, "torch": EVIL}, settings={EVIL: EVIL})
-    finding = Finding("drift", Severity.ERROR, EVIL, EVIL, bad.case_id)
+    finding = a_finding("drift", Severity.ERROR, EVIL, EVIL, bad.case_id)
     for number in range(2):
         run = a_stored_run(number, [(bad, 100.0 + number)], on, findings=[finding], name=EVIL, command=(EVIL,))
         failed = msgspec.structs.replace(run.trials[0], outcome=Outcome(Status.CRASHED, EVIL), measurements=())

@@ -9,14 +9,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from build import a_trial
+from build import a_finding, a_trial
 from over import over
 from postgresql import postgresql
 from stored import a_stored_run, case, machine, store
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.codec import encode
-from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.storage import catalogue
 from torchstone.storage.answers import answers
@@ -31,8 +31,8 @@ from torchstone.storage.team.migrations import create
 from torchstone.storage.team.tables import TABLES
 
 BERT, RESNET = case(model="hf:bert"), case("cuda", model="timm:resnet50", task="infer")
-HOT = Finding("throttled", Severity.WARNING, "the clock fell by 5 %", "cool it", BERT.case_id)
-ODD = Finding("Größe", Severity.INFO, "it's ? :name %s 가나", "a", "run")
+HOT = a_finding("throttled", Severity.WARNING, "the clock fell by 5 %", "cool it", BERT.case_id)
+ODD = a_finding("Größe", Severity.INFO, "it's ? :name %s 가나", "a", "run")
 SAMPLES = Path(__file__).parents[2] / "plugins" / "importers" / "samples"
 HOSTILE = ("%", "_", "?", ":name", "%s", "'; DROP TABLE runs; --", "\\", "가나", "\ud800", "a\0b", "ÜBER", "  ")
 
