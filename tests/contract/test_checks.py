@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from build import a_case, a_run, a_trial
+from over import over
 
 from torchstone.core.schema.estimate import Severity
 from torchstone.plugins import registry
@@ -15,19 +15,19 @@ CHECKS = registry.names("checks")
 PAGE = Path(__file__).parents[2] / "docs" / "checks.md"
 
 
-@pytest.mark.parametrize("name", CHECKS)
+@over("name", CHECKS)
 def test_describes_itself_in_one_line(name: str) -> None:
     check: Check = registry.load("checks", name)
     assert check.describes
     assert "\n" not in check.describes
 
 
-@pytest.mark.parametrize("name", CHECKS)
+@over("name", CHECKS)
 def test_is_on_the_page_of_checks(name: str) -> None:
     assert f"`{name}`" in PAGE.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", CHECKS)
+@over("name", CHECKS)
 def test_an_empty_run_has_no_findings(name: str) -> None:
     check: Check = registry.load("checks", name)
     assert not list(check.look(a_run([])))
@@ -35,13 +35,13 @@ def test_an_empty_run_has_no_findings(name: str) -> None:
     assert not list(check.look(a_run([a_trial(measurements=(), facts={})] * 3)))
 
 
-@pytest.mark.parametrize("name", CHECKS)
+@over("name", CHECKS)
 def test_a_sound_run_has_no_findings(name: str) -> None:
     check: Check = registry.load("checks", name)
     assert not list(check.look(a_run()))
 
 
-@pytest.mark.parametrize("name", CHECKS)
+@over("name", CHECKS)
 def test_findings_name_their_check_and_a_subject_of_the_run(name: str) -> None:
     facts = {"warmup_settled": False, "clock_resolution_s": 1.0}
     odd = a_trial([1e-9, 5.0], steady={"window_time_s": [0.1]}, facts=facts)

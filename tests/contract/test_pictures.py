@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+from over import over
 from zoo import ZOO
 
 from torchstone.core.charts.drawing import as_png, as_svg
@@ -16,7 +17,7 @@ from torchstone.report.pictures import charts_of
 from torchstone.report.renderers.png import RENDERER
 from torchstone.report.rendering import FolderRenderer, files_of
 
-each = pytest.mark.parametrize("make", [make for _, make in ZOO], ids=[name for name, _ in ZOO])
+each = over("make", ZOO)
 MOST_PANELS = 40
 
 
