@@ -20,8 +20,7 @@ from torchstone.core.plain_text import plain
 from torchstone.report.rendering import formats
 
 if TYPE_CHECKING:
-    from torchstone.analysis.compare.compare import ComparedRuns, Offered
-    from torchstone.analysis.compare.gate import Gate
+    from torchstone.analysis.compare.compare import ComparedRuns, Gate, Offered
     from torchstone.analysis.compare.inputs import ComparedInput
     from torchstone.storage.place import Place
 
@@ -117,7 +116,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _closes(gate: Gate, compared: ComparedRuns) -> bool:
     """Say whether a gate closes, and on stderr what does not get through."""
-    from torchstone.analysis.compare.gate import failing
+    from torchstone.analysis.compare.compare import failing
     from torchstone.analysis.compare.matching import lost
     from torchstone.core import units
 
@@ -178,7 +177,7 @@ def _prices(texts: list[str] | None, participants: list[ComparedInput]) -> dict[
 
 
 def _gate(texts: list[str] | None) -> Gate | None:
-    from torchstone.analysis.compare.gate import Gate
+    from torchstone.analysis.compare.compare import Gate
     from torchstone.config.durations import share
 
     if not texts:

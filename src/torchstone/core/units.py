@@ -102,8 +102,13 @@ def ratio(value: float, low: float | None, high: float | None) -> str:
     if low is None or high is None:
         return f"{value:.3g}"
     if not is_wide(value, low, high):
-        return f"{value:.3g} [{low:.3g}, {high:.3g}]"
+        return f"{value:.3g} {ratio_ends(low, high)}"
     return f"at least {low:.3g}" if low > 1.0 else f"at most {high:.3g}" if high < 1.0 else MISSING
+
+
+def ratio_ends(low: float, high: float) -> str:
+    """Return the interval of a ratio: "[1.24, 1.36]"."""
+    return f"[{low:.3g}, {high:.3g}]"
 
 
 def change(value: float) -> str:

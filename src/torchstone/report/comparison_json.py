@@ -58,7 +58,7 @@ def _comparison(one: Judged) -> Mapping[str, Any]:
     return {
         "case": one.case, "task": one.task, "block": one.block, "unit": one.unit,
         **msgspec.structs.asdict(one.comparison),
-        "baseline_value": one.baseline_value, "candidate_value": one.candidate_value,
+        "baseline_value": one.baseline_value, "candidate_value": one.candidate_value, "labels": one.labels,
     }  # fmt: skip
 
 

@@ -21,10 +21,10 @@ SHAPES = axes_of(AxisStage.BATCH, AxisStage.ITEM, AxisStage.GENERATION)  # what 
 
 
 class Sameness(msgspec.Struct, frozen=True):
-    """`against`: why the two cannot be compared, None if they can. `label`: under what they are read all the same."""
+    """`against`: why the two cannot be compared, None if they can. `labels`: under what they are read all the same."""
 
     against: str | None
-    label: str | None
+    labels: tuple[str, ...]
     differing: tuple[Differing, ...]
 
 
@@ -33,8 +33,7 @@ def sameness(a: Sequence[Taken], b: Sequence[Taken]) -> Sameness:
     one, other = a[-1], b[-1]
     differing = tuple(_settings(one, other))
     against = next(_against(one, other), None)
-    labels = [*_labels(one, other, differing)]
-    return Sameness(against, "; ".join(labels) or None, differing)
+    return Sameness(against, tuple(_labels(one, other, differing)), differing)
 
 
 def shapes_differ(same: Sameness) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
 
 import msgspec
 
@@ -15,24 +16,37 @@ from torchstone.analysis.compare.compared_figures import (
     comparable,
     estimate_of_side,
     higher_is_better,
+    moves_with_the_machine,
     of_side,
     primary,
+    steps_error,
     unit_of,
 )
-from torchstone.analysis.compare.contrast import Contrast, Drifts, Sides, contrast, drifts_of
 from torchstone.analysis.compare.environment_diff import differing, disturbed, lengths_apart, same_machine
 from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.analysis.compare.matching import Matched, Taken, match
 from torchstone.config.prices import HourlyPrice
 from torchstone.core.errors import UsageError
+from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.comparison import Comparison, Differing, Judgement, Side, judge
 from torchstone.core.schema.estimate import Estimate
-from torchstone.core.stats.comparing import Difference
+from torchstone.core.stats import comparing
+from torchstone.core.stats.comparing import ASSUMED_OF_MEMORY, ASSUMED_OF_TIMES, Difference, Part, Templates
 from torchstone.core.stats.logs import from_log
 from torchstone.core.stats.multiple import benjamini_hochberg, holm
-from torchstone.core.units import quantity
+from torchstone.core.stats.nested import ASSUMED_SPREAD
+from torchstone.core.stats.paired import in_turn
+from torchstone.core.units import percent, quantity
 
 ALPHA = 0.05
+_RUNS = 3  # of one side: from here on the run is the replicate, which drift cannot fool
+_WORTH = 0.01  # a smaller drift widens the interval too, and is not worth a word
+Drifts = Mapping[tuple[str, str], float]  # by run id and figure: how far it moved over the run, as a log
+
+WELCH = "Welch's t on the log over batches of trials"
+PAIRED = "t on the log ratios of rounds"
+BY_RUNS = "Welch's t on the log over runs"
+ONE_TRIAL = f"one trial: the variation between processes is not measured, {percent(comparing.ASSUMED)} is assumed"
 _FAR_S = 600.0  # runs of one machine with more between them: its drift since is not seen
 _MOSTLY_DRIFT = 1.5  # times as wide as processes alone make it: then it is worth a word
 _ROUNDING = 1e-9
@@ -55,7 +69,10 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class Judged(msgspec.Struct, frozen=True):
-    """One Comparison with its place: the Case in words, the task, the block it is shown in, the value of each side."""
+    """One Comparison with its place: the Case in words, the task, the block it is shown in, the value of each side.
+
+    `labels`: under which it has to be read.
+    """
 
     case: str
     task: str
@@ -64,6 +81,7 @@ class Judged(msgspec.Struct, frozen=True):
     comparison: Comparison
     baseline_value: Estimate | None = None
     candidate_value: Estimate | None = None
+    labels: tuple[str, ...] = ()
 
 
 class ComparedRuns(msgspec.Struct, frozen=True):
@@ -81,23 +99,38 @@ class ComparedRuns(msgspec.Struct, frozen=True):
         return self.asked.margin
 
 
-class _Drawn(msgspec.Struct, frozen=True):
-    """A contrast before it is judged, and what it is of."""
+class Pair(msgspec.Struct, frozen=True):
+    """A matched Case of two participants, and what is to be said of them before any figure.
+
+    `apart`: lengths of a run between the two sides; None on two machines.
+    """
 
     matched: Matched
-    candidate: ComparedInput
-    metric: str
-    contrast: Contrast
-
-
-class _Pair(msgspec.Struct, frozen=True):
-    """Two sides of a matched Case, and what is to be said of them before any figure."""
-
-    matched: Matched
+    baseline: ComparedInput
     candidate: ComparedInput
     same: Sameness
     differing: tuple[Differing, ...]
-    sides: Sides
+    apart: float | None
+
+    @property
+    def sides(self) -> tuple[Sequence[Taken], Sequence[Taken]]:
+        """The runs of the Case on either side."""
+        return self.matched.sides[self.baseline.letter], self.matched.sides[self.candidate.letter]
+
+
+class Contrast(msgspec.Struct, frozen=True):
+    """One figure of a pair before it is judged: candidate less baseline of logs, and how that is known.
+
+    `trials`: on the thinner side; `labels`: under which it has to be read.
+    """
+
+    pair: Pair
+    metric: str
+    difference: Difference
+    method: str
+    trials: int
+    samples: int
+    labels: tuple[str, ...]
 
 
 def compare(participants: Sequence[ComparedInput], asked: Asked) -> ComparedRuns:
@@ -115,58 +148,59 @@ def compare(participants: Sequence[ComparedInput], asked: Asked) -> ComparedRuns
         for each in matched for letter, side in each.sides.items()
     }  # fmt: skip
     drifts = drifts_of(list(_by_run(matched, values)))
-    drawn = [one for pair in pairs if pair.same.against is None for one in _draw(pair, baseline, values, drifts)]
-    first, others = _judged_apart(drawn)
-    verdicts = {_key(one): level for family, level in (first, others) for one in family}
+    drawn = [list(_contrasts(pair, values, drifts)) if pair.same.against is None else [] for pair in pairs]
+    first, others = _judged_apart([one for own in drawn for one in own])
+    levels = {id(one): level for family, level in (first, others) for one in family}
     judged: list[Judged] = []
-    for pair in pairs:
-        own = [one for one in drawn if one.matched is pair.matched and one.candidate is pair.candidate]
-        if not own:
-            judged.append(_not_comparable(pair, baseline, asked.margin))
-        judged += [_judge(one, pair, baseline, verdicts[_key(one)], asked) for one in own]
+    for pair, own in zip(pairs, drawn, strict=True):
+        judged += [_judge(one, levels[id(one)], asked) for one in own] or [_not_comparable(pair, asked.margin)]
     return ComparedRuns(tuple(participants), tuple(matched), tuple(judged), asked, (first[1], others[1]))
 
 
-def _key(one: _Drawn) -> tuple[str, str, str]:
-    return one.matched.label, one.candidate.letter, one.metric
-
-
-def _judged_apart(drawn: Sequence[_Drawn]) -> tuple[tuple[list[_Drawn], float], tuple[list[_Drawn], float]]:
+def _judged_apart(drawn: Sequence[Contrast]) -> tuple[tuple[list[Contrast], float], tuple[list[Contrast], float]]:
     """Return two families with the level of their intervals: what answers which is faster, and all other figures.
 
     No table in twenty has a false alarm in the first (Holm); in the second one in twenty of those raised is false.
     What is another figure turned round has the level of that.
     """
-    first = [one for one in drawn if one.metric == primary(one.matched.task)]
-    logs = {_key(one)[:2]: one.contrast.difference.log for one in first}
-    following: list[_Drawn] = []
-    others: list[_Drawn] = []
+    first = [one for one in drawn if _is_primary(one)]
+    logs = {id(one.pair): one.difference.log for one in first}
+    following: list[Contrast] = []
+    others: list[Contrast] = []
     for one in drawn:
-        if one.metric != primary(one.matched.task):
-            (following if _follows(one, logs.get(_key(one)[:2])) else others).append(one)
-    level = holm([one.contrast.difference.p_value() for one in first], ALPHA)[1] if first else 1.0 - ALPHA
-    wide = benjamini_hochberg([one.contrast.difference.p_value() for one in others], ALPHA)[1] if others else level
+        if not _is_primary(one):
+            (following if _follows(one, logs.get(id(one.pair))) else others).append(one)
+    level = holm([one.difference.p_value() for one in first], ALPHA)[1] if first else 1.0 - ALPHA
+    wide = benjamini_hochberg([one.difference.p_value() for one in others], ALPHA)[1] if others else level
     return ([*first, *following], level), (others, wide)
 
 
-def _follows(one: _Drawn, log: float | None) -> bool:
+def _is_primary(one: Contrast) -> bool:
+    return one.metric == primary(one.pair.matched.task)
+
+
+def _follows(one: Contrast, log: float | None) -> bool:
     """Return whether a figure is the inverse of the one that answers which is faster, whose ratio has that logarithm.
 
     Its interval and verdict are then those of the other: to test it again could only contradict.
     """
-    return log is not None and one.metric in FOLLOWING and abs(one.contrast.difference.log + log) < _ROUNDING
+    return log is not None and one.metric in FOLLOWING and abs(one.difference.log + log) < _ROUNDING
 
 
-def _pair(matched: Matched, baseline: ComparedInput, candidate: ComparedInput) -> _Pair:
+def _pair(matched: Matched, baseline: ComparedInput, candidate: ComparedInput) -> Pair:
     a, b = matched.sides[baseline.letter], matched.sides[candidate.letter]
     same = sameness(a, b)
     apart = lengths_apart(a, b) if same_machine(a[-1], b[-1]) else None
-    sides = Sides(a, b, apart[1] if apart is not None else None)
     found = [*same.differing, *differing(a[-1], b[-1])]
-    if apart is not None and apart[0] > _FAR_S and not sides.in_turn:
+    if apart is not None and apart[0] > _FAR_S and not _in_turn(a, b):
         matters = f"{quantity(apart[0], 's')} apart on one machine: drift between them is not measured; ab interleaves"
         found.append(Differing("time", a[-1].run.head.started_utc, b[-1].run.head.started_utc, matters))
-    return _Pair(matched, candidate, same, tuple(found), sides)
+    return Pair(matched, baseline, candidate, same, tuple(found), apart[1] if apart is not None else None)
+
+
+def _in_turn(a: Sequence[Taken], b: Sequence[Taken]) -> bool:
+    """Say whether both are Cases of one run, so that their trials were taken in turn."""
+    return len({taken.run.head.run_id for side in (a, b) for taken in side}) == 1
 
 
 def _by_run(
@@ -180,62 +214,139 @@ def _by_run(
                 yield taken, {name: runs[place] for name, runs in found.items() if len(runs) == len(having)}
 
 
-def _draw(
-    pair: _Pair, baseline: ComparedInput, values: Mapping[tuple[str, str], Mapping[str, Sequence[PerTrial]]],
-    drifts: Drifts,
-) -> Iterator[_Drawn]:  # fmt: skip
-    a, b = (values[pair.matched.label, letter] for letter in (baseline.letter, pair.candidate.letter))
+def _contrasts(
+    pair: Pair, values: Mapping[tuple[str, str], Mapping[str, Sequence[PerTrial]]], drifts: Drifts
+) -> Iterator[Contrast]:
+    """Yield the contrast of each figure that both sides have."""
+    a, b = (values[pair.matched.label, one.letter] for one in (pair.baseline, pair.candidate))
     reshaped = shapes_differ(pair.same)
     for metric in BLOCK_OF:
         if metric in a and metric in b and comparable(pair.matched.task, shapes_differ=reshaped, figure=metric):
-            found = contrast(metric, pair.sides, a[metric], b[metric], drifts)
-            yield _Drawn(pair.matched, pair.candidate, metric, found)
+            yield _contrast(metric, pair, a[metric], b[metric], drifts)
 
 
-def _side(pair: _Pair, who: ComparedInput) -> Side:
+def _contrast(metric: str, pair: Pair, a: Sequence[PerTrial], b: Sequence[PerTrial], drifts: Drifts) -> Contrast:
+    """Return the contrast of a figure that both sides have."""
+    baseline, candidate = pair.sides
+    samples = sum(each.samples for each in (*a, *b))
+    if _in_turn(baseline, candidate) and len(a) == len(b) == 1:
+        moves = moves_with_the_machine(metric)
+        prior = candidate[0].of_run.pair_prior(metric) if moves else None
+        assumed = ASSUMED_SPREAD if moves else ASSUMED_OF_MEMORY
+        found = in_turn(
+            _rounds(b[0]), _rounds(a[0]), prior, dict(zip(a[0].numbers, a[0].templates, strict=False)), assumed
+        )
+        if found is not None:
+            return Contrast(pair, metric, found, PAIRED, found.candidate.trials, samples, ())
+    labels: dict[str, None] = {}
+    parts: list[Part] = []
+    for which, side, values in (("baseline", baseline, a), ("candidate", candidate, b)):
+        part, label = _part(metric, side, values, pair.apart, drifts)
+        parts.append(part)
+        if label is not None:
+            labels[f"{which}: {label}"] = None
+    by_runs = len(a) >= _RUNS and len(b) >= _RUNS
+    single = any(sum(len(each.values) for each in values) == 1 for values in (a, b))
+    method = ONE_TRIAL if single else BY_RUNS if by_runs else WELCH
+    thin = min(sum(len(each.values) for each in values) for values in (a, b))
+    return Contrast(pair, metric, comparing.difference(*parts), method, thin, samples, tuple(labels))
+
+
+def _rounds(values: PerTrial) -> dict[int, float]:
+    return {number: math.log(value) for number, value in zip(values.numbers, values.values, strict=True)}
+
+
+def _part(
+    metric: str, side: Sequence[Taken], values: Sequence[PerTrial], apart: float | None, drifts: Drifts
+) -> tuple[Part, str | None]:
+    """Return what one side says of a figure, and its label."""
+    logs = [[math.log(value) for value in each.values] for each in values]
+    if len(logs) >= _RUNS:
+        return comparing.of_independent([fmean(each) for each in logs]), None
+    together = [value for each in logs for value in each]
+    if len(together) == 1:
+        (taken,) = [one for one in side if one.trials][:1]
+        return comparing.of_one(together[0], steps_error(taken, metric)), ONE_TRIAL
+    drifting = moves_with_the_machine(metric)
+    moved = max((drifts.get((one.run.head.run_id, metric), 0.0) for one in side), key=abs) if drifting else 0.0
+    # How far a run moved while it was taken, so little is known of where it would have been at the other's time.
+    label = "figures drifted over its run, which widens their intervals" if abs(moved) > _WORTH else None
+    assumed = ASSUMED_OF_TIMES if drifting else ASSUMED_OF_MEMORY
+    return comparing.of_run(together, apart if drifting else None, moved, Templates(_templates(values), assumed)), label
+
+
+def _templates(values: Sequence[PerTrial]) -> list[tuple[int, Scalar]]:
+    """Return the template of each trial of a side, told apart by the run it is of; none where a run does not tell."""
+    if not all(each.templates for each in values):
+        return []
+    return [(place, template) for place, each in enumerate(values) for template in each.templates]
+
+
+def drifts_of(cases: Sequence[tuple[Taken, Mapping[str, PerTrial]]]) -> dict[tuple[str, str], float]:
+    """Return how far each figure moved over each run: its Cases were taken in turn, and show one drift together."""
+    grouped: dict[tuple[str, str], list[tuple[Sequence[float], Sequence[float]]]] = {}
+    for taken, values in cases:
+        for metric, each in values.items():
+            grouped.setdefault((taken.run.head.run_id, metric), []).extend(_within_templates(each))
+    found = {key: comparing.drift_seen(each) for key, each in grouped.items()}
+    return {key: moved for key, moved in found.items() if moved}
+
+
+def _within_templates(values: PerTrial) -> Iterator[tuple[Sequence[float], Sequence[float]]]:
+    """Yield places and logs of the trials of each template: what templates differ by must not look like a drift."""
+    templates = values.templates or (None,) * len(values.values)
+    for template in dict.fromkeys(templates):
+        having = [place for place, its in enumerate(templates) if its == template]
+        if len(having) > 1:
+            yield [float(values.places[at]) for at in having], [math.log(values.values[at]) for at in having]
+
+
+def _side(pair: Pair, who: ComparedInput) -> Side:
     newest = pair.matched.sides[who.letter][-1]
     return Side(who.label, newest.run.head.run_id, newest.case.case_id)
 
 
-def _not_comparable(pair: _Pair, baseline: ComparedInput, margin: float) -> Judged:
+def _not_comparable(pair: Pair, margin: float) -> Judged:
     metric = primary(pair.matched.task)
     why = pair.same.against or "they have no figure in common"
     found = Comparison(
-        _side(pair, baseline), _side(pair, pair.candidate), metric, None, Judgement.NOT_COMPARABLE, margin,
+        _side(pair, pair.baseline), _side(pair, pair.candidate), metric, None, Judgement.NOT_COMPARABLE, margin,
         pair.differing, why,
     )  # fmt: skip
     return Judged(pair.matched.label, pair.matched.task, BLOCK_OF[metric], unit_of(metric), found)
 
 
-def _judge(one: _Drawn, pair: _Pair, baseline: ComparedInput, level: float, asked: Asked) -> Judged:
-    found, higher, margin = one.contrast, higher_is_better(one.metric), asked.margin
+def _judge(found: Contrast, level: float, asked: Asked) -> Judged:
+    pair, metric, margin, higher = found.pair, found.metric, asked.margin, higher_is_better(found.metric)
     low, high = map(from_log, found.difference.interval(level))
     ratio = Estimate(
         from_log(found.difference.log), low, high, level, "ratio", found.method, found.trials, found.samples
     )
     verdict = judge(low, high, margin, higher_is_better=higher)
     # Of trials beside a neighbour more are no help: only what is open by its interval has a number that settles it.
-    can_repeat = not (baseline.trains or one.candidate.trains)
+    can_repeat = not (pair.baseline.trains or pair.candidate.trains)
     settle = found.difference.to_settle(level, margin) if verdict == Judgement.UNCLEAR and can_repeat else None
-    block, labels = BLOCK_OF[one.metric], list(found.labels)
+    block, labels = BLOCK_OF[metric], [*pair.same.labels, *found.labels]
     if block in _TIMED and verdict in (Judgement.BETTER, Judgement.WORSE):
-        sides = {"baseline": pair.sides.baseline[-1], "candidate": pair.sides.candidate[-1]}
+        sides = {"baseline": pair.sides[0][-1], "candidate": pair.sides[1][-1]}
         worse, better = ("candidate", "baseline") if verdict == Judgement.WORSE else ("baseline", "candidate")
         if (what := disturbed(sides[worse], sides[better])) is not None:
             labels.append(f"only the worse side ({worse}) was disturbed ({what}): measure it again")
             verdict = Judgement.UNCLEAR
-    if verdict == Judgement.UNCLEAR and one.metric == primary(one.matched.task) and pair.sides.apart is not None:
+    if verdict == Judgement.UNCLEAR and _is_primary(found) and pair.apart is not None:
         labels += _of_drift(found.difference, level)
-    why = "; ".join([*([pair.same.label] if pair.same.label else []), *labels]) or None
     comparison = Comparison(
-        _side(pair, baseline), _side(pair, one.candidate), one.metric, ratio, verdict, margin, pair.differing, why,
+        _side(pair, pair.baseline), _side(pair, pair.candidate), metric, ratio, verdict, margin, pair.differing, None,
         settle,
     )  # fmt: skip
     mine, yours = (
-        estimate_of_side(one.metric, one.matched.sides[who.letter], asked.prices.get(who.letter))
-        for who in (baseline, one.candidate)
+        estimate_of_side(metric, side, asked.prices.get(who.letter))
+        for side, who in zip(pair.sides, (pair.baseline, pair.candidate), strict=True)
     )
-    return Judged(one.matched.label, one.matched.task, block, unit_of(one.metric), comparison, mine, yours)
+    matched = pair.matched
+    return Judged(
+        matched.label, matched.task, block, unit_of(metric), comparison, mine, yours, tuple(dict.fromkeys(labels))
+    )
 
 
 def _of_drift(found: Difference, level: float) -> Iterator[str]:
@@ -248,3 +359,32 @@ def _of_drift(found: Difference, level: float) -> Iterator[str]:
             f"the variation between processes alone gives ±{halves[0]}; drift between runs "
             f"widens it to ±{halves[1]}; `torchstone ab` interleaves and avoids it"
         )
+
+
+class Gate(msgspec.Struct, frozen=True):
+    """What makes a comparison fail: figures that are worse, and by more than `worse_by`; that are unclear; lost Cases.
+
+    Lost Cases (matching.lost) have no figure: whoever asks for `missing` looks for them beside `failing`.
+    """
+
+    worse: bool = False
+    worse_by: float = 0.0
+    unclear: bool = False
+    missing: bool = False
+
+
+def failing(compared: ComparedRuns, gate: Gate) -> list[Judged]:
+    """Return the comparisons that a gate does not let through; what is not comparable passes none.
+
+    The start-up of a process (block `start`) is no matter of a gate.
+    """
+    return [one for one in compared.judged if one.block != "start" and _fails(one, gate)]
+
+
+def _fails(one: Judged, gate: Gate) -> bool:
+    found = one.comparison
+    if found.verdict == Judgement.NOT_COMPARABLE or found.ratio is None:
+        return True
+    if found.verdict == Judgement.WORSE:
+        return gate.worse and max(found.ratio.value, 1.0 / found.ratio.value) > 1.0 + gate.worse_by
+    return gate.unclear and found.verdict == Judgement.UNCLEAR

@@ -194,8 +194,7 @@ def _interval(found: Comparison) -> str:
     """Return the interval of a ratio; nothing of one that is too wide to be shown."""
     if found.ratio is None or found.ratio.low is None or found.ratio.high is None or found.ratio.is_wide:
         return ""
-    told = units.ratio(found.ratio.value, found.ratio.low, found.ratio.high)
-    return told[told.index("[") :]
+    return units.ratio_ends(found.ratio.low, found.ratio.high)
 
 
 def _ratio(found: Comparison) -> str:
@@ -246,9 +245,8 @@ def _notes(compared: ComparedRuns) -> Iterator[str]:
         yield f"unmatched cases in {letter}: {', '.join(cases[:_MOST_NAMED])}{more}"
     seen: dict[str, dict[str, None]] = {}
     for one in compared.judged:
-        if one.comparison.why is not None and one.comparison.ratio is not None:
-            for label in one.comparison.why.split("; "):
-                seen.setdefault(f"{_pair(one.comparison, compared)}: {label}", {})[one.case] = None
+        for label in one.labels:
+            seen.setdefault(f"{_pair(one.comparison, compared)}: {label}", {})[one.case] = None
     for text, where in seen.items():
         yield text + (f" ({len(where)} cases)" if len(where) > 1 else "")
 

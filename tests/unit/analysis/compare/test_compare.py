@@ -10,8 +10,7 @@ import pytest
 from build import a_case, a_finding, a_machine, a_trial
 from comparable import a_gpu, a_stored_run
 
-from torchstone.analysis.compare.compare import Asked, compare
-from torchstone.analysis.compare.gate import Gate, failing
+from torchstone.analysis.compare.compare import Asked, Gate, compare, failing
 from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.analysis.compare.task_answers import answers
 from torchstone.core.errors import UsageError
@@ -35,6 +34,12 @@ def judged(*runs, margin=0.02, prices=None, labels="ABCD"):
 def the(compared, metric="throughput"):
     (found,) = [one.comparison for one in compared.judged if one.comparison.metric == metric]
     return found
+
+
+def labels(*runs, metric="throughput"):
+    """Under which labels a figure of these runs is compared."""
+    (found,) = [one.labels for one in judged(*runs).judged if one.comparison.metric == metric]
+    return "\n".join(found)
 
 
 def scaled(by, base=BASE):
@@ -98,9 +103,10 @@ def test_where_the_baseline_is_faster_the_ratio_is_said_to_be_of_the_other():
 
 
 def test_one_trial_is_never_sure_of_what_two_processes_differ_by():
-    near, far = (judged(a_stored_run(BASE[:1]), a_stored_run(scaled(by)[:1], minutes=1)) for by in (1.4, 4.0))
+    runs = [(a_stored_run(BASE[:1]), a_stored_run(scaled(by)[:1], minutes=1)) for by in (1.4, 4.0)]
+    near, far = (judged(*each) for each in runs)
     assert the(near).verdict == Judgement.UNCLEAR
-    assert "one trial: the variation between processes is not measured" in the(near).why
+    assert "one trial: the variation between processes is not measured" in labels(*runs[0])
     assert the(near).trials_to_settle is not None
     assert the(far).verdict == Judgement.WORSE, "beyond what processes were ever seen to differ by"
     assert "one trial" in the(far).ratio.method
@@ -162,7 +168,7 @@ def test_a_run_that_drifts_says_so_and_is_known_less_well():
     moving = a_stored_run([0.0100, 0.0105, 0.0110, 0.0115, 0.0120, 0.0125], minutes=2)
     found = the(judged(calm, moving))
     assert found.verdict == Judgement.UNCLEAR
-    assert "candidate: figures drifted over its run" in found.why
+    assert "candidate: figures drifted over its run" in labels(calm, moving)
 
 
 def test_runs_of_one_machine_an_hour_apart_say_so_and_are_known_less_well():
@@ -207,14 +213,15 @@ def test_results_that_something_known_explains_are_a_label():
         {"more": [Measurement("fingerprint", Stage.STEADY, (value,))]} for value in (2.3, 2.5)
     ]
     other_torch = a_machine(software={"torch": "2.10.0"})
-    found = the(judged(a_stored_run(BASE, **prints[0]), a_stored_run(BASE, machine=other_torch, **prints[1])))
-    assert found.verdict == Judgement.SAME
-    assert "first results differ (2.3000 and 2.5000)" in found.why
+    runs = a_stored_run(BASE, **prints[0]), a_stored_run(BASE, machine=other_torch, **prints[1])
+    assert the(judged(*runs)).verdict == Judgement.SAME
+    assert "first results differ (2.3000 and 2.5000)" in labels(*runs)
     code = {"code": {"net:cnn": "abc"}}
-    found = the(judged(a_stored_run(BASE, head=code), a_stored_run(BASE, head={"code": {"net:cnn": "abd"}}, minutes=1)))
-    assert (found.verdict, found.why) == (Judgement.SAME, "other code under the same name")
-    found = the(judged(*(a_stored_run(BASE, a_case(fixed={"weights": digest})) for digest in "ab")))
-    assert found.why == "other weights or sizes under the same name"
+    runs = a_stored_run(BASE, head=code), a_stored_run(BASE, head={"code": {"net:cnn": "abd"}}, minutes=1)
+    assert the(judged(*runs)).verdict == Judgement.SAME
+    assert labels(*runs) == "other code under the same name"
+    weights = [a_stored_run(BASE, a_case(fixed={"weights": digest})) for digest in "ab"]
+    assert labels(*weights) == "other weights or sizes under the same name"
 
 
 def test_another_batch_size_compares_items_and_not_steps():
@@ -223,7 +230,7 @@ def test_another_batch_size_compares_items_and_not_steps():
     metrics = [one.comparison.metric for one in compared.judged]
     assert "step_time_mean" not in metrics
     assert the(compared).verdict == Judgement.BETTER
-    assert "settings compared: batch_size 8 against 16" in the(compared).why
+    assert "settings compared: batch_size 8 against 16" in labels(*runs)
     assert "batch_size: steps differ in work" in said(compared)
 
 
@@ -239,7 +246,7 @@ def test_who_is_worse_beside_a_neighbour_is_not_called_worse():
         found = the(judged(first, second))
         assert found.verdict == Judgement.UNCLEAR
         assert found.trials_to_settle is None, "it is disturbed, and not too few"
-        assert f"only the worse side ({side}) was disturbed (other processes 1.00 cores)" in found.why
+        assert f"only the worse side ({side}) was disturbed (other processes 1.00 cores)" in labels(first, second)
     faster = a_stored_run(scaled(0.5), minutes=1, series=busy(1.0))
     assert the(judged(quiet, faster)).verdict == Judgement.BETTER, "better in spite of it"
     both = the(judged(noisy, a_stored_run(BASE, series=busy(1.2))))
@@ -381,7 +388,7 @@ def test_a_compiled_model_may_draw_other_numbers():
         for word, value in (("off", 2.3), ("default", 2.5))
     ]
     assert the(judged(*found)).verdict == Judgement.SAME
-    assert "first results differ" in the(judged(*found)).why
+    assert "first results differ" in labels(*found)
 
 
 def two_templates(by, held, minutes=0.0, spread=0.17, ab=None, case=None):
@@ -401,14 +408,15 @@ def two_templates(by, held, minutes=0.0, spread=0.17, ab=None, case=None):
 
 def test_two_records_of_ab_say_what_their_processes_say_and_two_templates_are_no_two_replicates():
     held = lambda place: 282e6 * (1.0 + 0.002 * (place // 13) + 0.0005 * (place % 3))
-    found = judged(two_templates(1.0, held), two_templates(1.05, held, minutes=60))
+    runs = two_templates(1.0, held), two_templates(1.05, held, minutes=60)
+    found = judged(*runs)
     memory = the(found, "peak_rss_bytes")
     assert memory.verdict == Judgement.SAME
     assert memory.ratio.high / memory.ratio.low < 1.02
     rate = the(found)
     assert rate.verdict == Judgement.UNCLEAR
     assert rate.ratio.high / rate.ratio.low < 2.0
-    assert re.search(r"alone gives ±\d\.\d %; drift between runs widens it to ±3\d\.\d %", rate.why)
+    assert re.search(r"alone gives ±\d\.\d %; drift between runs widens it to ±3\d\.\d %", labels(*runs))
     quiet = [two_templates(by, held, minutes, spread=0.01) for by, minutes in ((1.0, 0), (1.2, 60))]
     assert the(judged(*quiet)).verdict == Judgement.WORSE
 
