@@ -1,6 +1,6 @@
-"""The public door for plug-ins: every Protocol, and the nouns and errors that they speak in.
+"""The public door for plug-ins: the base class of every family, and the nouns and errors that they speak in.
 
-Where these live inside may change; what this module gives stays. The Protocols themselves are written out in
+Where these live inside may change; what this module gives stays. The base classes are written out in
 `plugins/protocols.py` and, for devices, telemetry and launchers, in `plugins/machine_protocols.py`.
 """
 
@@ -23,12 +23,8 @@ from torchstone.plugins.machine_protocols import (
     Gauge,
     Launcher,
     LiveTrial,
-    Pretending,
-    Roomy,
-    Sighted,
     Stopwatch,
     TelemetrySource,
-    Ticks,
     Vendor,
 )
 from torchstone.plugins.protocols import (
@@ -39,14 +35,12 @@ from torchstone.plugins.protocols import (
     Exporter,
     Importer,
     Mark,
-    MemoryForetold,
     ModelSource,
     Prepared,
     Samples,
     Searcher,
     Streamable,
     Trainable,
-    Windowed,
 )
 
 __all__ = [
@@ -79,7 +73,6 @@ __all__ = [
     "Machine",
     "Mark",
     "Measurement",
-    "MemoryForetold",
     "MissingError",
     "ModelCard",
     "ModelSource",
@@ -90,11 +83,9 @@ __all__ = [
     "Plan",
     "Point",
     "Prepared",
-    "Pretending",
     "Probe",
     "ProbeResult",
     "Room",
-    "Roomy",
     "Run",
     "Samples",
     "Scalar",
@@ -103,7 +94,6 @@ __all__ = [
     "Series",
     "Severity",
     "ShareState",
-    "Sighted",
     "Slot",
     "Stage",
     "Status",
@@ -112,7 +102,6 @@ __all__ = [
     "Submission",
     "Task",
     "TelemetrySource",
-    "Ticks",
     "TorchstoneError",
     "Trainable",
     "Trial",
@@ -121,7 +110,6 @@ __all__ = [
     "UsageError",
     "Vendor",
     "View",
-    "Windowed",
     "Workload",
     "unknown",
 ]

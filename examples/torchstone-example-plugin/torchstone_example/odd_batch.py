@@ -9,7 +9,7 @@ from torchstone.extend import Check, Finding, Run, Severity
 _MULTIPLE = 8
 
 
-class OddBatch:
+class OddBatch(Check):
     """Looks at the plan alone."""
 
     describes = "example: a batch size that is no multiple of 8"
