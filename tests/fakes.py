@@ -58,6 +58,7 @@ class FakeStopwatch:
     """Device events: each lap is known only once the device has got there. It holds nobody."""
 
     asynchronous = True
+    reads = "device events"
 
     def __init__(self, queue: FakeQueue, clock: FakeClock) -> None:
         self._queue, self._clock = queue, clock

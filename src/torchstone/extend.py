@@ -1,6 +1,6 @@
-"""The public door for plug-ins: every Protocol, and the nouns and errors that they speak in.
+"""The public door for plug-ins: the base class of every family, and the nouns and errors that they speak in.
 
-Where these live inside may change; what this module gives stays. The Protocols themselves are written out in
+Where these live inside may change; what this module gives stays. The base classes are written out in
 `plugins/protocols.py` and, for devices, telemetry and launchers, in `plugins/machine_protocols.py`.
 """
 
@@ -24,12 +24,8 @@ from torchstone.plugins.machine_protocols import (
     Gauge,
     Launcher,
     LiveTrial,
-    Pretending,
-    Roomy,
-    Sighted,
     Stopwatch,
     TelemetrySource,
-    Ticks,
     Vendor,
 )
 from torchstone.plugins.protocols import (
@@ -40,14 +36,12 @@ from torchstone.plugins.protocols import (
     Exporter,
     Importer,
     Mark,
-    MemoryForetold,
     ModelSource,
     Prepared,
     Samples,
     Searcher,
     Streamable,
     Trainable,
-    Windowed,
     check,
 )
 
@@ -81,7 +75,6 @@ __all__ = [
     "Machine",
     "Mark",
     "Measurement",
-    "MemoryForetold",
     "MissingError",
     "ModelCard",
     "ModelSource",
@@ -92,11 +85,9 @@ __all__ = [
     "Plan",
     "Point",
     "Prepared",
-    "Pretending",
     "Probe",
     "ProbeResult",
     "Room",
-    "Roomy",
     "Run",
     "Samples",
     "Scalar",
@@ -105,7 +96,6 @@ __all__ = [
     "Series",
     "Severity",
     "ShareState",
-    "Sighted",
     "Slot",
     "Stage",
     "Status",
@@ -114,7 +104,6 @@ __all__ = [
     "Submission",
     "Task",
     "TelemetrySource",
-    "Ticks",
     "TorchstoneError",
     "Trainable",
     "Trial",
@@ -123,7 +112,6 @@ __all__ = [
     "UsageError",
     "Vendor",
     "View",
-    "Windowed",
     "Words",
     "Workload",
     "check",

@@ -11,7 +11,7 @@ _WIDTHS = {"small": 16, "large": 256}
 _INPUT = InputSpec("features", classes=3, width=1)
 
 
-class Tower:
+class Tower(ModelSource):
     """Model source `tower`."""
 
     describes = "example: linear layers over a sequence, tower:small or tower:large"

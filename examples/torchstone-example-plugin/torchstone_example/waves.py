@@ -31,7 +31,7 @@ class Waves:
         return {"features": wave.unsqueeze(1), "labels": torch.tensor(label)}
 
 
-class WaveSource:
+class WaveSource(DataSource):
     """Data source `waves`."""
 
     describes = "example: noisy sine waves in 3 classes, waves:N"

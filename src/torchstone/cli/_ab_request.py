@@ -38,11 +38,11 @@ def rules_of(options: argparse.Namespace) -> Rules:
     return Rules(share(options.margin, "--margin"), alarms, within_s, options.seed or 0)
 
 
-def gate_of(options: argparse.Namespace) -> dict[Judgement, float]:
-    """Return the verdicts that --fail-on names, each with the relative change that it must exceed.
+def gate_of(options: argparse.Namespace) -> tuple[dict[Judgement, float], list[str]]:
+    """Return the verdicts that --fail-on names, each with the relative change that it must exceed; and the sides.
 
-    The option takes several words: what is none of them is a side, as in `ab --fail-on worse main HEAD`, and joins
-    those in `options`. Raises UsageError where that makes too many.
+    The option takes several words: what is none of them is a side, as in `ab --fail-on worse main HEAD`. Raises
+    UsageError where that makes too many.
     """
     from torchstone.config.durations import share
 
@@ -57,14 +57,12 @@ def gate_of(options: argparse.Namespace) -> dict[Judgement, float]:
             gate[Judgement(verdict)] = share(margin, "--fail-on worse") if colon else 0.0
     if others and (not gate or (options.sides and len(options.sides) + len(others) > 2)):
         raise UsageError(f"--fail-on {others[0]}: write worse, worse:5%, unclear or better")
-    options.sides = [*options.sides, *others]
-    return gate
+    return gate, [*options.sides, *others]
 
 
 @contextmanager
-def sides_of(options: argparse.Namespace) -> Iterator[tuple[SideRequest, SideRequest]]:
+def sides_of(options: argparse.Namespace, words: Sequence[str]) -> Iterator[tuple[SideRequest, SideRequest]]:
     """Give the two sides; work trees of revisions are there as long as this is entered. Raises UsageError."""
-    words: Sequence[str] = options.sides
     own = _settings("--a", options.a), _settings("--b", options.b)
     if len(words) > 2:
         raise UsageError(f"ab compares two sides, got {len(words)}: {' '.join(words)}")
@@ -84,8 +82,7 @@ def _of_settings(
 
     if not any(own):
         raise UsageError("both sides are equal: give each a setting, for example --a precision=fp32 --b precision=bf16")
-    options.recipe = words[0] if words else None
-    request = _asked(options)
+    request = _asked(options, words[0] if words else None)
     a, b = (
         SideRequest(_label(mine, other), with_settings(request, mine, other))
         for mine, other in ((own[0], own[1]), (own[1], own[0]))
@@ -104,8 +101,7 @@ def _of_recipes(
         raise UsageError("two recipes or files already say what to compare: leave out --config and --model")
     sides = []
     for word, mine in zip(words, own, strict=True):
-        options.recipe = word
-        request = _asked(options)
+        request = _asked(options, word)
         sides.append(SideRequest(word, with_settings(request, mine, {}) if mine else request))
     return sides[0], sides[1]
 
@@ -125,7 +121,6 @@ def _of_revisions(
         raise UsageError(f"'{words[0]}' and '{words[1]}': give two recipes or files, or two revisions, not one of each")
     if options.config is None and options.model is None:
         raise UsageError("two revisions need a workload: --task train --model py:model.py:load, or --config FILE")
-    options.recipe = None
     request = _asked(options)
     if all(one.commit for one in found) and (changed := uncommitted(here)):
         files = f"{changed} file{'s' * (changed > 1)}"
@@ -139,13 +134,13 @@ def _of_revisions(
     return sides[0], sides[1]
 
 
-def _asked(options: argparse.Namespace) -> RunRequest:
+def _asked(options: argparse.Namespace, recipe: str | None = None) -> RunRequest:
     """Return what the flags ask for; huge pages and pinned threads are the default here, unless it is said otherwise.
 
     Where a process has much memory, where its pages lie is the largest part of what pairs differ by; where it has
     several threads, where they wake up for the next turn.
     """
-    request = asked(options)
+    request = asked(options, recipe)
     how = request.procedure
     typed = {"heap": options.heap, "pin_threads": options.pin_threads}
     said = {name: value for name, value in typed.items() if value is not None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
@@ -14,19 +14,47 @@ from torchstone.core.schema.procedure import DISTURBED, HEAPS
 if TYPE_CHECKING:
     from torchstone.config.run_file import RunRequest
 
-# What `asked` reads and a live comparison does not use: it decides itself how long it measures.
-_OF_TRIALS = (
-    "trials", "iterations", "target", "within", "budget", "time_limit", "telemetry", "no_phases", "nvtx", "profiling",
-    "no_foresight", "first", "cpu_affinity", "disturbed",
-)  # fmt: skip
+
+class Typed(msgspec.Struct, frozen=True):
+    """What was typed of a group of options; what a command has no option for is None."""
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> Self:
+        """Take it out of all that was typed."""
+        return msgspec.convert(vars(options), cls)
+
+
+class ProcedureTyped(Typed, frozen=True):
+    """Of the options that say how to measure."""
+
+    trials: int | None = None
+    within: str | None = None
+    warmup: int | None = None
+    warmup_budget: str | None = None
+    iterations: int | None = None
+    target: str | None = None
+    budget: str | None = None
+    timeout: str | None = None
+    time_limit: str | None = None
+    disturbed: str | None = None
+    telemetry: str | None = None
+    seed: int | None = None
+    isolation: str | None = None
+    heap: str | None = None
+    cpu_affinity: str | None = None
+    settings: str | None = None
+    no_phases: bool = False
+    nvtx: bool = False
+    profiling: bool = False
+    no_foresight: bool = False
+    name: str | None = None
+    device: list[str] | None = None
 
 
 def add_procedure(parser: argparse.ArgumentParser, *, sides: bool = False) -> None:
     """Add the options. `sides`: only those that apply to the interleaved sides of `ab`."""
     how = parser.add_argument_group("how to measure")
-    if sides:
-        parser.set_defaults(**dict.fromkeys(_OF_TRIALS))
-    else:
+    if not sides:
         _add_of_trials(how)
     how.add_argument("--warmup", type=int, metavar="N", help="minimum number of warm-up steps (default: detected)")
     most = "0.1s" if sides else "3s"
@@ -109,26 +137,27 @@ def with_procedure(request: RunRequest, options: argparse.Namespace) -> RunReque
     """Return the request with the procedure, name and devices that were typed. Raises UsageError for a wrong one."""
     from torchstone.config.durations import duration_s, share
 
-    target = share(options.target, "--target") if options.target is not None else None
+    typed = ProcedureTyped.of(options)
+    target = share(typed.target, "--target") if typed.target is not None else None
     changes: dict[str, Any] = {
-        "trials": at_least("--trials", options.trials, 1), "warmup": at_least("--warmup", options.warmup, 0),
-        "iterations": at_least("--iterations", options.iterations, 1), "seed": at_least("--seed", options.seed, 0),
-        "isolation": options.isolation, "disturbed": options.disturbed,
-        "cpu_affinity": affinity(options.cpu_affinity), "heap": options.heap,
-        "settings": options.settings, "profile": options.profiling or None,
-        "phases": False if options.no_phases else None, "nvtx": options.nvtx or None,
-        "foresee": False if options.no_foresight else None,
-        "target": target, "aim": target, "within_s": positive_s("--within", options.within),
-        "budget_s": positive_s("--budget", options.budget), "timeout_s": positive_s("--timeout", options.timeout),
-        "warmup_budget_s": positive_s("--warmup-budget", options.warmup_budget),
-        "time_limit_s": positive_s("--time-limit", options.time_limit),
-        "telemetry_period_s": duration_s(options.telemetry, "--telemetry") if options.telemetry is not None else None,
+        "trials": at_least("--trials", typed.trials, 1), "warmup": at_least("--warmup", typed.warmup, 0),
+        "iterations": at_least("--iterations", typed.iterations, 1), "seed": at_least("--seed", typed.seed, 0),
+        "isolation": typed.isolation, "disturbed": typed.disturbed,
+        "cpu_affinity": affinity(typed.cpu_affinity), "heap": typed.heap,
+        "settings": typed.settings, "profile": typed.profiling or None,
+        "phases": False if typed.no_phases else None, "nvtx": typed.nvtx or None,
+        "foresee": False if typed.no_foresight else None,
+        "target": target, "aim": target, "within_s": positive_s("--within", typed.within),
+        "budget_s": positive_s("--budget", typed.budget), "timeout_s": positive_s("--timeout", typed.timeout),
+        "warmup_budget_s": positive_s("--warmup-budget", typed.warmup_budget),
+        "time_limit_s": positive_s("--time-limit", typed.time_limit),
+        "telemetry_period_s": duration_s(typed.telemetry, "--telemetry") if typed.telemetry is not None else None,
     }  # fmt: skip
     given = {name: value for name, value in changes.items() if value is not None}
-    typed = ",".join(_device(word) for word in words_of(options.device))
+    device = ",".join(_device(word) for word in words_of(typed.device))
     return msgspec.structs.replace(
-        request, procedure=msgspec.structs.replace(request.procedure, **given), name=options.name or request.name,
-        device=typed or request.device, absent_ok=request.absent_ok and not typed,
+        request, procedure=msgspec.structs.replace(request.procedure, **given), name=typed.name or request.name,
+        device=device or request.device, absent_ok=request.absent_ok and not device,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from torchstone.cli._families import of_families
 from torchstone.cli._parsing import words_of
-from torchstone.cli._procedure_options import add_procedure, with_procedure
+from torchstone.cli._procedure_options import Typed, add_procedure, with_procedure
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.axis import AXES, Scalar, axis_values
 from torchstone.core.schema.case import Task, model_name
@@ -24,14 +24,33 @@ if TYPE_CHECKING:
 _SHORT = {axis.flag: name for name, axis in AXES.items() if axis.flag is not None}
 
 
-def add_workload(parser: argparse.ArgumentParser, *, sides: bool = False) -> argparse._ArgumentGroup:
-    """Add what is measured: a recipe or flags; return their group. `sides`: the command names its recipes itself."""
+class WorkloadTyped(Typed, frozen=True):
+    """Of the options that say what to measure. `axes`: (flag, text) in the order typed."""
+
+    recipe: str | None = None
+    config: str | None = None
+    model: str | None = None
+    data: str | None = None
+    data_option: list[str] | None = None
+    split: str | None = None
+    limit: int | None = None
+    option: list[str] | None = None
+    axes: list[tuple[str, str]] | None = None
+    task: str | None = None
+    model_families: list[str] | None = None
+    mixed_precision: bool = False
+    exclude: list[str] | None = None
+    first: list[str] | None = None
+
+
+_A_RECIPE = "a recipe (torchstone list recipes), or a .yaml, .json or .toml file (default: demo)"
+
+
+def add_workload(parser: argparse.ArgumentParser, recipe: str | None = _A_RECIPE) -> argparse._ArgumentGroup:
+    """Add what is measured: a recipe or flags; return their group. `recipe`: its help; None: the command has sides."""
     what = parser.add_argument_group("what to measure")
-    if not sides:
-        what.add_argument(
-            "recipe", nargs="?",
-            help="a recipe (torchstone list recipes), or a .yaml, .json or .toml file (default: demo)",
-        )  # fmt: skip
+    if recipe is not None:
+        what.add_argument("recipe", nargs="?", help=recipe)
     what.add_argument("--config", metavar="FILE", help="the same as giving the file as RECIPE")
     what.add_argument("--model", help="hf:NAME, timm:NAME, builtin:NAME (or NAME@FILE), hf:FOLDER, py:FILE.py:FUNCTION")
     what.add_argument(
@@ -82,7 +101,7 @@ def add_choice(what: argparse._ArgumentGroup) -> None:
 
 def add_run_options(parser: argparse.ArgumentParser, *, sides: bool = False) -> None:
     """Add what to measure (recipe or flags) and how (the Procedure)."""
-    what = add_workload(parser, sides=sides)
+    what = add_workload(parser, None if sides else _A_RECIPE)
     add_choice(what)
     if not sides:
         what.add_argument("--first", action="append", metavar="COND", help="run matching cases first in each round")
@@ -104,39 +123,45 @@ class _Axis(argparse.Action):
         namespace.axes = [*(namespace.axes or ()), (option_string, text)]
 
 
-def asked(options: argparse.Namespace) -> RunRequest:
-    """Return the request that recipe and flags make together. Raises UsageError."""
+def asked(options: argparse.Namespace, recipe: str | None = None) -> RunRequest:
+    """Return the request that recipe and flags make together. Raises UsageError.
+
+    `recipe`: where the command names it in another way.
+    """
     from torchstone.config.recipe_files import load_request
     from torchstone.config.run_file import RunRequest
     from torchstone.core.schema.request import WorkloadRequest
 
-    word = options.recipe or options.config
-    if options.recipe and options.config:
+    typed = WorkloadTyped.of(options)
+    recipe = recipe or typed.recipe
+    word = recipe or typed.config
+    if recipe and typed.config:
         raise UsageError("give a recipe or --config FILE, not both")
-    if word is None and options.model is None:
-        named = any(flag == "--axis" for flag, _ in options.axes or ())
-        given = options.task or options.data or named or options.option or data_options_of(options)
-        if given and not options.model_families:
+    if word is None and typed.model is None:
+        named = any(flag == "--axis" for flag, _ in typed.axes or ())
+        given = typed.task or typed.data or named or typed.option or data_options_of(typed)
+        if given and not typed.model_families:
             raise UsageError("nothing to measure: name a recipe (torchstone list recipes), a file or a --model")
-        word = "families" if options.model_families else "demo"
-    axes = axes_of(options)
+        word = "families" if typed.model_families else "demo"
+    axes = axes_of(typed)
     if word is not None:
-        request = load_request(word, options.model)
-        workloads = _filtered(of_families(request.workloads, options.model_families), options, axes, request.fit.data)
+        request = load_request(word, typed.model)
+        workloads = _filtered(of_families(request.workloads, typed.model_families), typed, axes, request.fit.data)
         request = msgspec.structs.replace(request, workloads=workloads)
     else:
+        assert typed.model is not None
         own = WorkloadRequest(
-            options.task or "infer", options.model, options.data, _options(options), axes, data_options_of(options)
+            typed.task or "infer", typed.model, typed.data, _options(typed), axes, data_options_of(typed)
         )
-        workloads = of_families((own,), options.model_families)
-        request = RunRequest(name=model_name(options.model), workloads=workloads)
-    return with_procedure(_with_conditions(request, options), options)
+        workloads = of_families((own,), typed.model_families)
+        request = RunRequest(name=model_name(typed.model), workloads=workloads)
+    return with_procedure(_with_conditions(request, typed), options)
 
 
-def _with_conditions(request: RunRequest, options: argparse.Namespace) -> RunRequest:
+def _with_conditions(request: RunRequest, typed: WorkloadTyped) -> RunRequest:
     """Add the conditions of the flags to the file's; those of --first go before them."""
-    exclude = _conditions(request, "--exclude", options.exclude)
-    first = _conditions(request, "--first", options.first)
+    exclude = _conditions(request, "--exclude", typed.exclude)
+    first = _conditions(request, "--first", typed.first)
     return msgspec.structs.replace(request, exclude=(*request.exclude, *exclude), first=(*first, *request.first))
 
 
@@ -159,20 +184,20 @@ def _conditions(request: RunRequest, flag: str, texts: Sequence[str] | None) -> 
 
 
 def _filtered(
-    workloads: Sequence[Any], options: argparse.Namespace, axes: Mapping[str, Sequence[Scalar]], usual: str | None
+    workloads: Sequence[Any], typed: WorkloadTyped, axes: Mapping[str, Sequence[Scalar]], usual: str | None
 ) -> tuple[Any, ...]:
     """Apply flags to a recipe's workloads: an axis goes to those whose task and model have it, one of them at least."""
     from torchstone.plugins.model_choice import takes
 
-    if options.task == Task.LOADGEN:
+    if typed.task == Task.LOADGEN:
         from torchstone.config.loads import as_loads
 
         workloads = as_loads(workloads)
-    chosen = [w for w in workloads if options.task in (None, w.task)]
-    if not chosen:
-        raise unknown("task of this recipe", options.task, {w.task for w in workloads})
+    chosen = [w for w in workloads if typed.task in (None, w.task)]
+    if typed.task is not None and not chosen:
+        raise unknown("task of this recipe", typed.task, {w.task for w in workloads})
     # The options first: with the recipe's weights alone the model may not even be here.
-    kept = [msgspec.structs.replace(w, options={**w.options, **_options(options)}) for w in chosen]
+    kept = [msgspec.structs.replace(w, options={**w.options, **_options(typed)}) for w in chosen]
     for axis in axes:
         if not any(takes(w.task, w.model, w.options, axis) for w in kept):
             raise UsageError(f"axis {axis} does not apply to {', '.join(sorted({w.task for w in kept}))}")
@@ -180,27 +205,27 @@ def _filtered(
     for w in kept:
         own = {name: values for name, values in axes.items() if takes(w.task, w.model, w.options, name)}
         asked = msgspec.structs.replace(
-            w, axes={**w.axes, **own}, data=_data(w, options, usual),
-            data_options={**w.data_options, **data_options_of(options)},
+            w, axes={**w.axes, **own}, data=_data(w, typed, usual),
+            data_options={**w.data_options, **data_options_of(typed)},
         )  # fmt: skip
         changed.append(asked)
     return tuple(changed)
 
 
-def axes_of(options: argparse.Namespace) -> dict[str, tuple[Scalar, ...]]:
+def axes_of(typed: WorkloadTyped) -> dict[str, tuple[Scalar, ...]]:
     """Return the values of each axis that the flags name, in the order typed. Raises UsageError."""
     texts: dict[str, list[str]] = {}
-    for flag, text in options.axes or ():
+    for flag, text in typed.axes or ():
         name, equals, values = (_SHORT[flag], "=", text) if flag in _SHORT else text.partition("=")
         if not equals or not values:
             raise UsageError(f"--axis {text}: write NAME=VALUE or NAME=V1,V2, for example batch_size=1,8")
         texts.setdefault(name.strip(), []).extend(words_of([values]))
-    if options.mixed_precision:
+    if typed.mixed_precision:
         texts.setdefault("precision", ["fp32", "bf16"])
     return {name: axis_values(name, words) for name, words in texts.items()}
 
 
-def _data(workload: Any, options: argparse.Namespace, usual: str | None) -> str | None:
+def _data(workload: Any, typed: WorkloadTyped, usual: str | None) -> str | None:
     """Return the data: the recipe's, or that of --data.
 
     A bare path whose name tells no source is read by the source `usual`, or the recipe's.
@@ -210,7 +235,7 @@ def _data(workload: Any, options: argparse.Namespace, usual: str | None) -> str 
     from torchstone.plugins import registry
     from torchstone.plugins.data_choice import with_source
 
-    word, scheme = options.data, usual or (workload.data or "").partition(":")[0]
+    word, scheme = typed.data, usual or (workload.data or "").partition(":")[0]
     if word is None:
         return str(workload.data) if workload.data is not None else None
     folder = word == scheme and Path(word).is_dir() and _wants_a_path(scheme)  # imagenet100 in a folder of that name
@@ -230,15 +255,15 @@ def _wants_a_path(scheme: str) -> bool:
     return False
 
 
-def _options(options: argparse.Namespace) -> dict[str, Scalar]:
-    return _pairs("--option", options.option, "weights=pretrained")
+def _options(typed: WorkloadTyped) -> dict[str, Scalar]:
+    return _pairs("--option", typed.option, "weights=pretrained")
 
 
-def data_options_of(options: argparse.Namespace) -> dict[str, Scalar]:
+def data_options_of(typed: WorkloadTyped) -> dict[str, Scalar]:
     """Return the options of the data that the flags give. Raises UsageError."""
-    everybodys = {"split": options.split, "limit": options.limit}
+    everybodys = {"split": typed.split, "limit": typed.limit}
     given = {name: value for name, value in everybodys.items() if value is not None}
-    return {**_pairs("--data-option", options.data_option, "label=stars"), **given}
+    return {**_pairs("--data-option", typed.data_option, "label=stars"), **given}
 
 
 def _pairs(flag: str, texts: Sequence[str] | None, example: str) -> dict[str, Scalar]:

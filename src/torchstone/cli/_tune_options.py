@@ -68,7 +68,7 @@ def add_tune_options(parser: argparse.ArgumentParser) -> None:
 
 def tune_asked(options: argparse.Namespace) -> TuneRequest:
     """Return the request that recipe and flags make together. Raises UsageError."""
-    from torchstone.cli._run_options import asked, axes_of
+    from torchstone.cli._run_options import WorkloadTyped, asked, axes_of
     from torchstone.config.current_settings import present_settings
     from torchstone.config.durations import duration_s
     from torchstone.workflows.tune.specification import TuneRequest
@@ -91,7 +91,7 @@ def tune_asked(options: argparse.Namespace) -> TuneRequest:
     probes = _positive("--probes", options.probes)
     return TuneRequest(
         run=request, objective=options.objective, searcher=options.searcher,
-        fixed={axis: values[0] for axis, values in axes_of(options).items() if len(values) == 1},
+        fixed={axis: values[0] for axis, values in axes_of(WorkloadTyped.of(options)).items() if len(values) == 1},
         present=_present(options.present), found=present_settings(options.apply) if options.apply is not None else {},
         only=tuple(words_of([options.only] if options.only else None)),
         constraints=constraints, max_memory_share=share,

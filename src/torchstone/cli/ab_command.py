@@ -65,11 +65,11 @@ def run(options: argparse.Namespace) -> int:
     from torchstone.workflows.ab.live_comparison import AbCampaign
 
     began_s = system_clock()
-    gate = gate_of(options)
+    gate, words = gate_of(options)
     folder, rules, busy = writable(folder_of(options)), rules_of(options), busy_of(options)
     progress = AbProgress(rules, quiet=options.quiet)
     try:
-        with answered(), sides_of(options) as sides:
+        with answered(), sides_of(options, words) as sides:
             try:
                 strict = options.within is not None
                 campaign = AbCampaign(sides, rules, tell=progress.tell, busy=busy, strict=strict, say=progress.say)

@@ -18,7 +18,7 @@ from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_measuring, busy_of
 from torchstone.cli._plots import add_plots, require_drawing, write_told_plots
 from torchstone.cli._procedure_options import add_heap, positive_s
-from torchstone.cli._run_options import add_run_options, add_workload
+from torchstone.cli._run_options import add_workload
 from torchstone.core.errors import ExitCode
 from torchstone.core.schema.procedure import DISTURBED
 
@@ -34,7 +34,7 @@ _BUDGET_S = 60.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of diagnose."""
-    what = add_workload(parser)
+    what = add_workload(parser, "a stored run (path, id, prefix, name or latest), a recipe or a file (default: latest)")
     what.add_argument("--task", help="infer or train; with a recipe: only its workloads of this task")
     what.add_argument(
         "--case", metavar="ID", help="of a stored run: the case whose id begins with this (default: the best)"
@@ -64,11 +64,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--timeout", metavar="T", help="maximum time of a trial (default 10m)")
     add_measuring(parser)
     add_folder(parser)
-    measuring = argparse.ArgumentParser()
-    add_run_options(measuring)
-    parser.set_defaults(**vars(measuring.parse_args([])))  # what only a run has is as if it were not given
-    actions = {action.dest: action for action in parser._actions if action.dest == "recipe"}
-    actions["recipe"].help = "a stored run (path, id, prefix, name or latest), a recipe or a file (default: latest)"
 
 
 def run(options: argparse.Namespace) -> int:

@@ -12,9 +12,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder
-from torchstone.cli._parsing import Parser, add_json, words_of
+from torchstone.cli._parsing import add_json, words_of
 from torchstone.cli._plots import add_plots, require_drawing, write_told_plots
-from torchstone.cli._procedure_options import add_procedure
 from torchstone.cli._results import add_save, check_save, print_result
 from torchstone.cli._run_options import add_choice, add_workload
 from torchstone.core.errors import ExitCode, UsageError
@@ -41,9 +40,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     what = add_workload(parser)
     add_choice(what)
-    scratch = Parser()  # nothing is measured: what says how to is not asked for
-    add_procedure(scratch)
-    parser.set_defaults(**vars(scratch.parse_args([])), first=None)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -17,7 +17,7 @@ from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_measuring, busy_of, measured
 from torchstone.cli._procedure_options import add_heap, at_least, positive_s
 from torchstone.cli._pushing import add_push, push_to
-from torchstone.cli._run_options import add_run_options, add_workload, asked
+from torchstone.cli._run_options import add_workload, asked
 from torchstone.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -48,9 +48,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_measuring(parser)
     add_push(parser)
     add_folder(parser)
-    sweeping = argparse.ArgumentParser()
-    add_run_options(sweeping)
-    parser.set_defaults(**vars(sweeping.parse_args([])))  # what only a sweep has is as if it were not given
     parser.set_defaults(task="train")
 
 

@@ -14,7 +14,7 @@ from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.message import Inspected
 from torchstone.execution.locality import located
 from torchstone.plugins import registry
-from torchstone.plugins.machine_protocols import Sighted, Sliced, Vendor
+from torchstone.plugins.machine_protocols import Vendor
 
 _PACKAGES = ("torchstone", "torch", "numpy", "transformers", "timm", "torchvision")
 
@@ -33,11 +33,10 @@ def inspect() -> Inspected:
             continue
         there, why = _looked(vendor)
         devices.extend(map(located, there))
-        if isinstance(vendor, Sliced):
-            slices.update(vendor.slices())
+        slices.update(vendor.slices())
         if not there:
             missing[kind] = why
-            if isinstance(vendor, Sighted) and (shown := Counter(vendor.seen())):
+            if shown := Counter(vendor.seen()):
                 seen[kind] = ", ".join(name if count == 1 else f"{count} × {name}" for name, count in shown.items())
     return Inspected(devices=tuple(devices), software=software(), missing=missing, seen=seen, slices=slices)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.machine import DeviceInfo, Host, Machine
 from torchstone.plugins import registry
-from torchstone.plugins.machine_protocols import Refusing
+from torchstone.plugins.machine_protocols import TelemetrySource
 
 _ENVIRONMENT = re.compile(
     r"(OMP|MKL|OPENBLAS|NUMEXPR)_NUM_THREADS|OMP_(WAIT_POLICY|PROC_BIND|PLACES)|(KMP|MALLOC|TORCHINDUCTOR|NCCL)_\w+"
@@ -94,8 +94,8 @@ def _cpu_max(root: Path) -> str | None:
 
 def _counters() -> str:
     """Return whether hardware counters can be read without root, or why not."""
-    source = registry.load("telemetry", "perf_event")
-    why = source.refusal() if isinstance(source, Refusing) else None
+    source: TelemetrySource = registry.load("telemetry", "perf_event")
+    why = source.refusal()
     return "instructions, cycles, cache misses" if why is None else f"none: {why}"
 
 

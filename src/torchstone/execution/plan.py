@@ -25,7 +25,7 @@ from torchstone.execution.device_words import is_uuid, of_uuid
 from torchstone.plugins import data_choice, model_choice, registry
 from torchstone.plugins.data_choice import EVERYBODYS, checked_options, has_end, with_source, with_split
 from torchstone.plugins.model_choice import SHAPES
-from torchstone.plugins.protocols import DataSource, Engine, ModelSource, NeedsLibrary
+from torchstone.plugins.protocols import DataSource, Engine, ModelSource
 
 # What to do where the user's own batches are used as they come.
 INSTEAD = "return the Dataset, so that torchstone can build the DataLoader"
@@ -54,7 +54,7 @@ def sketch(request: WorkloadRequest) -> Sketch:
     if request.task not in registry.names("engines"):
         raise unknown("task", request.task, registry.names("engines"))
     engine: Engine = registry.load("engines", request.task)
-    if isinstance(engine, NeedsLibrary) and (lacking := engine.missing()) is not None:
+    if (lacking := engine.missing()) is not None:
         raise MissingError(lacking)
     scheme, name = model_choice.source_of(request.model)
     source: ModelSource = registry.load("models", scheme)

@@ -1,10 +1,10 @@
-"""The Protocol of clusters: all that stands between a plan and the machines of a scheduler."""
+"""The base class of clusters: all that stands between a plan and the machines of a scheduler."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
@@ -28,7 +28,7 @@ class Node(msgspec.Struct, frozen=True):
     command: tuple[str, ...] = ()
 
 
-class Cluster(Protocol):
+class Cluster(ABC):
     """clusters/<name>.py: has the shares of a plan carried out, each by `torchstone run --plan FILE --share N`.
 
     `takes`: the names of what it may be asked for (`Submission.wanted`). `spreads`: a share may have several nodes.
@@ -38,15 +38,18 @@ class Cluster(Protocol):
     takes: tuple[str, ...]
     spreads: bool
 
+    @abstractmethod
     def allocation(self) -> Sequence[Node]:
         """Return the nodes of the allocation that this process is in, its own first; none where it is in none.
 
         Raises MissingError where the cluster does not answer.
         """
 
+    @abstractmethod
     def scripts(self, submission: Submission, folder: Path) -> Mapping[str, str]:
         """Return the texts that are handed over, by file name: what --dry-run prints. `folder`: where they will lie."""
 
+    @abstractmethod
     def submit(self, submission: Submission, folder: Path, shares: Sequence[int]) -> str:
         """Have shares carried out by the scripts in `folder`; return the job's name, at once or when all have ended.
 
@@ -54,5 +57,6 @@ class Cluster(Protocol):
         HalfSubmitted where the shares are on their way all the same.
         """
 
+    @abstractmethod
     def states(self, job: Job, folder: Path) -> Mapping[int, ShareState]:
         """Return what is known of each share of a job; one that nothing is known of is left out."""

@@ -1,11 +1,13 @@
-"""The Protocols of devices, gauges and launchers: all that stands between torchstone and a machine."""
+"""The base classes of devices, gauges and launchers: all that stands between torchstone and a machine."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
+from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.machine import DeviceInfo, Room
 from torchstone.core.schema.message import Event, Request
@@ -16,10 +18,11 @@ from torchstone.core.schema.message import Event, Request
 class Stopwatch(Protocol):
     """Times steps that are issued back to back, without synchronising between them.
 
-    `asynchronous`: laps are the device's own, which may run behind the host.
+    `asynchronous`: laps are the device's own, which may run behind the host. `reads`: which clock, in words.
     """
 
     asynchronous: bool
+    reads: str
 
     def start(self) -> None:
         """Begin: everything issued before is finished, the first lap starts now."""
@@ -65,98 +68,89 @@ class Device(Protocol):
         """
 
 
-class Vendor(Protocol):
+class Vendor(ABC):
     """devices/<kind>.py: finds and opens devices of one kind."""
 
     describes: str
 
+    @abstractmethod
     def probe(self) -> Sequence[DeviceInfo]:
         """Return the devices of this kind; empty when there is none. Only called in a probe process.
 
         Raises Unsupported, with the words of the driver, where a device is there and does not start.
         """
 
+    @abstractmethod
     def missing(self) -> str:
         """Say what was looked for and what was found instead. Only called where `probe` found nothing."""
 
+    @abstractmethod
     def open(self, index: int) -> Device:
         """Open a device in the process of a trial. Raises Unsupported if it is not there."""
 
-
-@runtime_checkable
-class Sighted(Protocol):
-    """What a Vendor is beside, if it can tell what is in the machine without torch."""
-
     def seen(self) -> Sequence[str]:
-        """Return each device of this kind that the driver or the kernel shows, in words; those its user hides are none.
+        """Return each device of this kind that the driver or the kernel shows without torch, in words.
 
-        Where there is one, and none can be used, nobody shall measure another device in its place. Never raises.
+        Those its user hides are none. If one is here and none can be used, no other kind is measured in its place.
+        Never raises.
         """
-
-
-@runtime_checkable
-class Sliced(Protocol):
-    """What a Vendor is beside, if its cards may be divided into devices of their own (NVIDIA's MIG)."""
+        return ()
 
     def slices(self) -> Mapping[str, str]:
-        """Return the UUID of every slice with its name and card, whether it is shown to this process or not."""
-
-
-@runtime_checkable
-class Pretending(Protocol):
-    """What a Vendor is beside, if it can tell of a device that is not here what it would object to and prefer."""
+        """Return the UUID of each slice of a divided card (MIG) with its name and card, hidden ones too."""
+        return {}
 
     def pretend(self, info: DeviceInfo) -> Device:
-        """Return that device: nothing can be measured on it. Only called in a process that may import torch."""
+        """Return a device that is not here, to be asked what it objects to and prefers. May import torch.
+
+        Raises Unsupported where that is not known.
+        """
+        raise Unsupported(f"{info.kind}:{info.index}: the properties of an absent device are not known")
 
 
 # ── telemetry/ ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Gauge(Protocol):
+class Gauge(ABC):
     """One quantity that can be read while a trial runs. `cumulative` gauges count up (energy, CPU time).
 
-    One that also has `between_windows`, and has it true, is read when no window is measured: reading it disturbs.
+    `between_windows`: reading it disturbs, and it is read when no window is measured. `evidence`: it tells what else
+    the machine does, and is read ten times a second while one is.
     """
 
     metric: str
     cumulative: bool
+    between_windows: bool = False
+    evidence: bool = False
 
+    @abstractmethod
     def read(self) -> float | None:
         """Return the present value in the metric's unit, or None if it cannot be read just now. Never raises."""
 
-
-@runtime_checkable
-class Ticks(Protocol):
-    """What a Gauge is beside, if it counts energy and can say how often its counter moves."""
-
     def tick_s(self) -> float | None:
-        """Return the time between two moves in seconds, or None: it stands still. Called after a trial: it may wait."""
+        """Return the time in seconds between two moves of an energy counter; None where it is not known.
+
+        Called after a trial: it may wait.
+        """
+        return None
 
 
-class TelemetrySource(Protocol):
+class TelemetrySource(ABC):
     """telemetry/<name>.py: gauges the controller reads while a trial runs in another process."""
 
     describes: str
 
+    @abstractmethod
     def open(self, pid: int | None, device: DeviceInfo | None) -> Sequence[Gauge]:
         """Return the gauges there are for that process and device; what is absent is not in the list. Never raises."""
 
-
-@runtime_checkable
-class Refusing(Protocol):
-    """What a TelemetrySource is beside, if this system may keep it from reading anything, and says why."""
-
     def refusal(self) -> str | None:
-        """Return why nothing can be read here, or None: it can. Never raises."""
-
-
-@runtime_checkable
-class Roomy(Protocol):
-    """What a TelemetrySource is beside, if it knows how much of a device is left."""
+        """Return why this system keeps it from reading anything, or None: it does not. Never raises."""
+        return None
 
     def room(self, device: DeviceInfo) -> Room | None:
         """Return what that device has left for one more process, or None: it does not know the device. Never raises."""
+        return None
 
 
 # ── launchers/ ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -187,11 +181,12 @@ class LiveTrial(Protocol):
         """Wait for the end, end what it started, and return what was wrong (the signal, the exit code), or None."""
 
 
-class Launcher(Protocol):
+class Launcher(ABC):
     """launchers/<name>.py: starts the processes of trials."""
 
     describes: str
 
+    @abstractmethod
     def open(self, preload: Sequence[str], heap: str, folder: Path | None = None, *, pin_threads: bool = False) -> None:
         """Begin to get ready to start trials of these models (`scheme:name`) with that heap setting.
 
@@ -199,11 +194,14 @@ class Launcher(Protocol):
         OpenMP's threads stay on a logical core each.
         """
 
+    @abstractmethod
     def ready(self) -> None:
         """Wait until what `open` began is done. `start` does so too."""
 
+    @abstractmethod
     def start(self, request: Request) -> LiveTrial:
         """Carry out one request in a fresh process."""
 
+    @abstractmethod
     def close(self) -> None:
         """End what `open` began."""

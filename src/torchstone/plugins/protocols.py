@@ -1,10 +1,10 @@
-"""To extend torchstone, read this file: the Protocol of every plug-in family, five methods at most each.
+"""To extend torchstone, read this file: the base class of every plug-in family, five abstract methods at most each.
 
-Those that stand between torchstone and a machine (devices, telemetry, launchers) are in machine_protocols.py, what a
-training in several processes is beside in rank_protocols.py.
+Those that stand between torchstone and a machine (devices, telemetry, launchers) are in machine_protocols.py. A method
+that is not abstract may be left as it is: what it does then means "not supported".
 
 A plug-in is one file in its family's folder, or a package of several; its name is the plug-in's name; the file, or the
-package's `__init__.py`, ends with `PLUGIN: <Protocol> = <Class>()`. Checks are functions, several a file. Third
+package's `__init__.py`, ends with `PLUGIN: <Base> = <Class>()`. Checks are functions, several a file. Third
 parties use the entry-point group `torchstone.<family>`.
 
 No plug-in imports torch or another heavy library at module top: the controller loads plug-ins to ask what they
@@ -15,16 +15,20 @@ only the process of a trial calls.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from msgspec.structs import replace
 
+from torchstone.core.errors import Unsupported
 from torchstone.core.messages import Words
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch, DataCard, Unreadable, View
 from torchstone.core.schema.case import Case, Workload
+from torchstone.core.schema.collective import Collective
 from torchstone.core.schema.counted import Counted
 from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.load import LoadMeasured, LoadPlan, Tell
@@ -37,20 +41,24 @@ from torchstone.plugins.machine_protocols import Device
 # ── models/ ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class ModelSource(Protocol):
+class ModelSource(ABC):
     """models/<scheme>.py: used as `<scheme>:<name>`."""
 
     describes: str
 
+    @abstractmethod
     def names(self) -> Iterable[tuple[str, str]]:
         """Return (name, one line) of models worth listing."""
 
+    @abstractmethod
     def card(self, name: str, options: Mapping[str, Scalar]) -> ModelCard:
         """Describe a model without torch. Raises UsageError if there is no such model or an option is wrong."""
 
+    @abstractmethod
     def preload(self, name: str) -> None:
         """Import what `load` will need, running no parallel operation: called in the template before it forks."""
 
+    @abstractmethod
     def load(self, name: str, workload: Workload, configuration: Mapping[str, Scalar]) -> LoadedModel:
         """Build the model on the CPU. Raises Unsupported, or UsageError where the user's own model is at fault."""
 
@@ -78,7 +86,7 @@ class Streamable(Protocol):
         """Open a feed. Raises UsageError where the axes ask for batches that its loader does not give."""
 
 
-class DataSource(Protocol):
+class DataSource(ABC):
     """data/<scheme>.py: used as `<scheme>` or `<scheme>:<path>`.
 
     `options`: what may be said beside the path (columns, keys, what to do with an item that cannot be read). `split`
@@ -88,9 +96,11 @@ class DataSource(Protocol):
     describes: str
     options: tuple[str, ...]
 
+    @abstractmethod
     def card(self, path: str, options: Mapping[str, Scalar]) -> DataCard:
         """Read enough to know that it is sound, without torch. Raises UsageError naming file and row if it is not."""
 
+    @abstractmethod
     def samples(self, path: str, view: View) -> Samples:
         """Open the data, or one split of it, for a model with that input."""
 
@@ -126,11 +136,36 @@ class Batches(Protocol):
 Mark = Callable[[str], None]  # told the name of a phase where it ends
 
 
-class Prepared(Protocol):
-    """A model, an optimizer and a device, ready to step. `facts`: what was set without being asked for."""
+class Replicas(Protocol):
+    """The replicas or shards of a model over ranks, as one of them has it. `call`: what is called in its place."""
+
+    call: Any
+
+    def synchronize(self, *, last: bool) -> None:
+        """Say whether the next backward pass exchanges gradients: that of the `last` batch before an update."""
+
+    def silent(self) -> AbstractContextManager[None]:
+        """Have the steps within communicate nothing, and compute the same."""
+
+    def recorded(self) -> AbstractContextManager[Sequence[Collective]]:
+        """Return the collectives of the step within; they are there when it is left."""
+
+    def facts(self) -> Mapping[str, Scalar]:
+        """Return what was settled without being asked for; known once a step is done."""
+
+
+class Prepared(ABC):
+    """A model, an optimizer and a device, ready to step. `facts`: what was set without being asked for.
+
+    `is_driven`: a load generator decides when its steps begin (`drive`), and not the measuring loop. `replicas`: where
+    its steps are shared among ranks.
+    """
 
     facts: Mapping[str, Scalar]
+    is_driven: bool = False
+    replicas: Replicas | None = None
 
+    @abstractmethod
     def step(self, pull: Callable[[], Batch], mark: Mark) -> None:
         """Do one step; `pull` gives the next batch. Call `mark` with a phase (core/schema/phase.py) when it ends.
 
@@ -138,30 +173,23 @@ class Prepared(Protocol):
         nothing; the pass that tells where the time goes passes one that reads the stopwatch. Never wait for it.
         """
 
+    @abstractmethod
     def results(self) -> Mapping[str, Sequence[float]]:
         """Return raw metrics known only to the engine (loss, fingerprint). Called after the last window."""
 
+    @abstractmethod
     def count(self, batch: Batch) -> Counted:
         """Count operations, traffic and operators of one step outside timing, and say what could not be counted."""
 
-
-@runtime_checkable
-class Windowed(Protocol):
-    """What a Prepared is beside, if its steps differ from window to window: those of a server that streams do."""
-
-    def enter(self, window: str) -> None:
+    def enter(self, window: str) -> None:  # noqa: B027  most steps are the same in all windows
         """Be told of which window (`Engine.windows`) the next steps are; steps before the first are warm-up."""
 
-
-@runtime_checkable
-class Driven(Protocol):
-    """What a Prepared is beside, if a load generator decides when its steps begin, and not the measuring loop."""
-
     def drive(self, batches: Batches, plan: LoadPlan, tell: Tell) -> LoadMeasured:
-        """Answer what it asks until the load is over; `tell` how far it is, at most once a second."""
+        """Answer what a load generator asks until the load is over; `tell` how far it is, at most once a second."""
+        raise NotImplementedError
 
 
-class Trainable(Prepared, Protocol):
+class Trainable(Prepared):
     """What the engine `train` prepares: a model that can be judged and saved between its steps.
 
     `losses`: the loss of each step is added to it, where it is a list: a number, or a tensor that is still computed.
@@ -172,64 +200,64 @@ class Trainable(Prepared, Protocol):
     scaler: Any  # of the loss, for fp16; None without
     losses: list[Any] | None
 
+    @abstractmethod
     def answers(self, batch: Batch) -> Any:
         """Return the output for a batch, without gradients; the caller has called module.eval()."""
 
+    @abstractmethod
     def loss_of(self, batch: Batch) -> float:
         """Return the mean loss of a batch, without gradients; the caller has called module.eval()."""
 
+    @abstractmethod
     def open_whole(self, samples: Samples) -> Batches:
         """Open a feed of every item once, in order; the last batch may be short."""
 
 
-class Engine(Protocol):
+class Engine(ABC):
     """tasks/<task>.py: one task, as a user would write it."""
 
     describes: str
     axes: tuple[str, ...]
 
+    @abstractmethod
     def preload(self) -> None:
         """Import what `prepare` will need, running no parallel operation: called in the template before it forks."""
 
+    @abstractmethod
     def windows(self, configuration: Mapping[str, Scalar]) -> Sequence[str]:
         """Return the windows to measure in turn: "latency" (closed loop) or "throughput" (back to back)."""
 
+    @abstractmethod
     def open_batches(
         self, case: Case, model: LoadedModel, samples: Samples | None, device: Device, seed: int
     ) -> Batches:
         """Open the feed; without samples, of the model's example. Raises Unsupported if there is too little data."""
 
+    @abstractmethod
     def prepare(self, case: Case, model: LoadedModel, device: Device) -> Prepared:
         """Move the model to the device and set it up. Raises Unsupported with the reason."""
 
-
-@runtime_checkable
-class NeedsLibrary(Protocol):
-    """What an Engine is beside, if it needs a library that torchstone does not bring."""
-
     def missing(self) -> str | None:
-        """Return what is missing and what to type; None where it is here. Asked by the controller: import nothing."""
-
-
-@runtime_checkable
-class MemoryForetold(Protocol):
-    """What an Engine is beside, if the peak memory of its step can be told without taking it."""
+        """Return which library is missing and what to type; None: none. Asked by the controller: import nothing."""
+        return None
 
     def peak_memory(self, case: Case, model: LoadedModel, drawn: Mapping[str, Any], device: Device) -> PeakMemory:
         """Return the peak of the Case on a device that need not be here: only what it objects to and prefers is asked.
 
         `drawn`: a few items as one batch, of which only shapes and types count. Raises Unsupported with the reason.
         """
+        raise Unsupported(f"task {case.workload.task}: its peak memory cannot be predicted without running it")
 
 
 # ── searchers/ ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Searcher(Protocol):
+class Searcher(ABC):
     """searchers/<name>.py: says which Configuration to try next."""
 
     describes: str
 
+    @abstractmethod
     def search(self, brief: SearchProblem) -> Generator[Probe, ProbeResult, Sequence[Point]]:
         """Yield a Probe, be sent its ProbeResult, and so on; return the points for the final round, best first.
 
@@ -264,13 +292,14 @@ def check(describes: str, words: Mapping[str, Words] = {}) -> Callable[[Callable
 # ── exporters/ ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Exporter(Protocol):
+class Exporter(ABC):
     """exporters/<format>.py: writes a stored run for other programs. `folder`: where, below the output folder."""
 
     describes: str
     suffix: str
     folder: str
 
+    @abstractmethod
     def write(self, run: Run, rows: Sequence[Mapping[str, Scalar]], path: Path) -> None:
         """Write the run (whole formats) or its rows (tables: one mapping a row, equal keys) to `path`."""
 
@@ -278,7 +307,7 @@ class Exporter(Protocol):
 # ── importers/ ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Importer(Protocol):
+class Importer(ABC):
     """importers/<tool>.py: reads what another tool wrote, so that it can be checked and compared.
 
     What the tool itself claims of a figure stands beside its raw values as a fact `claimed_<figure>` of a trial.
@@ -286,8 +315,10 @@ class Importer(Protocol):
 
     describes: str
 
+    @abstractmethod
     def recognises(self, path: Path, beginning: bytes) -> bool:
         """Tell from a file's name and its first 64 KiB whether that tool wrote it. Never raises."""
 
+    @abstractmethod
     def read(self, path: Path) -> Sequence[Run]:
         """Return its runs: what is missing in the file is missing in them. Raises UsageError naming the place."""

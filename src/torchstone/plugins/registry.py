@@ -54,12 +54,26 @@ def load(family: str, name: str) -> Any:
     except Exception as error:  # somebody else's code: whatever it raises, the others go on
         said = f"{type(error).__name__}: {error}"
         raise MissingError(f"{what} of {_package(entries[0])} cannot be imported: {said}") from error
-    if isinstance(plugin, type) or not isinstance(getattr(plugin, "describes", None), str):
+    base = _base(family)
+    if not isinstance(plugin, base) or not isinstance(getattr(plugin, "describes", None), str):
         raise MissingError(
-            f"{what} of {_package(entries[0])} is not a plug-in: {entries[0].value} must be an object of a Protocol in "
-            "torchstone.extend, with a text `describes`"
+            f"{what} of {_package(entries[0])} is not a plug-in: {entries[0].value} must be an object of a subclass of "
+            f"torchstone.extend.{base.__name__}, with a text `describes`"
         )
     return plugin
+
+
+def _base(family: str) -> type:
+    """Return the class that every plug-in of a family is of."""
+    from torchstone.plugins.cluster_protocol import Cluster
+    from torchstone.plugins.machine_protocols import Launcher, TelemetrySource, Vendor
+    from torchstone.plugins.protocols import Check, DataSource, Engine, Exporter, Importer, ModelSource, Searcher
+
+    return {
+        "devices": Vendor, "telemetry": TelemetrySource, "models": ModelSource, "data": DataSource, "engines": Engine,
+        "launchers": Launcher, "searchers": Searcher, "checks": Check, "exporters": Exporter, "importers": Importer,
+        "clusters": Cluster,
+    }[family]  # fmt: skip
 
 
 def usable(family: str) -> Iterator[tuple[str, Any]]:

@@ -20,6 +20,11 @@ def options(*words: str):
     return parser.parse_args(list(words))
 
 
+def sides(*words: str):
+    typed = options(*words)
+    return sides_of(typed, typed.sides)
+
+
 def git(folder, *words):
     own = ("-c", "user.email=a@example.org", "-c", "user.name=a")
     subprocess.run(["git", *own, *words], cwd=folder, check=True, capture_output=True)
@@ -36,12 +41,12 @@ def repository(tmp_path, monkeypatch):
 
 
 def test_uncommitted_changes_are_told_where_they_are_in_neither_side(repository, capsys):
-    with sides_of(options("HEAD", "HEAD", *WHAT)):
+    with sides("HEAD", "HEAD", *WHAT):
         assert capsys.readouterr().err == ""
     (repository / "net.py").write_text("def load(): pass\n")
-    with sides_of(options("HEAD", "HEAD", *WHAT)):
+    with sides("HEAD", "HEAD", *WHAT):
         assert "uncommitted changes of 1 file are in neither side" in capsys.readouterr().err
-    with sides_of(options("HEAD", ".", *WHAT)) as (_, b):
+    with sides("HEAD", ".", *WHAT) as (_, b):
         assert capsys.readouterr().err == ""
         assert (b.label, b.folder) == ("work tree (1 changed file)", repository)
 
@@ -53,8 +58,8 @@ def test_a_heap_that_keeps_its_memory_is_in_huge_pages_unless_it_is_said(tmp_pat
         (tmp_path / f"{heap}.yaml").write_text(recipe.format(heap))
 
     def heaps(*words: str) -> list[str]:
-        with sides_of(options(*words)) as sides:
-            return [side.request.procedure.heap for side in sides]
+        with sides(*words) as both:
+            return [side.request.procedure.heap for side in both]
 
     assert heaps("fixed.yaml", "fixed.yaml") == ["huge", "huge"]
     assert heaps("fixed.yaml", "fixed.yaml", "--heap", "fixed") == ["fixed", "fixed"]
@@ -68,8 +73,8 @@ def test_threads_are_pinned_unless_it_is_said_otherwise(tmp_path, monkeypatch):
     (tmp_path / "no.yaml").write_text(recipe.format("pin_threads: false"))
 
     def pinned(*words: str) -> list[bool | None]:
-        with sides_of(options(*words)) as sides:
-            return [side.request.procedure.pin_threads for side in sides]
+        with sides(*words) as both:
+            return [side.request.procedure.pin_threads for side in both]
 
     assert pinned("silent.yaml", "silent.yaml") == [True, True]
     assert pinned("silent.yaml", "silent.yaml", "--no-pin-threads") == [False, False]
@@ -78,9 +83,9 @@ def test_threads_are_pinned_unless_it_is_said_otherwise(tmp_path, monkeypatch):
 
 
 def test_a_misspelt_recipe_is_named_and_not_the_one_that_there_is(repository):
-    with pytest.raises(UsageError, match="'smok' is neither a recipe"), sides_of(options("smoke", "smok")):
+    with pytest.raises(UsageError, match="'smok' is neither a recipe"), sides("smoke", "smok"):
         pass
-    with pytest.raises(UsageError, match="not one of each"), sides_of(options("smoke", "HEAD", *WHAT)):
+    with pytest.raises(UsageError, match="not one of each"), sides("smoke", "HEAD", *WHAT):
         pass
 
 
@@ -114,11 +119,11 @@ def ended(verdict: str, ratio: float | None = 1.04) -> Comparison:
 )  # fmt: skip
 def test_a_side_that_fails_passes_no_gate(verdict, fail_on, closed):
     words = ["--fail-on", *fail_on] if fail_on else []
-    assert fails(ended(verdict), gate_of(options("old.yaml", "new.yaml", *words))) is closed
+    assert fails(ended(verdict), gate_of(options("old.yaml", "new.yaml", *words))[0]) is closed
 
 
 def test_a_gate_closes_on_unclear_without_any_ratio():
-    assert fails(ended("unclear", None), gate_of(options("--fail-on", "unclear")))
+    assert fails(ended("unclear", None), gate_of(options("--fail-on", "unclear"))[0])
 
 
 @pytest.mark.parametrize(
@@ -129,9 +134,7 @@ def test_a_gate_closes_on_unclear_without_any_ratio():
     ],
 )  # fmt: skip
 def test_a_gate_takes_several_words_and_leaves_the_sides_their_own(words):
-    asked = options(*words)
-    assert gate_of(asked) == {"worse": 0.0, "unclear": 0.0}
-    assert asked.sides == ["HEAD", "."]
+    assert gate_of(options(*words)) == ({"worse": 0.0, "unclear": 0.0}, ["HEAD", "."])
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,10 @@ from torchstone.execution import inspection
 from torchstone.plugins import registry
 
 
+def a_vendor(probe, missing, seen=tuple):
+    return SimpleNamespace(probe=probe, missing=missing, seen=seen, slices=dict)
+
+
 def test_here_the_cpu_is_found_and_every_absent_kind_has_a_reason():
     told = inspection.inspect()
     kinds = {device.kind for device in told.devices}
@@ -26,11 +30,9 @@ def test_a_plugin_that_breaks_costs_only_itself(monkeypatch):
         raise RuntimeError("driver in a bad state")
 
     plugins = {
-        "good": SimpleNamespace(
-            probe=lambda: (DeviceInfo("good", "cpu", "x", 0, "one"),), missing=lambda: "never asked"
-        ),
-        "bad": SimpleNamespace(probe=probe, missing=lambda: "never asked"),
-        "none": SimpleNamespace(probe=lambda: (), missing=lambda: "no such card"),
+        "good": a_vendor(probe=lambda: (DeviceInfo("good", "cpu", "x", 0, "one"),), missing=lambda: "never asked"),
+        "bad": a_vendor(probe=probe, missing=lambda: "never asked"),
+        "none": a_vendor(probe=lambda: (), missing=lambda: "no such card"),
     }
     monkeypatch.setattr(registry, "names", lambda family: tuple(plugins))
     monkeypatch.setattr(registry, "load", lambda family, name: plugins[name])
@@ -69,11 +71,11 @@ def test_a_card_that_cannot_be_used_is_told_with_what_shows_it(monkeypatch):
     cards = lambda: ("NVIDIA H200 (by NVML)", "NVIDIA H200 (by NVML)", "an NVIDIA card at 0000:01:00.0 (no driver)")
     here = DeviceInfo("used", "cpu", "x", 0, "one")
     plugins = {
-        "refused": SimpleNamespace(probe=refuse, missing=lambda: "never asked", seen=cards),
-        "broken": SimpleNamespace(probe=lambda: 1 // 0, missing=lambda: "never asked", seen=lambda: ("a card",)),
-        "absent": SimpleNamespace(probe=lambda: (), missing=lambda: "no such card", seen=lambda: ()),
-        "used": SimpleNamespace(probe=lambda: (here,), missing=lambda: "never asked", seen=lambda: ("this one",)),
-        "silent": SimpleNamespace(probe=lambda: (), missing=lambda: "cannot tell"),
+        "refused": a_vendor(probe=refuse, missing=lambda: "never asked", seen=cards),
+        "broken": a_vendor(probe=lambda: 1 // 0, missing=lambda: "never asked", seen=lambda: ("a card",)),
+        "absent": a_vendor(probe=lambda: (), missing=lambda: "no such card", seen=lambda: ()),
+        "used": a_vendor(probe=lambda: (here,), missing=lambda: "never asked", seen=lambda: ("this one",)),
+        "silent": a_vendor(probe=lambda: (), missing=lambda: "cannot tell"),
     }
     monkeypatch.setattr(registry, "names", lambda family: tuple(plugins))
     monkeypatch.setattr(registry, "load", lambda family, name: plugins[name])

@@ -1,6 +1,7 @@
 """Which split a task takes, and what may be said of data."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ def test_a_split_that_is_not_there_is_refused():
 
 
 def test_options_are_the_sources_and_everybodys():
-    source = SimpleNamespace(options=("label",))
+    source: Any = SimpleNamespace(options=("label",))
     assert checked_options("csv:x", source, {"label": "y", "limit": "12"}) == {"label": "y", "limit": 12}
     with pytest.raises(UsageError, match="Did you mean 'label'"):
         checked_options("csv:x", source, {"lable": "y"})

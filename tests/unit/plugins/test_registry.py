@@ -41,7 +41,33 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     registry.names.cache_clear()
 
 
-THEIRS = SimpleNamespace(describes="theirs", names=lambda: [("net", "a net")])
+class Theirs(extend.ModelSource):
+    describes = "theirs"
+
+    def names(self):
+        return [("net", "a net")]
+
+    def card(self, name, options):
+        raise NotImplementedError
+
+    def preload(self, name):
+        raise NotImplementedError
+
+    def load(self, name, workload, configuration):
+        raise NotImplementedError
+
+
+class TheirData(extend.DataSource):
+    describes, options = "their data", ()
+
+    def card(self, path, options):
+        raise NotImplementedError
+
+    def samples(self, path, view):
+        raise NotImplementedError
+
+
+THEIRS, DATA = Theirs(), TheirData()
 
 
 def test_a_plugin_of_somebody_else_is_listed_and_loaded(installed):
@@ -67,10 +93,11 @@ def test_ours_wins_over_one_of_the_same_name_and_it_is_told(installed):
     [
         (ImportError("no module named tensorsoup"), "of package theirs 1.0 cannot be imported: ImportError: no module"),
         (ZeroDivisionError("oops"), "cannot be imported: ZeroDivisionError: oops"),
-        (SimpleNamespace, "is not a plug-in: theirs.module:PLUGIN must be an object"),
-        (SimpleNamespace(), "with a text `describes`"),
+        (Theirs, "is not a plug-in: theirs.module:PLUGIN must be an object of a subclass of torchstone.extend.ModelS"),
+        (SimpleNamespace(describes="no subclass"), "must be an object of a subclass of torchstone.extend.ModelSource"),
+        (DATA, "must be an object of a subclass of torchstone.extend.ModelSource"),
     ],
-    ids=["import", "raises", "class", "no text"],
+    ids=["import", "raises", "class", "no subclass", "of another family"],
 )
 def test_one_that_cannot_be_used_says_why_and_the_others_work(installed, given, says):
     installed([FakeEntry("models", "theirs", given)])
@@ -91,8 +118,8 @@ def test_a_name_that_two_packages_offer_belongs_to_neither(installed):
 
 
 def test_a_package_found_twice_on_the_path_is_one(installed):
-    installed([FakeEntry("data", "rows", THEIRS), FakeEntry("data", "rows", THEIRS)])
-    assert registry.load("data", "rows") is THEIRS
+    installed([FakeEntry("data", "rows", DATA), FakeEntry("data", "rows", DATA)])
+    assert registry.load("data", "rows") is DATA
 
 
 def test_real_entry_points_have_what_the_fakes_have():

@@ -7,7 +7,6 @@ from torchstone.core.schema.machine import DeviceInfo, Room
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.core.units import quantity
 from torchstone.plugins import registry
-from torchstone.plugins.machine_protocols import Roomy
 
 _APART = "measure one after the other: `torchstone run` of each, then `torchstone compare`"
 _TWICE = 0.9  # of a device's memory may be two sides together: contexts and workspaces are not in what was allocated
@@ -17,7 +16,7 @@ def room_of(device: DeviceInfo | None) -> Room | None:
     """Return what a device has left for one more process, or None where nobody knows."""
     if device is None:
         return None
-    rooms = (source.room(device) for _, source in registry.usable("telemetry") if isinstance(source, Roomy))
+    rooms = (source.room(device) for _, source in registry.usable("telemetry"))
     return next((room for room in rooms if room is not None), None)
 
 

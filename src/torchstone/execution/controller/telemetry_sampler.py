@@ -11,9 +11,9 @@ from torchstone.core.schema.quantity import Pool
 from torchstone.core.schema.trial import ENERGY_TICK, Series
 from torchstone.execution.timing.clock import Clock
 from torchstone.plugins import registry
-from torchstone.plugins.machine_protocols import Gauge, Ticks
+from torchstone.plugins.machine_protocols import Gauge
 
-_ticks_s: dict[tuple[str, DeviceInfo | None], float | None] = {}  # of the devices asked so far: it takes a while
+_ticks_s: dict[tuple[str, str, DeviceInfo | None], float | None] = {}  # of those asked so far: it takes a while
 
 
 class TelemetrySampler:
@@ -50,9 +50,9 @@ class TelemetrySampler:
         `evidence_only`: only those that tell what else the machine does.
         """
         for (_, gauge), at_s, values in zip(self._gauges, self._at_s, self._values, strict=True):
-            if in_window and getattr(gauge, "between_windows", False):
+            if in_window and gauge.between_windows:
                 continue
-            if evidence_only and not getattr(gauge, "evidence", False):
+            if evidence_only and not gauge.evidence:
                 continue
             value = gauge.read()
             if value is not None:
@@ -75,12 +75,11 @@ class TelemetrySampler:
         To be called when the trial has ended: the first time for a device takes some tenths of a second.
         """
         for source, gauge in self._gauges:
-            if isinstance(gauge, Ticks):
-                asked = source, self._device
-                if asked not in _ticks_s:
-                    _ticks_s[asked] = gauge.tick_s()
-                tick_s = _ticks_s[asked]
-                return {} if tick_s is None else {ENERGY_TICK: round(tick_s, 6)}
+            asked = source, gauge.metric, self._device
+            if asked not in _ticks_s:
+                _ticks_s[asked] = gauge.tick_s()
+            if (tick_s := _ticks_s[asked]) is not None:
+                return {ENERGY_TICK: round(tick_s, 6)}
         return {}
 
 

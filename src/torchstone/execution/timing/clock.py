@@ -26,6 +26,7 @@ class LatencyStopwatch:
     """A Stopwatch (extend.py) of a closed loop: each lap is sent, computed and synchronised before the next begins."""
 
     asynchronous = False
+    reads = "host clock, synchronised at each lap"
 
     def __init__(self, synchronize: Callable[[], None], clock: Clock) -> None:
         self._synchronize = synchronize

@@ -57,8 +57,7 @@ from torchstone.execution.worker.turns import take_turns
 from torchstone.execution.worker.window import measure_window, turn_of, warm_up_plan
 from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Device
-from torchstone.plugins.protocols import Batches, Driven, Engine, Prepared, Windowed
-from torchstone.plugins.rank_protocols import Distributed
+from torchstone.plugins.protocols import Batches, Engine, Prepared
 
 Send = Callable[[Event], None]
 _LOOKED_AT_S = 1.0  # a longer step is not done once more to see which kernels it runs
@@ -251,9 +250,8 @@ def measure_prepared(
     before, turn = resource.getrusage(resource.RUSAGE_SELF), turn_of(batches, case)
     for stage in engine.windows(case.configuration):
         send(Entered(stage, system_clock(), measures=True))
-        if isinstance(prepared, Windowed):
-            prepared.enter(stage)
-        if isinstance(prepared, Driven):
+        prepared.enter(stage)
+        if prepared.is_driven:
             tally.load(stage, prepared.drive(batches, _plan_of_load(request, step_s), listen))
             continue
         window = measure_window(stage, instrument, device, procedure, planned, turn, tally, step_s, ranks)
@@ -262,14 +260,14 @@ def measure_prepared(
         tally.steady(metric, [value])
     for metric, values in prepared.results().items():
         tally.steady(metric, values)
-    if procedure.phases and not isinstance(prepared, Driven):
+    if procedure.phases and not prepared.is_driven:
         last, stage = stage, ANATOMY
         send(Entered(stage, system_clock(), measures=True))
         measure_anatomy(last, window, instrument, device, procedure, tally, turn, ranks.agreed)
-    if isinstance(prepared, Distributed) and prepared.replicas is not None:
+    if prepared.replicas is not None:
         tally.facts.update(prepared.replicas.facts())
-    if isinstance(prepared, Distributed) and prepared.replicas is not None and ranks.size > 1:
-        compare_communication(request, setup, step, step_s, batches, prepared.replicas, ranks, send)
+        if ranks.size > 1:
+            compare_communication(request, setup, step, step_s, batches, prepared.replicas, ranks, send)
     if request.host_profile:
         _look_at_host(step, batches, device, prepared, procedure, send)
     send(Entered("counting", system_clock()))

@@ -17,8 +17,8 @@ from torchstone.core.stats.largest_batch import largest_batch
 from torchstone.execution.worker.auto_settings import brought, settle
 from torchstone.execution.worker.setup import load_model, open_device, open_samples
 from torchstone.plugins import registry
-from torchstone.plugins.machine_protocols import Device, Pretending, Stopwatch, Vendor
-from torchstone.plugins.protocols import Engine, MemoryForetold
+from torchstone.plugins.machine_protocols import Device, Stopwatch, Vendor
+from torchstone.plugins.protocols import Engine
 
 _ROWS = 2  # items that are really drawn: of them only shapes and types count
 _SAME_SHAPES = ("pretrained", "folder")  # weights that random ones stand in for
@@ -37,8 +37,6 @@ def _told(request: MemoryRequest, device: Device, model: LoadedModel) -> MemoryT
     own = brought(model, request.case)
     case, _ = settle(own.filled(request.case, request.left_open), model, device, request.settings)
     engine: Engine = registry.load("engines", str(case.workload.task))
-    if not isinstance(engine, MemoryForetold):
-        raise Unsupported(f"task {case.workload.task}: its peak memory cannot be predicted without running it")
     drawn = _drawn(engine, case, model, request.seed)
     known: dict[int, PeakMemory] = {}
 
@@ -129,7 +127,7 @@ class _Pretended(_Host):
     def __init__(self, request: MemoryRequest) -> None:
         super().__init__()
         vendor: Vendor = registry.load("devices", request.case.placement.device)
-        if request.device is None or not isinstance(vendor, Pretending):
+        if request.device is None:
             raise Unsupported(f"{request.case.placement}: the properties of an absent device are not known")
         self._device = vendor.pretend(request.device)
         self.capability = request.device.compute_capability

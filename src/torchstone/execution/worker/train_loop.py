@@ -34,7 +34,7 @@ from torchstone.execution.worker.fit_data import FitData, open_fit_data
 from torchstone.execution.worker.fit_schedule import factor, schedule_of
 from torchstone.execution.worker.setup import Setup
 from torchstone.plugins.machine_protocols import Device
-from torchstone.plugins.protocols import Batches, Mark, Samples, Trainable, Windowed
+from torchstone.plugins.protocols import Batches, Mark, Samples, Trainable
 
 Send = Callable[[Event], None]
 TOKENIZER = "tokenizer.json"
@@ -157,8 +157,7 @@ class _Training:
         instrument = Instrument(self._step, self._batches.next, self._device.synchronize, system_clock, listen)
         window = instrument.window(self._device.stopwatch(), FixedCount(self._steps))
         tally.epoch(stage, window)
-        if isinstance(prepared, Windowed):
-            prepared.enter("throughput")  # a training has no warm-up: what compiled ends with its first epoch
+        prepared.enter("throughput")  # a training has no warm-up: what compiled ends with its first epoch
         loss = fmean(map(float, prepared.losses))
         last_step = number * self._steps - 1
         rate = self._schedule.base_lrs[0] * factor(self._fit, last_step, self._steps * self._epochs)

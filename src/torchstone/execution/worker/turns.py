@@ -23,7 +23,7 @@ from torchstone.execution.worker.pipe import EventPipe
 from torchstone.execution.worker.setup import Setup
 from torchstone.execution.worker.window import turn_of
 from torchstone.plugins.machine_protocols import Device
-from torchstone.plugins.protocols import Batches, Windowed
+from torchstone.plugins.protocols import Batches
 
 _LONG_S = 0.4  # a first step
 _LEAD_IN_STEPS, _LEAD_IN_S = 2, 0.1  # before a turn on an accelerator, and a step of which one is enough
@@ -112,8 +112,7 @@ def take_turns(request: TurnsRequest, setup: Setup, batches: Batches, line: Even
     tally.warmed_up(warm_s, settled=plan.settled)
     end_warm_up(device, tally)
     stage = setup.engine.windows(case.configuration)[-1]
-    if isinstance(prepared, Windowed):
-        prepared.enter(stage)
+    prepared.enter(stage)
     recent = sorted(warm_s[-9:] or (first_s,))
     step_s = recent[len(recent) // 2]
     helpers = Helpers(batches.queue, pinning.free)

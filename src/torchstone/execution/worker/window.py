@@ -44,9 +44,7 @@ def measure_window(
     """
     latency = name == "latency"
     watch = LatencyStopwatch(device.synchronize, system_clock) if latency else device.stopwatch()
-    tally.facts[f"{name}_stopwatch"] = (
-        "host clock, synchronised at each lap" if latency else getattr(watch, "reads", None)
-    )
+    tally.facts[f"{name}_stopwatch"] = watch.reads
     rule = _rule(procedure, steps, turn, step_s, latency=latency)
     if steps is None:
         rule = ranks.rule(rule, procedure.budget_s, step_s, turn)

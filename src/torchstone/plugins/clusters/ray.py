@@ -48,7 +48,7 @@ class Returned(msgspec.Struct, frozen=True):
     log: str
 
 
-class Ray:
+class Ray(Cluster):
     """Drives a Ray cluster that is up; it stays until all its tasks have ended."""
 
     describes = "Ray: a task a share, placed by accelerator type; waits until all have ended"

@@ -14,7 +14,7 @@ from torchstone.core.schema.batch import DataCard, View
 from torchstone.plugins.data import _image_parquet
 from torchstone.plugins.data._image_found import Found
 from torchstone.plugins.data._named_files import is_folder
-from torchstone.plugins.protocols import Samples
+from torchstone.plugins.protocols import DataSource, Samples
 
 _ARCHIVES = (".gz", ".tgz", ".tar", ".zip", ".xz", ".bz2", ".7z")
 _ON_ERROR = ("stop", "skip")
@@ -24,7 +24,7 @@ _MOST_SHOWN = 8
 Layout = Callable[[Path, Mapping[str, Scalar]], Found | None]
 
 
-class ImageSource:
+class ImageSource(DataSource):
     """Data source `name`. `layouts`: what each looks for, in words, and what finds it (None: it is not there).
 
     `inner`: the folder that its archive unpacks to; its parent may be named too.

@@ -14,10 +14,10 @@ from torchstone.plugins.data._named_files import digest_of, files_of
 from torchstone.plugins.data._sentences import Sentences, refuse_without_tokenizers
 from torchstone.plugins.data._table import OPTIONS, TableFile, splits_of
 from torchstone.plugins.data._table_items import Splits, card_of, numbered
-from torchstone.plugins.protocols import Samples
+from torchstone.plugins.protocols import DataSource, Samples
 
 
-class TableSource:
+class TableSource(DataSource):
     """A data source of files that are tables of one format. What a format has of its own is in its plug-in."""
 
     scheme: str

@@ -29,7 +29,7 @@ def _items() -> tuple[Item, ...]:
     return tuple(Item(f"sentence {n}", s.replace('"', ""), int('"' in s)) for n, s in enumerate(prose, 1))
 
 
-class Manual:
+class Manual(DataSource):
     """Data source `manual`."""
 
     describes = "text included with every Python: sentences of its language reference; label: whether it quotes code"

@@ -24,7 +24,7 @@ _HIDDEN = -1  # the label of every row of the hub's test set
 _ENDINGS = (".tsv", ".parquet")
 
 
-class Sst2:
+class Sst2(DataSource):
     """Data source `sst2`. Splits train, validation (dev.tsv) and test; GLUE's test set has no labels."""
 
     describes = "SST-2: sst2:PATH, a folder of GLUE's .tsv files, of sentence<TAB>label files, or of the hub's parquet"

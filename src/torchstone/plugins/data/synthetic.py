@@ -78,7 +78,7 @@ class Made:
         return {"input_ids": ids, "attention_mask": mask}
 
 
-class Synthetic:
+class Synthetic(DataSource):
     """Data source `synthetic`."""
 
     describes = "random data that fits any model; synthetic:full is text without padding"

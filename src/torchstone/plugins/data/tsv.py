@@ -14,7 +14,7 @@ from torchstone.plugins.data._tsv_rows import rows
 from torchstone.plugins.protocols import DataSource, Samples
 
 
-class Tsv:
+class Tsv(DataSource):
     """Data source `tsv`."""
 
     describes = "your own sentences: tsv:PATH, a row is sentence<TAB>label; a file, or a folder with train.tsv, dev.tsv"

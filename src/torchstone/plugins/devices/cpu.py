@@ -67,7 +67,7 @@ class CpuDevice:
         return False, "known to be faster on a CPU in fp32 with AVX-512, and in native bf16 and fp16"
 
 
-class Cpu:
+class Cpu(Vendor):
     """Finds and opens the CPU."""
 
     describes = "the CPU, with all its cores"

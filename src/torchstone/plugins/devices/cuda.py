@@ -40,7 +40,7 @@ class CudaDevice(TorchDevice):
         return ("flash", "efficient", "cudnn", "math") if ampere else ("efficient", "math")
 
 
-class Cuda:
+class Cuda(Vendor):
     """Finds and opens NVIDIA devices."""
 
     describes = "NVIDIA GPUs (CUDA)"

@@ -41,7 +41,7 @@ class MpsDevice(TorchDevice):
         return f"{self._info.name} shares its memory with the CPU: there is no transfer that pinning could speed up"
 
 
-class Mps:
+class Mps(Vendor):
     """Finds and opens the Apple GPU."""
 
     describes = "Apple GPUs (MPS)"

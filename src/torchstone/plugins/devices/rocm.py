@@ -33,7 +33,7 @@ class RocmDevice(TorchDevice):
         return ("flash", "efficient", "math")
 
 
-class Rocm:
+class Rocm(Vendor):
     """Finds and opens AMD devices."""
 
     describes = "AMD GPUs (ROCm)"

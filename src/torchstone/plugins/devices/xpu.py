@@ -32,7 +32,7 @@ class XpuDevice(TorchDevice):
         return ("flash", "math")
 
 
-class Xpu:
+class Xpu(Vendor):
     """Finds and opens Intel GPUs."""
 
     describes = "Intel GPUs (XPU)"

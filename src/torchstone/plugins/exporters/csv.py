@@ -11,7 +11,7 @@ from torchstone.core.schema.run import Run
 from torchstone.plugins.protocols import Exporter
 
 
-class Csv:
+class Csv(Exporter):
     """Writes rows with a header, UTF-8. Missing is an empty cell."""
 
     describes = "comma-separated values, one row per case"

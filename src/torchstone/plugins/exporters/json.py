@@ -11,7 +11,7 @@ from torchstone.core.schema.run_document import document_bytes
 from torchstone.plugins.protocols import Exporter
 
 
-class Json:
+class Json(Exporter):
     """Writes the document of a run; figures under `rows`, raw values under `trials`."""
 
     describes = "one JSON document: the whole run, raw values and figures"

@@ -13,7 +13,7 @@ from torchstone.core.schema.run import Run
 from torchstone.plugins.protocols import Exporter
 
 
-class JsonLines:
+class JsonLines(Exporter):
     """Writes a row a line. JSON has no NaN: it is written as protocol buffers do, "NaN", "Infinity", "-Infinity"."""
 
     describes = "JSON lines, one object per case"

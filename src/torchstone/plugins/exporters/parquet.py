@@ -11,7 +11,7 @@ from torchstone.core.schema.run import Run
 from torchstone.plugins.protocols import Exporter
 
 
-class Parquet:
+class Parquet(Exporter):
     """Writes rows through pyarrow, which is imported only here."""
 
     describes = "Parquet, one row per case (needs pyarrow)"

@@ -22,7 +22,7 @@ _LATENCY, _ENERGY = "latency_per_batch_p50_s", "energy_per_item_j"
 _BATCH = Coordinate("batch_size", "batch size", Kind.STEPS)
 
 
-class Svg:
+class Svg(Exporter):
     """Writes one picture of a run."""
 
     describes = "charts over batch size: throughput, latency, step phases, memory, energy (needs vl-convert-python)"

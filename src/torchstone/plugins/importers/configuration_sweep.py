@@ -29,7 +29,7 @@ _BATCH = re.compile(r"Batch Size:\s*(\d+)")
 _NUMBERS = ("I/O(ms)", "Fwd(ms)", "Bwd(ms)", "Opt(ms)", "Total(ms)", "Samples/s", "GPU%", "Mem(GB)")
 
 
-class ConfigurationSweep:
+class ConfigurationSweep(Importer):
     """A row is a trial. In print a row is told by its first three words; one without figures has its status alone."""
 
     describes = "sweeps for the best training configuration: the printed summary (.txt, .log) or its table (.csv)"

@@ -58,7 +58,7 @@ _Line = Mapping[str, Any]
 _OF_IMAGES = "peak_memory_MB"  # a column of GPU image benchmarks, which have a batch size and a throughput too
 
 
-class DistilbertSuite:
+class DistilbertSuite(Importer):
     """A line is a trial; lines of equal settings are repetitions."""
 
     describes = "DistilBERT benchmark suites: cpu_results, batch_comparison, mixed_precision_results.jsonl; their CSV"

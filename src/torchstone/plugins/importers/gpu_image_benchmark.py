@@ -20,7 +20,7 @@ _COLUMNS = frozenset({"batch_size", "total_time", "throughput", "peak_memory_MB"
 _HOST = re.compile(r"_(?P<host>[A-Za-z][\w-]*?)_20\d{6}_\d{6}$")
 
 
-class GpuImageBenchmark:
+class GpuImageBenchmark(Importer):
     """It is told by its header. A row is a trial."""
 
     describes = "CSV of GPU image benchmarks: batch_size, total_time, throughput, peak_memory_MB, avg_latency"

@@ -36,7 +36,7 @@ _FLAT = ("predictions_per_second", "avg_time_per_prediction", "time_to_first_pre
          "p99_latency", "min_latency", "max_latency", "total_predictions", "total_batches")  # fmt: skip
 
 
-class GpuReport:
+class GpuReport(Importer):
     """Training, inference, or both. The form is in docs/checks.md."""
 
     describes = "GPU benchmark reports as JSON (benchmark_<gpu>_<time>.json)"

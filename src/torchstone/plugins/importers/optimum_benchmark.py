@@ -26,7 +26,7 @@ _CONFIG = "benchmark_config.json"
 _STATISTICS = ("mean", "p50", "p90", "p95", "p99")
 
 
-class OptimumBenchmark:
+class OptimumBenchmark(Importer):
     """Its raw values are kept; what it says of them are claims."""
 
     describes = "optimum-benchmark: benchmark.json, benchmark_report.json"

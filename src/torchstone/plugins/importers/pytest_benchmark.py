@@ -23,7 +23,7 @@ _FIGURES = {
 }  # fmt: skip
 
 
-class PytestBenchmark:
+class PytestBenchmark(Importer):
     """A benchmark is a Case of calls; its rounds are the answers of a closed loop, where the file has them."""
 
     describes = "pytest-benchmark: --benchmark-json, --benchmark-save"

@@ -26,7 +26,7 @@ _NAME = re.compile(
 _GEFORCE = re.compile(r"(?:rtx)?(\d{4})(ti)?")
 
 
-class Timm:
+class Timm(Importer):
     """It keeps no spread and no raw values: all is what it says. The card is in the file's name, or nowhere."""
 
     describes = "timm benchmark.py: results CSV (infer_*, train_*)"

@@ -25,7 +25,7 @@ _TREE = (b'"system_info"', b'"benchmarks"')
 _MARKS = (b'"training_results"', b'"performance_summary"', b'"model_load_time"')
 
 
-class TrainingTree:
+class TrainingTree(Importer):
     """A Case for each configuration on each hardware. The form is in docs/checks.md."""
 
     describes = "training benchmark trees as JSON: family → model → hardware → configuration"

@@ -36,7 +36,7 @@ class _Unforkable(TorchstoneError):
     """The template must not be forked; the message says why."""
 
 
-class Fork:
+class Fork(Launcher):
     """One template process, open between `open` and `close`."""
 
     describes = "trials forked from one template process, started in under 0.1 s"

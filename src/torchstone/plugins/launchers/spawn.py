@@ -10,7 +10,7 @@ from torchstone.plugins.launchers._process import PipedTrial, environment, start
 from torchstone.plugins.machine_protocols import Launcher
 
 
-class Spawn:
+class Spawn(Launcher):
     """Starts `python -m torchstone.execution.worker once` for each request."""
 
     describes = "a new interpreter for every trial"

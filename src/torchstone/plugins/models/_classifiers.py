@@ -22,6 +22,7 @@ from torchstone.core.schema.case import Workload
 from torchstone.core.schema.model import InputSpec, LoadedModel, ModelCard
 from torchstone.plugins import registry
 from torchstone.plugins.models import _hub, _weights_file
+from torchstone.plugins.protocols import ModelSource
 
 _OPTIONS = ("weights", "classes")
 _WEIGHTS = ("random", "pretrained")
@@ -58,7 +59,7 @@ class Library(msgspec.Struct, frozen=True):
     any_head: bool  # whether pretrained weights go with any number of classes
 
 
-class Classifiers:
+class Classifiers(ModelSource):
     """The model source of a library. Options: `weights` (random, pretrained) and `classes`; NAME@FILE for a file's."""
 
     def __init__(self, library: Library) -> None:

@@ -7,7 +7,7 @@ from torchstone.plugins.protocols import Searcher
 from torchstone.plugins.searchers._ledger import Search, in_turn
 
 
-class Grid:
+class Grid(Searcher):
     """Tries all there is: the surest answer, and the dearest."""
 
     describes = "every setting, in the given order"

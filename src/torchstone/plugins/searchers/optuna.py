@@ -20,7 +20,7 @@ from torchstone.plugins.searchers._ledger import Ledger, Search, key_of, value_o
 REPEATS = 20  # times it may ask in a row for what is known or not allowed, before a new point is drawn at random
 
 
-class Optuna:
+class Optuna(Searcher):
     """Lets Optuna's TPE sampler choose, among the points that are allowed and new."""
 
     describes = "Optuna's TPE sampler (needs the extra `search`)"

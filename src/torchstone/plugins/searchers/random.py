@@ -13,7 +13,7 @@ from torchstone.plugins.protocols import Searcher
 from torchstone.plugins.searchers._ledger import Search, in_turn
 
 
-class Random:
+class Random(Searcher):
     """Tries points in a seeded random order, until the budget is spent or none is left."""
 
     describes = "random settings, without repetition"

@@ -12,10 +12,10 @@ from torchstone.core.schema.counted import Counted
 from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.phase import FORWARD
 from torchstone.plugins.machine_protocols import Device
-from torchstone.plugins.protocols import Mark
+from torchstone.plugins.protocols import Mark, Prepared
 
 
-class PreparedInference:
+class PreparedInference(Prepared):
     """A model in eval mode on its device."""
 
     def __init__(self, case: Case, model: LoadedModel, device: Device) -> None:

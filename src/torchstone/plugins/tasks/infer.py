@@ -14,7 +14,7 @@ from torchstone.plugins.protocols import Batches, Engine, Prepared, Samples
 from torchstone.plugins.tasks._inference import PreparedInference
 
 
-class Infer:
+class Infer(Engine):
     """Engine for task infer."""
 
     describes = "forward passes in eval mode: latency in a closed loop, throughput back to back"

@@ -14,7 +14,7 @@ from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
 
 
-class PreparedLoading:
+class PreparedLoading(Prepared):
     """Nothing to compute with: a step takes one batch and drops it."""
 
     facts: Mapping[str, Scalar] = {}
@@ -33,7 +33,7 @@ class PreparedLoading:
         return Counted(why_not="not counted: the loader alone computes nothing")
 
 
-class Load:
+class Load(Engine):
     """Engine for task load."""
 
     describes = "the data loader alone: batches back to back, no computation"

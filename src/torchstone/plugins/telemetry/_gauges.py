@@ -7,13 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from time import monotonic
 
+from torchstone.plugins.machine_protocols import Gauge
 
-class Reading:
-    """A Gauge (extend.py) that calls a function. The function returns None where it cannot tell just now.
 
-    `between_windows`: reading it takes a lock of the driver for milliseconds, and no window is measured meanwhile.
-    `evidence`: it tells what else the machine does, and is read ten times a second while a window is measured.
-    """
+class Reading(Gauge):
+    """A Gauge that calls a function. The function returns None where it cannot tell just now."""
 
     __slots__ = ("_read", "between_windows", "cumulative", "evidence", "metric")
 

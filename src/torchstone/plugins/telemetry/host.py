@@ -14,7 +14,7 @@ _CPU_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "x86_pkg_temp"
 _MOST_CORES = 8  # reading a core's clock may interrupt that core: a sample of them disturbs less than all
 
 
-class HostSource:
+class HostSource(TelemetrySource):
     """Reads /proc and /sys on Linux, psutil elsewhere."""
 
     describes = "CPU time, memory, swap, clock and temperature of the host"

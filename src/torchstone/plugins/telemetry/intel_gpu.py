@@ -23,7 +23,7 @@ _TEMPERATURE = ("temp1_input", "temp2_input", "temp3_input")
 _CLOCK = ("gt/gt0/rps_act_freq_mhz", "gt_act_freq_mhz", "device/tile0/gt0/freq0/act_freq")
 
 
-class IntelGpu:
+class IntelGpu(TelemetrySource):
     """Finds the card by its PCI address; without one it answers only where there is a single card."""
 
     describes = "Intel GPUs: energy, power limit, temperature, clock (i915 and xe files in /sys)"

@@ -38,7 +38,7 @@ _WHY = {
 Opening = Callable[[int, int], int]
 
 
-class PerfEvent:
+class PerfEvent(TelemetrySource):
     """One file descriptor a counter; `opening` (number of an event, pid) gives it, or raises OSError."""
 
     describes = "instructions, cycles and cache misses of the trial in user mode (perf_event_open)"

@@ -13,7 +13,7 @@ from torchstone.plugins.telemetry._gauges import Reading, Shared, present
 from torchstone.plugins.telemetry._processes import CoreWaits, Descendants
 
 
-class Process:
+class Process(TelemetrySource):
     """Reads /proc on Linux, psutil elsewhere. Pages that a trial shares with its children count for each of them."""
 
     describes = "resident memory, CPU time and waits for a core of the trial's processes"

@@ -10,7 +10,7 @@ from torchstone.plugins.machine_protocols import Gauge, TelemetrySource
 from torchstone.plugins.telemetry._gauges import KeptOpen, Reading, first_line, present
 
 
-class Rapl:
+class Rapl(TelemetrySource):
     """Whole packages only: cores and uncore are parts of a package, psys contains it, and -mmio counts it again."""
 
     describes = "energy of the CPU packages (RAPL)"

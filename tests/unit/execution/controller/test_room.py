@@ -9,7 +9,6 @@ from torchstone.core.schema.machine import DeviceInfo, Room
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.execution.controller.room import beside, holds_two, refuse_unshared, room_of
 from torchstone.plugins import registry
-from torchstone.plugins.machine_protocols import Roomy
 
 GIB = 2**30
 CARD = DeviceInfo("cuda", "cuda", "NVIDIA", 1, "a card", memory_bytes=80 * GIB)
@@ -17,14 +16,10 @@ CARD = DeviceInfo("cuda", "cuda", "NVIDIA", 1, "a card", memory_bytes=80 * GIB)
 
 @pytest.fixture
 def told(monkeypatch):
-    """Return a function that sets what room is told; one source knows nothing of rooms, one not the card."""
+    """Return a function that sets what room is told; one source does not know the card."""
 
     def say(room):
-        sources = [
-            SimpleNamespace(),
-            SimpleNamespace(room=lambda device: None),
-            SimpleNamespace(room=lambda device: room),
-        ]
+        sources = [SimpleNamespace(room=lambda device: None), SimpleNamespace(room=lambda device: room)]
         monkeypatch.setattr(registry, "usable", lambda family: [(str(n), one) for n, one in enumerate(sources)])
 
     return say
@@ -37,10 +32,6 @@ def test_the_first_source_that_knows_the_device_is_believed(told):
     assert room_of(None) is None
     told(None)
     assert room_of(CARD) is None
-
-
-def test_the_source_of_nvidia_devices_knows():
-    assert isinstance(registry.load("telemetry", "nvml"), Roomy)
 
 
 def test_a_device_for_one_process_is_refused_in_one_line(told):

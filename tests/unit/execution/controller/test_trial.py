@@ -26,9 +26,10 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Measurement, Outcome, Stage, Status
 from torchstone.execution.controller.observer import Silent
 from torchstone.execution.controller.trial import TrialDrive
+from torchstone.plugins.machine_protocols import Launcher
 
 
-class Scripted:
+class Scripted(Launcher):
     """A launcher whose trial says what it is told to, and then ends (or hangs until it is killed)."""
 
     def __init__(self, script, wrong=None, hangs=False, answer=()):

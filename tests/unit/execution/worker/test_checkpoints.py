@@ -99,7 +99,8 @@ def test_the_state_of_images_laid_out_as_nhwc_comes_back_in_that_layout(tmp_path
         optimizer.step()
         optimizer.zero_grad()
 
-    whole, half, rest = (SimpleNamespace(module=made(), scaler=None) for _ in range(3))
+    parts: list[Any] = [SimpleNamespace(module=made(), scaler=None) for _ in range(3)]
+    whole, half, rest = parts
     for one in (whole, half, rest):
         one.optimizer = torch.optim.AdamW(one.module.parameters(), lr=0.1, fused=True)
     for one in (whole, half):

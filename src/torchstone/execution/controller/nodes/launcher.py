@@ -36,7 +36,7 @@ def nodes_of(count: int) -> Sequence[Node]:
     raise UsageError(f"nodes={count} needs an allocation of a cluster: torchstone submit … --on slurm asks for one")
 
 
-class SpreadLauncher:
+class SpreadLauncher(Launcher):
     """A Launcher around that of this node. `nodes`: this one first."""
 
     describes = "trials whose ranks are on several nodes"

@@ -20,8 +20,7 @@ from torchstone.execution.worker.collector import Collector
 from torchstone.execution.worker.ranks.group import Alone
 from torchstone.execution.worker.setup import Setup
 from torchstone.plugins.machine_protocols import Device
-from torchstone.plugins.protocols import Batches
-from torchstone.plugins.rank_protocols import Replicas
+from torchstone.plugins.protocols import Batches, Replicas
 
 STAGE = "communication"
 _SHARE = 0.2  # of a window's budget

@@ -16,7 +16,7 @@ from torchstone.core.schema.submission import Job, ShareState, Submission
 from torchstone.plugins.cluster_protocol import Cluster, HalfSubmitted, Node
 
 
-class Slurm:
+class Slurm(Cluster):
     """Submits by sbatch; no library of SLURM is needed."""
 
     describes = "SLURM: generated sbatch scripts, an array of jobs, a dependent job that merges"

@@ -47,7 +47,7 @@ class Digits:
         return int(self._lines[index].rpartition(",")[2])
 
 
-class HandwrittenDigits:
+class HandwrittenDigits(DataSource):
     """Data source `digits`."""
 
     describes = "1,797 real handwritten digits in 10 classes, no download"

@@ -43,7 +43,7 @@ class Recordings:
         return {"features": moved.flatten(1), "labels": torch.tensor(self._labels[index])}
 
 
-class Gesture:
+class Gesture(DataSource):
     """Data source `gesture`."""
 
     describes = "skeleton recordings: gesture:PATH, named as in IntelliRehabDS; held_out=SUBJECT,… is the test set"

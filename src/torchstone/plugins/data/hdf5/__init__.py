@@ -72,7 +72,7 @@ def _rows(handle: Any, data: Any) -> Any:
     return np.asarray(np.memmap(handle.filename, data.dtype, "r", begin, data.shape))
 
 
-class Hdf5:
+class Hdf5(DataSource):
     """Data source `hdf5`."""
 
     describes = "sequences from an .h5 file: hdf5:PATH; key=NAME of the inputs, target_key=NAME if there are targets"

@@ -20,7 +20,7 @@ from torchstone.plugins.protocols import DataSource, Samples
 _ON_ERROR = ("stop", "skip")
 
 
-class Hub:
+class Hub(DataSource):
     """Data source `hub`. The card comes from another process, which fetches what is not in the cache."""
 
     describes = "Hugging Face data sets: hub:OWNER/NAME or hub:FOLDER; text=COL or image=COL, label=COL, config=NAME"

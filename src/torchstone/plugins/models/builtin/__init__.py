@@ -24,7 +24,7 @@ _SIGNAL = InputSpec("features", width=2)
 _TEXT = InputSpec("text", classes=2, vocabulary=8_000, longest=LONGEST)
 
 
-class Builtin:
+class Builtin(ModelSource):
     """Model source `builtin`."""
 
     describes = "small networks that need only torch; builtin:NAME@FILE loads weights from a file"

@@ -28,7 +28,7 @@ _OPTIONS = ("weights", "classes")
 _WEIGHTS = ("random", "pretrained")
 
 
-class Transformers:
+class Transformers(ModelSource):
     """Model source `hf`. Options: `weights` (random, pretrained) and `classes` (of the classification head)."""
 
     describes = "transformers models: NAME, NAME@FILE of weights, or a folder with config.json and weights"

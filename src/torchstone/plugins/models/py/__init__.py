@@ -24,7 +24,7 @@ _ARGUMENT = "argument_"  # what the user's function is called with is part of th
 _FAMILY = "family"
 
 
-class Own:
+class Own(ModelSource):
     """Model source `py`. The function is found without running it; it runs in each trial.
 
     Options are its arguments; `family` is everybody's: what the model is listed as. `script_arguments` are the words

@@ -18,7 +18,7 @@ from torchstone.plugins.searchers.adaptive.initial_design import opening
 from torchstone.plugins.searchers.adaptive.knowledge import Knowledge
 
 
-class Adaptive:
+class Adaptive(Searcher):
     """Learns what loader and device can do, and probes where the best may be."""
 
     describes = "Gaussian-process search with separate models of loader and device"

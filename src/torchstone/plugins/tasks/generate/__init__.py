@@ -26,7 +26,7 @@ from torchstone.plugins.tasks.generate import decoding
 _NUMBER_BYTES = {"bf16": 2, "fp16": 2}  # of keys and values, under autocast
 
 
-class PreparedGeneration:
+class PreparedGeneration(Prepared):
     """A causal model in eval mode on its device.
 
     In a latency window it streams: every token is on the host before the next is asked for, and the host's clock is
@@ -151,7 +151,7 @@ def _leave(_: Any) -> None:
     """Leave a token on the device, or a phase unmarked."""
 
 
-class Generate:
+class Generate(Engine):
     """Engine for task generate."""
 
     describes = "greedy text generation with a cache: time to first token, time per output token, tokens/s"

@@ -25,8 +25,10 @@ from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Sample
 from torchstone.plugins.tasks._inference import PreparedInference
 
 
-class PreparedLoad:
+class PreparedLoad(Prepared):
     """A model that answers the queries of a load."""
+
+    is_driven = True
 
     def __init__(self, case: Case, model: LoadedModel, device: Device) -> None:
         configuration = case.configuration
@@ -66,7 +68,7 @@ class PreparedLoad:
         return Counted(why_not="not counted: the batches of a load vary in size")
 
 
-class LoadGen:
+class LoadGen(Engine):
     """Engine for task loadgen."""
 
     describes = "queries that arrive as in MLPerf (single_stream, multi_stream, offline, server), by MLCommons LoadGen"

@@ -15,14 +15,13 @@ from torchstone.core.schema.peak_memory import PeakMemory
 from torchstone.core.schema.phase import BACKWARD, FORWARD, OPTIMIZER
 from torchstone.core.schema.ranks import is_distributed, items_together
 from torchstone.plugins.machine_protocols import Device
-from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
-from torchstone.plugins.rank_protocols import Replicas
+from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Replicas, Samples, Trainable
 
 _FINGERPRINT = 3  # losses of the first steps: what was computed
 _KEPT_LOSSES = 4096  # kept where they are, on the device, and read after the last window: no step waits for them
 
 
-class PreparedTraining:
+class PreparedTraining(Trainable):
     """A model in train mode, its optimizer and, for fp16, its loss scaler. A `Trainable` (extend.py)."""
 
     def __init__(self, case: Case, model: LoadedModel, device: Device) -> None:
@@ -167,7 +166,7 @@ def _unmarked(_phase: str) -> None:
     """Judging is not cut into phases."""
 
 
-class Train:
+class Train(Engine):
     """Engine for task train."""
 
     describes = "forward, backward and optimizer steps, issued back to back"

@@ -15,7 +15,7 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.collective import ALL_REDUCE, Collective
 from torchstone.core.schema.ranks import STRATEGY, is_distributed
 from torchstone.plugins.machine_protocols import Device
-from torchstone.plugins.rank_protocols import Replicas
+from torchstone.plugins.protocols import Replicas
 from torchstone.plugins.tasks.train import collectives
 
 

@@ -18,7 +18,7 @@ from torchstone.plugins.telemetry.amd_smi.files import by_files, same_bus
 _WATT_UW = 1_000_000
 
 
-class AmdSmi:
+class AmdSmi(TelemetrySource):
     """Each gauge by amdsmi if that answers, by /sys if not."""
 
     describes = "AMD devices: utilization, memory, power, energy, clock, throttling (amdsmi, /sys)"

@@ -23,7 +23,7 @@ _POWER_CAP = 0x4
 _ADMITS_ONE = (1, 2, 3)  # compute modes: one thread, nobody, one process
 
 
-class Nvml:
+class Nvml(TelemetrySource):
     """Finds the device by its UUID or bus id, else by its index among the visible ones."""
 
     describes = "NVIDIA devices: utilization, memory, power, energy, clock, throttling (NVML)"
