@@ -215,18 +215,14 @@ def _settle(found: Comparison) -> str:
 
 
 def _forests(compared: ComparedRuns, *, is_first: bool) -> Iterator[Chart]:
-    """Yield the ratios of each candidate apart: of the figure that says which is faster, or of all others."""
-    baseline, *others = compared.participants
-    level = compared.levels[0 if is_first else 1]
-    for who in others:
-        own = [
-            one for one in compared.judged
-            if one.comparison.candidate.label == who.label and (one.comparison.metric == primary(one.task)) is is_first
-            and one.comparison.ratio is not None
-        ]  # fmt: skip
-        if own:
-            rows = tuple(_of_ratio(one, f"{who.letter} vs {baseline.letter}") for one in own)
-            yield from ratios_chart(rows, compared.margin, level)
+    """Yield the ratios of all candidates in one plot: of the figure that says which is faster, or of all others."""
+    letters = {one.label: one.letter for one in compared.participants}
+    rows = [
+        _of_ratio(one, f"{letters[one.comparison.candidate.label]} vs {compared.participants[0].letter}")
+        for one in compared.judged
+        if (one.comparison.metric == primary(one.task)) is is_first and one.comparison.ratio is not None
+    ]
+    yield from ratios_chart(rows, compared.margin, compared.levels[0 if is_first else 1])
 
 
 def _of_ratio(one: Judged, pair: str) -> Ratio:

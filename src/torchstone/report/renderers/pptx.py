@@ -26,8 +26,8 @@ from torchstone.core.plain_text import plain
 from torchstone.core.schema.estimate import Severity
 from torchstone.report.document import Chart, Column, Command, Document, Doubt, Facts, Part, Role, Section, Table, Text
 from torchstone.report.renderers import _shortening
+from torchstone.report.renderers._columns import bands, characters, in_one_piece
 from torchstone.report.renderers._pictures import parts as parts_of
-from torchstone.report.renderers._table import says_something
 from torchstone.report.translation.spoken import said, speaking, spoken
 
 _WIDTH, _HEIGHT, _MARGIN, _TOP, _BOTTOM, _GAP = 960.0, 540.0, 40.0, 88.0, 500.0, 8.0  # points
@@ -40,8 +40,7 @@ _TITLE_SIZE, _TABLE_SIZE = 24.0, 11.0
 _UNITS, _UNIT = 17, 24.0  # lines or rows of a slide, and the points of each
 _APART = 0.4  # units between texts and tables
 _LEAST = 3  # rows for fewer of which no table is begun on a slide
-_IN_A_TABLE, _LONGEST, _NARROWEST = 130, 44, 6  # characters beside each other; of a column at most, and at least
-_MOST_OF_A_CELL, _MOST_OF_A_NAME, _LONGEST_NUMBER = 200, 40, 24
+_IN_A_TABLE, _MOST_OF_A_CELL, _MOST_OF_A_NAME = 130, 200, 40  # characters beside each other, and at most
 _NOTHING = "\N{NO-BREAK SPACE}"  # in a cell: a paragraph without text is as tall as one of 18 points
 _ALL = "torchstone report --format pdf,md"
 _REST = f"More is left out here; all of it: {_ALL}"
@@ -353,50 +352,27 @@ def _line(text: object, most: int | None = None) -> str:
 
 
 def _grids(table: Table) -> tuple[list[_Grid], int]:
-    """Return a table as grids that are as wide as a slide, and how many of its rows are left out.
-
-    Each begins with the first column; others follow by rank, one that needs another (`Column.of`) beside it. A column
-    without any value is left out, unless it has rank 0.
-    """
+    """Return a table as grids that are as wide as a slide, and how many of its rows are left out."""
     rows = max((len(column.cells) for column in table.columns), default=0)
     shown = min(rows, _MOST_ROWS, table.most if table.most is not None else rows)
     if not shown:
         return [], rows
     columns = [_shown(column, shown) for column in table.columns]
-    told = [n for n, column in enumerate(columns) if column.rank == 0 or says_something(column)]
-    told = [n for n in told if columns[n].of is None or columns[n].of in told]
-    first = told[0]
-    groups: dict[int, list[int]] = {}
-    for n in told[1:]:
-        of = columns[n].of
-        groups.setdefault(of if of is not None and of != first else n, []).append(n)
-    bands: list[list[int]] = [[]]
-    for group in sorted(groups.values(), key=lambda group: columns[group[0]].rank):
-        if bands[-1] and sum(_width(columns[n]) for n in (first, *bands[-1], *group)) > _IN_A_TABLE:
-            bands.append([])
-        bands[-1] += group
-    return [_grid([columns[n] for n in sorted({first, *band})]) for band in bands], rows - shown
+    return [_grid(band) for band in bands(columns, _IN_A_TABLE)], rows - shown
 
 
 def _shown(column: Column, rows: int) -> Column:
     whole = Column("", tuple(_line(cell) for cell in column.cells[:rows]), shorten=column.shorten)
     cells = tuple(_line(cell, _MOST_OF_A_CELL) for cell in _shortening.shortened(whole, _MOST_OF_A_NAME).cells)
     if not column.left:
-        cells = tuple(cell.replace(" ", _NOTHING) if len(cell) <= _LONGEST_NUMBER else cell for cell in cells)
+        cells = tuple(map(in_one_piece, cells))
     return msgspec.structs.replace(column, title=_line(column.title, _MOST_OF_A_CELL), cells=cells)
-
-
-def _width(column: Column) -> int:
-    """Return how many characters wide a column is: its longest cell, and the longest word of its title."""
-    title = max(map(len, column.title.split()), default=0)
-    longest = max(map(len, column.cells), default=0)
-    return min(_LONGEST, max(_NARROWEST, title, longest, ceil(len(column.title) / 2))) + 2
 
 
 def _grid(columns: Sequence[Column]) -> _Grid:
     titles = tuple(column.title for column in columns)
     rows = tuple(zip(*(column.cells for column in columns), strict=True))
-    widths = [_width(column) for column in columns]
+    widths = [characters(column) for column in columns]
     widths[0] += max(0, _IN_A_TABLE - sum(widths)) if len(columns) == 1 else 0
     right = tuple(not column.left for column in columns)
     return _Grid(titles if any(titles) else (), rows, tuple(widths), right)

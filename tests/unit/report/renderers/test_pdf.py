@@ -22,7 +22,7 @@ from torchstone.report.document import (
     Table,
     Text,
 )
-from torchstone.report.renderers.pdf.typesetting import typeset
+from torchstone.report.renderers.pdf import RENDERER
 
 pytest.importorskip("typst", reason="PDF needs typst")
 pypdf = pytest.importorskip("pypdf", reason="the tests read PDF through pypdf")
@@ -34,7 +34,7 @@ CHART = Chart("speed", "images/s rise with the batch size", Picture("Speed", (PA
 
 
 def opened(document):
-    return pypdf.PdfReader(io.BytesIO(typeset(document)), strict=True)
+    return pypdf.PdfReader(io.BytesIO(RENDERER.render(document)), strict=True)
 
 
 def texts(document):
@@ -178,7 +178,7 @@ def test_without_the_library_of_pictures_it_says_what_to_install(monkeypatch):
     def missing(picture):
         raise MissingError("pictures need vl-convert-python: pip install 'torchstone[charts]'")
 
-    monkeypatch.setattr("torchstone.report.renderers.pdf.page_pictures.as_svg", missing)
+    monkeypatch.setattr("torchstone.report.renderers.pdf.as_svg", missing)
     assert "(picturesneedvl-convert-python:pipinstall'torchstone[charts]')" in texts(Document("t", (CHART,)))
 
 
@@ -194,7 +194,7 @@ def test_attachments_are_in_it_under_a_name_that_is_no_path():
 
 def test_the_same_document_is_the_same_file():
     document = Document("t", (Text("a"), CHART), (Attachment("a", "text/plain", b"a"),))
-    assert typeset(document) == typeset(document)
+    assert RENDERER.render(document) == RENDERER.render(document)
 
 
 def test_without_typst_it_says_what_to_install(monkeypatch):
@@ -207,7 +207,7 @@ def test_without_typst_it_says_what_to_install(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MissingError, match=r"^PDF needs typst: pip install 'torchstone\[report\]'$"):
-        typeset(Document("t", ()))
+        RENDERER.render(Document("t", ()))
 
 
 def test_two_pictures_of_one_row_stand_on_a_page():

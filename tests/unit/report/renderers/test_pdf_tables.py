@@ -1,37 +1,26 @@
-"""Blocks of tables: columns in line, numbers in one piece, rows counted over the whole document."""
+"""Blocks of tables in PDF: numbers in one piece, rows counted over the whole document."""
 
 import json
 
 from torchstone.report.document import Column, Document, Facts, Section, Table, Text
-from torchstone.report.renderers.pdf import pages as module
-from torchstone.report.renderers.pdf.pages import DATA, _Draft, pages
-from torchstone.report.renderers.pdf.tables import ACROSS, TURNED, drafted
+from torchstone.report.renderers import pdf as module
+from torchstone.report.renderers.pdf import _DATA, _TURNED, _UPRIGHT, _Draft, _Fonts
 
 
 def blocks(*tables):
-    draft = _Draft(any_font=False)
-    return [block for table in tables for block in drafted(table, draft)]
+    draft = _Draft(_Fonts.SHIPPED)
+    return [block for table in tables for block in draft._table(table)]
 
 
 def blocks_of(document):
-    return json.loads(pages(document).files[DATA])["blocks"]
-
-
-def test_tables_without_titles_are_in_line():
-    short, long = (
-        Table(tuple(Column("", (text,), left=True) for text in texts))
-        for texts in (("steps", "10", "steady"), ("time_per_item_s", "1.2 ms [1, 2]", "of its items"))
-    )
-    first, second = blocks(short, long)
-    assert first["titles"] == []
-    assert first["widths"][:2] == second["widths"][:2]
+    return json.loads(_Draft(_Fonts.SHIPPED).files_of(document)[_DATA])["blocks"]
 
 
 def test_a_number_is_not_broken_from_its_unit_where_columns_are_many():
     columns = [Column(f"peak memory {n}", ("76.3 MiB*",), n) for n in range(20)]
     found = blocks(Table(tuple(columns)))
     assert len(found) > 1
-    assert all(sum(block["widths"]) <= ACROSS for block in found)
+    assert all(sum(block["characters"]) <= _UPRIGHT for block in found)
     assert all(cell == "76.3\xa0MiB*" for block in found for row in block["rows"] for cell in row)
 
 
@@ -41,7 +30,7 @@ def test_a_long_table_that_is_wide_is_turned_and_a_short_one_is_not():
 
     (turned,) = blocks(wide(30))
     assert turned["turned"]
-    assert ACROSS < sum(turned["widths"]) <= TURNED
+    assert _UPRIGHT < sum(turned["characters"]) <= _TURNED
     assert not any(block["turned"] for block in blocks(wide(3)))
 
 
@@ -66,5 +55,5 @@ def test_a_document_without_end_is_cut_and_says_so(monkeypatch):
 
 def test_what_follows_a_section_on_its_level_is_set_apart():
     document = Document("t", (Section("a", (Text("in"),)), Text("out"), Section("", (Text("x"),)), Text("y")))
-    kinds = [block["kind"] for block in _Draft(any_font=False).blocks(document.parts, 2)]
+    kinds = [block["kind"] for block in _Draft(_Fonts.SHIPPED)._blocks(document.parts, 2)]
     assert kinds == ["heading", "body", "gap", "body", "body", "body"]
