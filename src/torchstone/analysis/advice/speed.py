@@ -5,7 +5,6 @@ from __future__ import annotations
 from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.advice.trainings import Span
 from torchstone.analysis.summary import CaseSummary
-from torchstone.core import units
 from torchstone.core.schema.estimate import Verdict
 from torchstone.core.stats.ratio import log_mean, ratio
 
@@ -27,9 +26,3 @@ def times_as_fast(case: CaseSummary, reference: CaseSummary) -> Span | None:
     means = [log_mean(e.value, e.low, e.high, e.trials, e.level) for e in (one, other)]
     low, high = ratio(means[0], means[1]) if means[0] is not None and means[1] is not None else (None, None)
     return Span(one.value / other.value, low, high)
-
-
-def times_words(gain: Span) -> str:
-    """Return what goes before "times as fast": the ratio with its interval, or that it is not known."""
-    text = units.ratio(gain.value, gain.low, gain.high)
-    return "not known how many" if text == units.MISSING else text
