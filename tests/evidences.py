@@ -7,10 +7,10 @@ from typing import Any
 
 from build import a_case
 
+from torchstone.analysis.advice.evidence import Evidence
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.host_profile import HostLine, HostProfile, Operators
 from torchstone.core.schema.machine import DeviceInfo
-from torchstone.workflows.diagnose.evidence import Evidence
 
 CPU = DeviceInfo("cpu", "cpu", "amd", 0, "a processor", precisions=("fp32",))
 CARD = DeviceInfo("cuda", "cuda", "nvidia", 0, "a card", 80 * 10**9, precisions=("fp32", "tf32", "bf16", "fp16"))

@@ -75,7 +75,7 @@ COMMANDS = {  # by the kind of their result
     "ab": "ab --task train --model builtin:cnn --data synthetic --axis image_size=64 --batch-sizes 16 --axis threads=1 "
     "--a learning_rate=0.001 --b learning_rate=0.002 --within 12s --device cpu",
     "diagnose": "diagnose --task train --model py:slow.py:load --batch-sizes 8 --axis num_workers=0 --axis threads=1 "
-    "--budget 12s --device cpu",
+    "--budget 12s --disturbed keep --device cpu",
     "train": "train --model builtin:mlp --data digits --epochs 2 --batch-sizes 64 --axis threads=1 --device cpu "
     "--output trained",
     "goodput": "goodput --model py:slow.py:sleeper --p99 200ms --budget 1s --within 40s --trials 1 --axis threads=1 "

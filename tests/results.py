@@ -10,11 +10,14 @@ import msgspec
 from build import a_case, a_machine, a_run, a_sweep, a_trial, peaks_of
 from evidences import SETTINGS, a_line, a_look, an_evidence
 
+from torchstone.analysis.advice.causes import causes_of
+from torchstone.analysis.advice.evidence import Evidence
 from torchstone.analysis.summary import RunSummary, summarize
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.answer import Choice, TuneResult
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.comparison import Judgement
-from torchstone.core.schema.diagnosis import Diagnosis, Tried, WhatIf
+from torchstone.core.schema.diagnosis import SAME_LOSS, Diagnosis, Tried, WhatIf
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.machine import DeviceInfo, Host
 from torchstone.core.schema.peak_memory import PeakMemory
@@ -40,9 +43,7 @@ from torchstone.storage.index import Problem
 from torchstone.storage.query import RunRow, entry_of
 from torchstone.storage.team.address import team_at
 from torchstone.storage.team.status import Status as TeamStatus
-from torchstone.workflows.diagnose.evidence import Evidence
 from torchstone.workflows.diagnose.measured_diagnosis import told
-from torchstone.workflows.diagnose.ranking import causes_of
 from torchstone.workflows.machine_check.conditions import Condition, Fitness, worst
 from torchstone.workflows.machine_check.examination import Examination
 from torchstone.workflows.machine_check.side_by_side import Round, SideBySide, judged
@@ -84,7 +85,7 @@ def a_tuned_run(**changes: Any) -> Run:
         "present": present, "gain": Estimate(2.0, 1.9, 2.1, 0.95, "ratio", "rounds", 2, 20),
         "epoch_time_s": Estimate(0.6, 0.58, 0.62, 0.95, "s", "rounds", 2, 20),
         "settings": {"batch_size": 32, "num_workers": 2, "pin_memory": False},
-        "why": ("the device is busy from batch_size 32 on", "more workers gain nothing"),
+        "why": (Statement("peak_memory", {"memory_bytes": 1e9, "share": 0.5}), Statement("no_probe_ran_out")),
         "searched_s": 12.0, "everything_s": 240.0, "points": 24, "probes": 7, "tried": 24,
     }  # fmt: skip
     return a_run(trials, cases=cases, answer=TuneResult(**{**fields, **changes}))
@@ -94,7 +95,7 @@ def a_tuned_run(**changes: Any) -> Run:
 
 FED = {"data": 0.9, "transfer": 0.0, "forward": 0.03, "backward": 0.06, "optimizer": 0.005, "rest": 0.005}
 GAIN = Estimate(3.82, 3.7, 3.94, 0.99, "ratio", "live", 6, 600)
-WORKERS = WhatIf({"num_workers": 4}, "beside the step")
+WORKERS = WhatIf({"num_workers": 4})
 SWEEP = [({**SETTINGS, "feed": "loader", "batch_size": size}, 0.01 + 1e-4 * size) for size in (8, 32, 128, 512)]
 
 
@@ -118,10 +119,11 @@ def with_its_run(
         case = Case(recorded.workload, recorded.configuration, recorded.placement)
     found = told("20261122-000000-abc", "mine", case, evidence, causes_of(evidence), summary, recorded)
     tried = (
-        Tried("loader_waits", WhatIf({"feed": "resident"}, "x", ceiling=True), Judgement.BETTER,
-              msgspec.structs.replace(GAIN, value=9.0), 1e9, 1.0, "other batches"),
-        Tried("loader_waits", WORKERS, Judgement.BETTER, GAIN, 1.2e9, 1.12, "the same"),
-        Tried("computing", WhatIf({"compile": "default"}, "x"), message="not measured: compiling takes long"),
+        Tried("loader_waits", WhatIf({"feed": "resident"}, ceiling=True), Judgement.BETTER,
+              msgspec.structs.replace(GAIN, value=9.0), 1e9, 1.0, Statement("loss_of_other_batches")),
+        Tried("loader_waits", WORKERS, Judgement.BETTER, GAIN, 1.2e9, 1.12, Statement(SAME_LOSS)),
+        Tried("computing", WhatIf({"compile": "default"}),
+              message=Statement("compiling_takes_long", {"budget_s": 120.0})),
     )  # fmt: skip
     return msgspec.structs.replace(found, **{"tried": tried, "applied": tried[1], **changes}), summary
 
@@ -255,10 +257,13 @@ STORE = TeamStatus(
 DOCUMENTS: tuple[tuple[str, Callable[[], Document]], ...] = (
     ("tune", lambda: run_document(a_tuned())),
     ("tune, no present", lambda: run_document(a_tuned(present=None, gain=None), every=True)),
-    ("tune, hostile", lambda: run_document(a_tuned(why=(HOSTILE,), settings={HOSTILE: HOSTILE}))),
-    ("diagnosis", lambda: diagnosis_document(a_diagnosis(command="torchstone run x"), (Path("a.md"),), "r.jsonl")),
+    ("tune, hostile", lambda: run_document(a_tuned(why=(Statement(HOSTILE),), settings={HOSTILE: HOSTILE}))),
+    ("diagnosis", lambda: diagnosis_document(a_diagnosis(command="torchstone run x"), Path("a.md"), "r.jsonl")),
     ("diagnosis, no cause", lambda: diagnosis_document(a_diagnosis(causes=(), tried=(), applied=None))),
-    ("diagnosis, hostile", lambda: diagnosis_document(a_diagnosis(about=HOSTILE, limits=(HOSTILE,), command=HOSTILE))),
+    (
+        "diagnosis, hostile",
+        lambda: diagnosis_document(a_diagnosis(about=HOSTILE, limits=(Statement(HOSTILE),), command=HOSTILE)),
+    ),
     ("machine", lambda: machine_document(_MACHINE, {"mps": "this is Linux"})),
     ("machine, 40 devices", lambda: machine_document(_MANY, {})),
     ("machine, hostile", lambda: machine_document(_STRANGE, {HOSTILE: HOSTILE})),

@@ -13,8 +13,8 @@ import re
 from torchstone.report.translation.joints import bare
 
 _TEXTS = {
-    "Text", "Column", "Section", "Remedy", "Advice", "Coordinate", "Quantity", "Document", "Picture", "Panel",
-    "Doubt", "WhatIf", "Finding", "Bars", "Divider", "Failure", "Cells", "Condition", "_graded", "_untold", "_named",
+    "Text", "Column", "Section", "Coordinate", "Quantity", "Document", "Picture", "Panel",
+    "Doubt", "Finding", "Bars", "Divider", "Failure", "Cells", "Condition", "_graded", "_untold", "_named",
     "_section",
 }  # fmt: skip
 # Functions whose plain arguments are names, and those whose texts no Document has.
@@ -99,8 +99,10 @@ class _Reader(ast.NodeVisitor):
             return
         if name in _SILENT:
             return
-        if name in ("WhatIf", "Finding"):  # their first is a name, or settings
-            self._all(node.args[1:], words=name == "WhatIf")
+        if name == "Finding":  # its first is a name
+            self._all(node.args[1:], words=False)
+            return
+        if name in ("Statement", "Remedy", "Check"):  # ids: their texts are messages
             return
         if isinstance(node.func, ast.Attribute):
             self.visit(node.func.value)
@@ -111,7 +113,7 @@ class _Reader(ast.NodeVisitor):
             return
         titles = 2 if name == "Coordinate" else 1
         self._all(arguments[:titles], words=name in _TEXTS)
-        self._all(arguments[titles:], words=name in ("Advice", "Quantity", "Doubt"))
+        self._all(arguments[titles:], words=name in ("Quantity", "Doubt"))
 
     def visit_Dict(self, node: ast.Dict) -> None:
         self._all([one for one in node.keys if one is not None and not _is_plain(one)], words=False)
@@ -165,9 +167,10 @@ class _Reader(ast.NodeVisitor):
         self._take(text, line, whole=True)
 
     def _take(self, text: str, line: int, *, whole: bool = False) -> None:
-        if re.search(r"\{[a-z]\w*\}", text):  # of str.format
-            names = list(dict.fromkeys(re.findall(r"\{([a-z]\w*)\}", text)))
-            text = re.sub(r"\{([a-z]\w*)\}", lambda name: f"{{{names.index(name[1])}}}", text)
+        text = re.sub(r"\{\w+:plural\}", "(s)", text)
+        named = re.compile(r"\{([a-z]\w*)(?::[^{}]*)?\}")  # of str.format
+        names = list(dict.fromkeys(named.findall(text)))
+        text = named.sub(lambda name: f"{{{names.index(name[1])}}}", text)
         core = bare(text)[1]
         single = " " not in core
         titled = re.fullmatch(r"[A-Z][a-z]+(-[a-z]+)?|[A-Z]{4,}", core)

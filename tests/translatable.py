@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 ROOT = Path(torchstone.__file__).parent
 # Where texts of Documents are made, and those of findings and advice, which records keep.
 SOURCES = (
-    "report/documents/*.py", "report/charts/*.py", "report/*_wording.py", "analysis/advice/*.py",
+    "report/documents/*.py", "report/charts/*.py", "report/diagnosis_messages.py", "analysis/advice/*.py",
     "analysis/compare/*.py", "analysis/recommend/*.py", "analysis/roofline/*.py",
-    "workflows/diagnose/**/*.py", "workflows/machine_check/*.py", "workflows/memory/*.py", "workflows/tune/*.py",
+    "workflows/machine_check/*.py", "workflows/memory/*.py", "workflows/tune/*.py",
     "report/pictures.py", "execution/worker/auto_settings.py", "plugins/devices/_cores.py",
     "report/claims.py", "report/verification.py",
     "report/page_text.py", "report/release_files.py", "report/bundle.py", "report/carried.py", "analysis/ci/*.py",
@@ -65,7 +65,7 @@ _COLUMNS = (
 # Titles and names of facts that the source has as keys, or in loops.
 _TITLES = (
     "predictions metrics done usual platform processor cores vendor compute driver runtime bus document table "
-    "folder written weights gradients activations inputs temporaries workspace reserved loader transfer "
+    "folder written reports weights gradients activations inputs temporaries workspace reserved loader transfer "
     "communication hours electricity launch memory unknown class counted image sequence sample text bottleneck "
     "allocated exposed overlap weak strong"
 )

@@ -119,8 +119,10 @@ def test_s2_27_and_45_a_loader_that_is_waited_for_is_named_and_its_remedy_measur
     document = bench.claimed("S2-45").document
     first = document["answer"]["causes"][0]
     assert first["kind"] == "I/O"
-    assert first["usual"] == ["slow disk", "too few workers", "costly preprocessing"]
-    assert any(re.search(r"data is \d\d % of the step", line) for line in first["evidence"])
+    assert [one["id"] for one in first["usual"]] == ["slow_disk", "few_workers", "costly_preprocessing"]
+    assert any(re.search(r"data is \d\d % of the step", one["text"]) for one in first["evidence"])
+    (data,) = [one["values"] for one in first["evidence"] if one["id"].startswith(("data_share", "phase_share"))]
+    assert 0.1 < data["share"] < 1.0
     words = " ".join(remedy["text"] for remedy in first["remedies"])
     for remedy in ("num_workers=2,4,8,12,16", "a faster disk (SSD)", "less preprocessing", "a faster CPU"):
         assert remedy in words

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ NAMES = {
     "run_diagnostics(": "run(",
     "num_iterations=": "iterations=",
     "get_results()": "frame()",
+    "generate_bottleneck_report()": "report()",
     "\nanalyze_gpu_utilization()": "\nprint(analyze_gpu_utilization())",  # a notebook shows a cell's last value itself
 }
 AT_HAND = """
@@ -186,12 +188,11 @@ def test_s4_52_the_picture_of_memory_draws_the_peaks(left):
     assert shown == pytest.approx({n: float(row["peak_rss_bytes"]) / 2**20 for n, row in left.rows.items()}, rel=1e-3)
 
 
-def test_s4_53_and_57_the_bottleneck_report_is_printed_and_both_lie_beside_the_pictures(left):
-    bottlenecks = (left.folder / "bottleneck_report.md").read_text(encoding="utf-8")
-    assert bottlenecks.strip() in left.printed
-    assert bottlenecks.startswith("# Bottleneck report: Sequential\n")
+def test_s4_53_and_57_the_report_is_printed_with_the_bottleneck_and_lies_beside_the_pictures(left):
     text = (left.folder / "performance_report.md").read_text(encoding="utf-8")
-    assert text.startswith("# Performance report: Sequential\n")
+    assert text.strip() in left.printed
+    assert text.startswith("# Diagnosis of Sequential\n")
+    assert re.search(r"^- kind: [\w/]+ bottleneck, \d+ % of the step", text, re.MULTILINE)
     assert "## On cpu (" in text
     assert "Which is fastest is not known. SUSPECT (5 of 5 cases): " in text, (
         "of one trial each; run(…, trials=3) tells"
@@ -203,7 +204,6 @@ def test_s4_53_and_57_the_bottleneck_report_is_printed_and_both_lie_beside_the_p
     assert [int(row[0].strip("| ")) for row in cells[1:6]] == SIZES
     rates = [number(row[header.index("samples/s")]) for row in cells[1:6]]
     assert rates == pytest.approx([float(row["throughput"]) for row in left.rows.values()], rel=1e-3)
-    assert "See bottleneck_report.md" in text
     assert all(f"]({name})" in text for name in ("throughput_vs_batch_size.png", "time_breakdown.png"))
     if any(row["status"] == "skipped" for row in left.every):
         assert "## Skipped\n\n- cuda: " in text
@@ -213,10 +213,9 @@ def test_s4_53_and_57_the_bottleneck_report_is_printed_and_both_lie_beside_the_p
 def test_s4_45_and_46_the_one_call_of_a_notebook_and_what_the_gpu_does(desk):
     desk.write("kaggle_notebook.py", DISTILBERT + translated("s4_kaggle.py.txt") + "print(repr(diagnostics))\n")
     printed = desk.claimed("S4-45").out
-    folder = Path(desk.folder, printed.strip().rpartition("pictures and reports: ")[2])
+    folder = Path(desk.folder, printed.strip().rpartition("pictures and report: ")[2])
     assert {path.name for path in folder.iterdir()} == {
         "throughput_vs_batch_size.png", "time_breakdown.png", "memory_usage.png", "performance_report.md",
-        "bottleneck_report.md",
     }  # fmt: skip
     run = json.loads(desk.type(f"torchstone show {folder.name} --json").out)
     own = [case for case in run["cases"] if case["placement"]["device"] == "cpu"]

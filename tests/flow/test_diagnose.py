@@ -78,7 +78,7 @@ def test_the_remedy_was_measured_before_it_is_offered(diagnosed):
     assert applied["verdict"] == "better"
     assert applied["gain"]["low"] > 1.0
     assert applied["what_if"]["settings"]["num_workers"] > 0
-    assert applied["loss"] == "the same"
+    assert applied["loss"]["id"] == "loss_same"
     words = run["answer"]["command"].split()
     assert words[:5] == ["torchstone", "run", "train.yaml", "--device", "cpu"]
     assert {"batch_size=8", "threads=1", f"num_workers={applied['what_if']['settings']['num_workers']}"} <= set(words)
@@ -93,12 +93,22 @@ def test_what_helped_is_in_the_file(diagnosed):
     assert "num_workers: 0" in (folder / "train.yaml.bak").read_text()
 
 
-def test_both_reports_lie_beside_the_record(diagnosed):
+def test_the_page_its_record_and_its_json_say_the_same(diagnosed, capfd):
     run, _, folder = diagnosed
-    texts = [(folder / path).read_text() for path in run["reports"]]
-    assert texts[0].startswith("# Bottleneck report: train")
-    assert texts[1].startswith("# Performance report: train")
-    assert "Slow training: three questions" in texts[1]
+    first, applied = run["answer"]["causes"][0], run["answer"]["applied"]
+    assert main(["show", "latest", "--output-dir", str(folder / "outputs")]) == 0
+    shown = " ".join(capfd.readouterr().out.split())
+    page = (folder / run["report"]).read_text()
+    assert page.startswith("# Diagnosis of train")
+    assert "Slow training: three questions" in page
+    said = [first["title"]["text"], *(one["text"] for one in first["evidence"])]
+    said += [f"{one['file']}:{one['line']}" for one in first["where"]]
+    gain = applied["gain"]
+    known = max(gain["high"] - gain["value"], gain["value"] - gain["low"]) <= 0.5 * gain["value"]
+    said += [f"num_workers={applied['what_if']['settings']['num_workers']}", *([f"{gain['value']:.2f}"] * known)]
+    for one in said:
+        assert one in " ".join(page.replace("\\", "").split()), one
+        assert one in shown, one
 
 
 def test_a_run_of_another_machine_is_read_and_not_measured(diagnosed, capfd, outputs):
@@ -112,7 +122,7 @@ def test_a_run_of_another_machine_is_read_and_not_measured(diagnosed, capfd, out
     said = capfd.readouterr()
     told = " ".join(said.out.split())
     assert "from its record alone: it was recorded on another machine" in told
-    assert "cause the loader is too slow: the step waits for its batches" in told
+    assert "cause the step waits for the loader" in told
     assert "remedy speed-up" not in told, "the table of what was measured"
     assert not (outputs / "records").exists() or not list((outputs / "records").iterdir())
 

@@ -83,24 +83,18 @@ def test_pictures_and_reports_have_the_names_that_people_know(diagnosed, tmp_pat
     paths = [
         diagnosed.plot_throughput_vs_batch_size(), diagnosed.plot_time_breakdown(), diagnosed.plot_memory_usage(),
     ]  # fmt: skip
-    text = diagnosed.generate_bottleneck_report()
+    text = diagnosed.report()
     assert {path.name for path in diagnosed.folder.iterdir()} == {
         "throughput_vs_batch_size.png", "time_breakdown.png", "memory_usage.png", "performance_report.md",
-        "bottleneck_report.md",
     }  # fmt: skip
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in paths)
-    assert (diagnosed.folder / "bottleneck_report.md").read_text() == text
-    assert text.startswith("# Bottleneck report: ")
-    assert "## 1. " in text, "a cause"
-    assert "it was measured in a program of yours" in text
-    performance = (diagnosed.folder / "performance_report.md").read_text()
-    assert performance.startswith("# Performance report: ")
-    for part in ("| 128 | out of memory |", "## Skipped", "Which is fastest is not known. SUSPECT",
-                 "](time_breakdown.png)", "See bottleneck_report.md"):  # fmt: skip
-        assert part in performance
+    assert (diagnosed.folder / "performance_report.md").read_text() == text
+    assert text.startswith("# Diagnosis of ")
+    for part in ("- cause: ", "it was measured in a program of yours", "| 128 | out of memory |", "## Skipped",
+                 "Which is fastest is not known. SUSPECT", "](time_breakdown.png)"):  # fmt: skip
+        assert part in text
     other = diagnosed.report(tmp_path / "other" / "mine.md")
     assert "![" not in other, "no picture lies beside that one"
-    assert "bottleneck_report.md" not in other, "nor that report"
 
 
 def test_a_data_set_batches_and_an_example_will_do(tmp_path):
@@ -163,7 +157,7 @@ def test_a_cell_that_ends_with_it_shows_what_was_measured_and_where_it_lies(diag
     shown = repr(diagnosed)
     assert "train module:Narrow, batch 8, on cpu: " in shown
     assert "skipped " in shown
-    assert shown.endswith(f"pictures and reports: {diagnosed.folder}")
+    assert shown.endswith(f"pictures and report: {diagnosed.folder}")
     assert repr(torchstone.Diagnostics(Narrow())) == "Diagnostics(Narrow): nothing was measured yet"
 
 
@@ -180,4 +174,4 @@ def test_the_seeds_one_call(tmp_path):
         Narrow(), DataLoader(PAIRS, batch_size=8), [8, 16], loss_fn=LOSS, iterations=3, devices=[torch.device("cpu")],
         output_dir=tmp_path,
     )  # fmt: skip
-    assert len(list(Path(found.folder).iterdir())) == 5
+    assert len(list(Path(found.folder).iterdir())) == 4

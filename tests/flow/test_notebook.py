@@ -55,4 +55,4 @@ def test_its_results_are_one_file_to_download(executed):
         names = archive.namelist()
     assert any(name.endswith(".jsonl") for name in names), "the records"
     assert any(name.endswith("throughput_vs_batch_size.png") for name in names)
-    assert any(name.endswith("bottleneck_report.md") for name in names)
+    assert any(name.endswith("performance_report.md") for name in names)

@@ -12,6 +12,7 @@ from torchstone.execution.controller.observer import Silent
 from torchstone.execution.timing.clock import system_clock
 
 if TYPE_CHECKING:
+    from torchstone.core.schema.diagnosis import Cause
     from torchstone.core.schema.message import Event
     from torchstone.core.schema.run import Head
     from torchstone.core.schema.trial import Trial
@@ -42,3 +43,9 @@ class DiagnoseProgress(Silent):
         """Write a line with the time that has gone by."""
         if not self._quiet:
             print(plain(f"{system_clock() - self._began_s:6.1f} s  {text}"), file=sys.stderr, flush=True)
+
+    def suspects(self, cause: Cause) -> None:
+        """Name the first cause, before remedies are tried."""
+        from torchstone.report.diagnosis_messages import text
+
+        self.say(f"first suspect: {text(cause.title)}")

@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Diagnose, print it, write the reports, and apply what helped where asked."""
+    """Diagnose, print it, write the report, and apply what helped where asked."""
     from torchstone.cli._diagnose_progress import DiagnoseProgress
     from torchstone.cli._diagnose_request import requested, target_of
     from torchstone.cli._interrupts import EXIT_CODE, answered
@@ -116,29 +116,30 @@ def _diagnosed(
 
     if target.elsewhere is not None:
         return None, diagnosed_from_record(target)
-    results = DiagnosisCampaign(target, left_s, progress, progress.say, busy).carry_out(folder, sys.argv[1:])
+    campaign = DiagnosisCampaign(target, left_s, progress, progress.say, progress.suspects, busy)
+    results = campaign.carry_out(folder, sys.argv[1:])
     return results, results.summary.answer if isinstance(results.summary.answer, Diagnosis) else None
 
 
 def _told(
     options: argparse.Namespace, folder: Path, target: Target, results: Results | None, diagnosis: Diagnosis
 ) -> int:
-    from torchstone.report.diagnosis_text import write_reports
-    from torchstone.report.documents.diagnosis import diagnosis_document
+    from torchstone.report.documents.diagnosis import FILE, diagnosis_document
+    from torchstone.report.rendering import write_markdown
 
-    of_run = _run_of(target, results)
-    files = write_reports(folder, diagnosis, of_run)
+    page = folder / "diagnostics" / diagnosis.run_id / FILE
+    write_markdown(page, diagnosis_document(diagnosis), folder)
     if options.json:
         from torchstone.cli._json import print_json
         from torchstone.cli._run_json import diagnosis_json, whole
 
-        told = {"answer": diagnosis_json(diagnosis), "reports": list(map(str, files))}
-        print_json({**whole(results.summary if results is not None else of_run), **told})
+        told = {"answer": diagnosis_json(diagnosis), "report": str(page)}
+        print_json({**whole(results.summary if results is not None else _run_of(target)), **told})
     else:
         from torchstone.cli._render import show_document
 
         record = results.summary.record if results is not None else None
-        show_document(diagnosis_document(diagnosis, files, record))
+        show_document(diagnosis_document(diagnosis, page, record))
     if options.plots is not None:
         write_told_plots(diagnosis_document(diagnosis), options.plots)
     if options.apply is not None:
@@ -152,14 +153,13 @@ def _code(options: argparse.Namespace, results: Results | None) -> int:
     return ExitCode.DONE if results is None else code_of(results.summary, strict=options.strict)
 
 
-def _run_of(target: Target, results: Results | None) -> RunSummary:
-    """Return the run whose Cases are shown: the stored one that was diagnosed, else the diagnosis' own."""
+def _run_of(target: Target) -> RunSummary:
+    """Return the stored run that was diagnosed."""
     from torchstone.core.errors import TorchstoneError
 
-    found = target.run if target.run is not None else results.summary if results is not None else None
-    if found is None:
+    if target.run is None:
         raise TorchstoneError(f"{target.name}: no recorded or measured result")
-    return found
+    return target.run
 
 
 def _apply(path: Path, diagnosis: Diagnosis) -> None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from msgspec import structs
+
 from torchstone.core.charts.vega_lite import Spec
-from torchstone.core.errors import unknown
+from torchstone.core.errors import MissingError, unknown
+from torchstone.core.own_files import write_whole
 from torchstone.report import renderers
-from torchstone.report.document import Chart, Document
+from torchstone.report.document import Chart, Document, Part, Section
 
 FOR_PROGRAMS = ("json", "csv")  # formats that are always English
 
@@ -64,3 +68,29 @@ def files_of(one: Renderer, document: Document, stem: str) -> Mapping[str, bytes
     if isinstance(one, FolderRenderer):
         return {f"{stem}{one.folder}/{name}": data for name, data in one.files(document).items()}
     return {f"{stem}{one.suffix}": one.render(document)}
+
+
+def write_markdown(path: Path, document: Document, below: Path | None = None) -> str:
+    """Write a Document as Markdown, in the language that is spoken, through no link `below` a folder; return the text.
+
+    It shows the pictures that lie beside it. Raises MissingError where it cannot be written.
+    """
+    from torchstone.report.translation.documents import in_spoken_language
+
+    shown = structs.replace(document, parts=tuple(_with_pictures(document.parts, path.parent)))
+    page = renderer("md").render(in_spoken_language(shown))
+    try:
+        write_whole(path, page, below)
+    except OSError as fault:
+        raise MissingError(f"{path}: the report cannot be written: {fault.strerror}") from None
+    return page.decode()
+
+
+def _with_pictures(parts: Sequence[Part], folder: Path) -> Iterator[Part]:
+    """Yield the parts without pictures that are no file of a folder, and without sections of which nothing is left."""
+    for part in parts:
+        if isinstance(part, Section) and part.parts:
+            if left := tuple(_with_pictures(part.parts, folder)):
+                yield structs.replace(part, parts=left)
+        elif not isinstance(part, Chart) or (folder / f"{part.name}{part.suffix}").is_file():
+            yield part

@@ -13,6 +13,7 @@ import msgspec
 from torchstone.analysis.advice.grouping import equal_but_for, groups
 from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.roofline.bound import UNKNOWN, Bound
+from torchstone.analysis.roofline.roofline import MEASURE_THEM
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.schema.axis import Scalar, followers
@@ -262,7 +263,7 @@ def _counted(bounds: Sequence[Bound]) -> Iterator[str]:
     if far := sum(not one.is_near and one.what != UNKNOWN for one in bounds):
         yield f"no limit is near in {far}"
     if unknown := [one for one in bounds if one.what == UNKNOWN]:
-        why = f" ({unknown[0].evidence[0]})" if unknown[0].evidence else ""
+        why = f" (no peaks of this device are known: {MEASURE_THEM})" if unknown[0].evidence else ""
         yield f"not known in {len(unknown)}{why}"
 
 

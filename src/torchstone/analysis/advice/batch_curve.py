@@ -16,8 +16,7 @@ from torchstone.analysis.advice import rules
 from torchstone.analysis.advice.choices import SAFE_SHARE
 from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.advice.setting import Setting
-from torchstone.core import units
-from torchstone.core.schema.advice import Advice
+from torchstone.core.schema.advice import Advice, Remedy, Statement
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.stats.ratio import LogMean, pooled, ratio
 from torchstone.core.stats.student import t_quantile
@@ -163,55 +162,48 @@ def advise(curve: Curve, configuration: Mapping[str, Scalar], ran_out: int | Non
     elif curve.rising:
         found.append(_rising(curve, ran_out))
     elif curve.saturated.batch != curve.points[-1].batch:
-        seen = f"from batch_size {curve.saturated.batch} on, throughput is within 5 % of the top"
-        found.append(Advice(f"{seen}: larger batches use more memory without a significant speed-up"))
+        found.append(Advice((Statement("saturated", {"batch_size": curve.saturated.batch}),)))
     return found
 
 
-def ratios(curve: Curve) -> list[tuple[int, float | None]]:
-    """Return (batch size, how many times the throughput of the smallest one) of every other point.
+def speed_up(curve: Curve, item: str) -> Statement:
+    """Return how many times the throughput of the smallest batch size each other one has.
 
-    None in place of a ratio whose interval holds 1: the two are not significantly different.
+    Of one whose interval holds 1 that the two are not significantly different.
     """
     first = curve.points[0]
-    others = zip(curve.points[1:], curve.apart[1:], strict=True)
-    return [(p.batch, p.throughput / first.throughput if apart else None) for p, apart in others]
-
-
-def times(ratio: float | None, same: str) -> str:
-    """Return a ratio as `4.4×`; `same` in place of none."""
-    return same if ratio is None else f"{units.significant(ratio, 2)}×"
-
-
-def speed_up(curve: Curve, item: str) -> str:
-    """Return how many times the throughput of the smallest batch size each other one has, in words."""
-    first = curve.points[0]
-    told = (f"{size}: {times(ratio, 'not significant')}" for size, ratio in ratios(curve))
-    rate = f"{units.significant(first.throughput, 3)} {item}s/s"
-    return f"speed-up over batch_size {first.batch} ({rate}): {', '.join(told)}"
+    others = tuple(
+        Statement("speed_up_at", {"batch_size": p.batch, "ratio": p.throughput / first.throughput})
+        if apart else Statement("speed_up_none", {"batch_size": p.batch})
+        for p, apart in zip(curve.points[1:], curve.apart[1:], strict=True)
+    )  # fmt: skip
+    return Statement(
+        "speed_up", {"batch_size": first.batch, "rate": first.throughput, "unit": f"{item}s/s", "others": others}
+    )
 
 
 def _low(curve: Curve, configuration: Mapping[str, Scalar]) -> Advice:
     first, top = curve.points[0], curve.top
-    seen = f"at batch_size {first.batch}, throughput is {100 * first.throughput / top.throughput:.0f} % of the top"
+    seen = [Statement("low", {"batch_size": first.batch, "share": first.throughput / top.throughput})]
     if curve.overhead_s is not None:
-        parts = [
-            f"{100 * min(1.0, curve.overhead_s * p.throughput / p.batch):.0f} % of it at {p.batch}"
-            for p in (first, top)
-        ]
-        seen += f": a step costs about {units.quantity(curve.overhead_s, 's', 2)} whatever its size, {', '.join(parts)}"
+        parts = [min(1.0, curve.overhead_s * p.throughput / p.batch) for p in (first, top)]
+        seen.append(Statement("fixed_cost", {
+            "fixed_s": curve.overhead_s, "share": parts[0], "batch_size": first.batch, "share_at_top": parts[1],
+            "top": top.batch,
+        }))  # fmt: skip
     rule, setting = rules.FIXED_COST, _setting(configuration)
-    return Advice(seen, tuple(rule.usual(setting)), rules.texts(rule, setting, curve.saturated.batch))
+    return Advice(tuple(seen), rule.causes(setting), rule.remedies(setting, curve.saturated.batch))
 
 
 def _optimum(curve: Curve, configuration: Mapping[str, Scalar]) -> Advice:
-    size, first = curve.top.batch, curve.top is curve.points[0]
-    remedies = [f"batch_size={size} for production"]
+    size = {"batch_size": curve.top.batch}
+    remedies = [Remedy("optimum", size, "batch_size")]
     if _setting(configuration).trains:
-        remedies.append(f"for a larger effective batch, batch_size={size} with grad_accumulation")
-    where = "the smallest" if first else "between the smallest and the largest"
-    causes = () if first else ("a step with enough to do at once", "memory that still suffices")
-    return Advice(f"throughput is highest at batch_size {size}, {where}", causes, tuple(remedies))
+        remedies.append(Remedy("optimum_accumulated", size, "grad_accumulation"))
+    if curve.top is curve.points[0]:
+        return Advice((Statement("highest_at_smallest", size),), (), tuple(remedies))
+    causes = (Statement("enough_at_once"), Statement("memory_suffices"))
+    return Advice((Statement("highest_between", size),), causes, tuple(remedies))
 
 
 def _setting(configuration: Mapping[str, Scalar]) -> Setting:
@@ -219,25 +211,25 @@ def _setting(configuration: Mapping[str, Scalar]) -> Setting:
 
 
 def _decline(curve: Curve, fell: BatchPoint, configuration: Mapping[str, Scalar]) -> Advice:
-    lost = 100 * (1.0 - fell.throughput / curve.top.throughput)
-    seen = f"beyond it, throughput falls: by {lost:.0f} % at batch_size {fell.batch}"
+    seen = [Statement("falls", {"share": 1.0 - fell.throughput / curve.top.throughput, "batch_size": fell.batch})]
     if fell.retries:
-        seen += f"; the allocator flushed its cache {fell.retries:.0f} times there: memory is short"
+        seen.append(Statement("flushed_there", {"times": fell.retries}))
     elif fell.memory_share is not None and fell.memory_share > SAFE_SHARE:
-        seen += f"; {100 * fell.memory_share:.0f} % of the memory is in use there"
+        seen.append(Statement("memory_in_use_there", {"share": fell.memory_share}))
     rule, setting = rules.PRESSURE, _setting(configuration)
-    return Advice(seen, tuple(rule.usual(setting)), rules.texts(rule, setting))
+    return Advice(tuple(seen), rule.causes(setting), rule.remedies(setting))
 
 
 def _rising(curve: Curve, ran_out: int | None) -> Advice:
     top, before = curve.top, curve.points[-2]
-    gain = 100 * (top.throughput / before.throughput - 1.0)
-    seen = f"throughput still rises at the largest batch_size {top.batch}, by {gain:.0f} % over {before.batch}"
+    gain = top.throughput / before.throughput - 1.0
+    seen = [Statement("rises", {"batch_size": top.batch, "share": gain, "before": before.batch})]
     fits = 2 * top.batch
     if top.memory_share is not None:
-        seen += f", with {100 * top.memory_share:.0f} % of the memory in use"
+        seen.append(Statement("memory_in_use", {"share": top.memory_share}))
         fits = int(min(2.0, SAFE_SHARE / top.memory_share) * top.batch)  # memory grows no faster than the batch
     if ran_out is not None:
-        seen += f"; {ran_out} ran out of memory"
+        seen.append(Statement("ran_out", {"batch_size": ran_out}))
         fits = min(fits, (top.batch + ran_out) // 2)
-    return Advice(seen, (), (f"batch_size={fits}",) if fits >= _WORTH * top.batch else ())
+    larger = (Remedy("batch_size", {"batch_size": fits}, "batch_size"),) if fits >= _WORTH * top.batch else ()
+    return Advice(tuple(seen), (), larger)

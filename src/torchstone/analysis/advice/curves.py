@@ -6,36 +6,28 @@ from collections.abc import Sequence
 
 import msgspec
 
-from torchstone.analysis.advice import batch_curve, phases, rules, usual
+from torchstone.analysis.advice import batch_curve, rules
 from torchstone.analysis.advice.batch_curve import BatchPoint, Curve
+from torchstone.analysis.advice.causes import phase_causes
 from torchstone.analysis.advice.choices import choice_of
+from torchstone.analysis.advice.evidence import recorded_step
 from torchstone.analysis.advice.in_rounds import InRounds
-from torchstone.analysis.advice.setting import Setting
+from torchstone.analysis.advice.setting import MEMORY
 from torchstone.analysis.summary import CaseSummary, RunSummary
-from torchstone.core import units
 from torchstone.core.figures import PHASE
-from torchstone.core.schema.advice import Advice
+from torchstone.core.schema.advice import Advice, Remedy, Statement
 from torchstone.core.schema.axis import followers
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.phase import PHASES
+from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Status
 from torchstone.core.stats.ratio import log_mean
 
 _APART = 1.5  # how far the mean steps of two passes may lie apart before shares of one are no times of the other
+_LARGE = 0.10  # half the interval, of the value: results that vary
+_TRIALS, _WARMUP, _BUDGET_S = 10, 50, 20.0  # the least that is advised then
 _FOLLOWING = ("batch_size", *followers("batch_size"))
-
-
-def setting_of(case: CaseSummary, machine: Machine) -> Setting:
-    """Return what a record knows of a Case beside its figures."""
-    device = machine.device(case.placement.device, case.placement.index)
-    busy = case.estimates.get("device_utilization")
-    return Setting(
-        case.configuration, machine.host.logical_cores, case.placement.device != "cpu",
-        busy.value if busy is not None else None, (device.precisions or None) if device is not None else None,
-        next((trial.facts for trial in case.trials if trial.outcome.status == Status.OK), {}),
-        case.workload.task == Task.TRAIN,
-    )  # fmt: skip
 
 
 def phases_s(case: CaseSummary) -> dict[str, float]:
@@ -44,16 +36,15 @@ def phases_s(case: CaseSummary) -> dict[str, float]:
     return {name: case.estimates[figure].value for name, figure in figures.items() if figure in case.estimates}
 
 
-def read_phases(case: CaseSummary, machine: Machine) -> list[Advice]:
+def read_phases(case: CaseSummary, run: RunSummary) -> list[Advice]:
     """Return what the phases of a Case's step say; nothing where they were not measured."""
-    found = phases.advise(phases_s(case), setting_of(case, machine))
-    mean, apart_s = case.estimates.get("step_time_mean"), sum(phases_s(case).values())
-    if not found or mean is None or not mean.value > 0.0 or 1.0 / _APART <= apart_s / mean.value <= _APART:
+    step = recorded_step(run, case)
+    found = [Advice((*one.evidence, one.title), one.usual, one.remedies) for one in phase_causes(step)]
+    mean_s, apart_s = step.figures.get("step_time_mean"), sum(step.phases_s.values())
+    if not found or mean_s is None or not mean_s > 0.0 or 1.0 / _APART <= apart_s / mean_s <= _APART:
         return found
-    steps_s = units.quantity(apart_s, "s"), units.quantity(mean.value, "s")
-    why = f"the steps with phases took {steps_s[0]}, the others {steps_s[1]}: the shares are rough"
-    seen = f"{found[0].seen}; {why}"
-    return [msgspec.structs.replace(found[0], seen=seen), *found[1:]]
+    rough = Statement("rough_shares", {"apart_s": apart_s, "step_s": mean_s})
+    return [msgspec.structs.replace(found[0], seen=(*found[0].seen, rough)), *found[1:]]
 
 
 def read_memory(case: CaseSummary, run: RunSummary) -> list[Advice]:
@@ -61,15 +52,17 @@ def read_memory(case: CaseSummary, run: RunSummary) -> list[Advice]:
     share = choice_of(case, run.machine, ()).memory_share
     if case.placement.device == "cpu" or share is None:
         return []
-    seen = f"peak memory is {units.quantity(share, 'ratio')} of the device's, {usual.place_in(usual.MEMORY, share)}"
-    if share > rules.FULL_MEMORY.least:
-        rule, setting = rules.FULL_MEMORY, setting_of(case, run.machine)
-        return [Advice(f"{seen}: likely to run out", tuple(rule.usual(setting)), rules.texts(rule, setting))]
-    if share >= usual.MEMORY[0]:
-        return [Advice(seen)]
+    (low, high), rule = MEMORY, rules.FULL_MEMORY
+    where = "memory_below" if share < low else "memory_above" if share > high else "memory_within"
+    seen = Statement(where, {"share": share, "low": low, "high": high})
+    if share > rule.least:
+        known = recorded_step(run, case).known
+        return [Advice((seen, Statement("likely_to_run_out")), rule.causes(known), rule.remedies(known))]
+    if share >= low:
+        return [Advice((seen,))]
     if (size := ran_out(case, run.cases)) is not None:
-        return [Advice(f"{seen}, and batch_size {size} ran out")]
-    return [Advice(seen, (), (f"{rules.LARGER_BATCH.text}, if throughput still rises with it",))]
+        return [Advice((seen, Statement("ran_out", {"batch_size": size})))]
+    return [Advice((seen,), (), (Remedy("larger_batch_if_faster", axis="batch_size"),))]
 
 
 def read_single_items(case: CaseSummary, run: RunSummary) -> list[Advice]:
@@ -77,8 +70,30 @@ def read_single_items(case: CaseSummary, run: RunSummary) -> list[Advice]:
     sizes = {one.configuration.get("batch_size") for one in run.cases if one.workload == case.workload}
     if case.workload.task != Task.TRAIN or sizes != {1}:
         return []
-    seen = "batch_size is 1, and no larger one was measured: each item pays for a whole step"
-    return [Advice(seen, (), ("--batch-sizes 8,32,128", "torchstone tune, which chooses it"))]
+    return [Advice((Statement("single_items"),), (), (Remedy("batch_sizes"), Remedy("tune_batch_size")))]
+
+
+def read_spread(case: CaseSummary, procedure: Procedure) -> list[Advice]:
+    """Return what a wide interval of the throughput says; nothing where it is narrow, or there is none.
+
+    `procedure`: how it was measured; more of each is advised.
+    """
+    rate = case.estimates.get("throughput")
+    if rate is None or rate.low is None or rate.high is None or rate.value <= 0.0:
+        return []
+    if max(rate.high - rate.value, rate.value - rate.low) <= _LARGE * rate.value:
+        return []
+    around = (rate.value, rate.low, rate.high)
+    causes = ("few_trials", "warmup_not_over", "changing_clocks")
+    return [Advice(
+        (Statement("varies", {"spread": around, "trials": rate.trials}),),
+        (rules.OTHER_WORK, *map(Statement, causes)),
+        (
+            rules.END_OTHERS, Remedy("trials", {"trials": max(_TRIALS, 2 * rate.trials)}),
+            Remedy("warmup", {"steps": max(_WARMUP, 2 * (procedure.warmup or 0))}),
+            Remedy("budget", {"budget_s": max(_BUDGET_S, 4 * procedure.budget_s)}), Remedy("ab"),
+        ),
+    )]  # fmt: skip
 
 
 def ran_out(case: CaseSummary, cases: Sequence[CaseSummary]) -> int | None:

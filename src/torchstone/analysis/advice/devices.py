@@ -1,4 +1,7 @@
-"""An accelerator beside the CPU at equal batches: how many times as fast, and what holds it back."""
+"""An accelerator beside the CPU at equal batches: how many times as fast, and what holds it back.
+
+Each device stands there with its fastest settings; which of these differ is told, with the ratio at equal ones.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,24 @@ from typing import NamedTuple
 
 from torchstone.analysis.advice import rules
 from torchstone.analysis.advice.curves import phases_s
-from torchstone.analysis.advice.equal_settings import Pair, at_equal_settings
 from torchstone.analysis.advice.setting import Setting
-from torchstone.analysis.advice.speed import times_as_fast, times_words
+from torchstone.analysis.advice.speed import times_as_fast
 from torchstone.analysis.advice.trainings import Span
 from torchstone.analysis.summary import CaseSummary
 from torchstone.core import units
-from torchstone.core.schema.advice import Advice
+from torchstone.core.schema.advice import Advice, Remedy, Statement, Value
+from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.phase import TRANSFER
 
 _CPU = "cpu"
+_NOT_THE_CPUS = ("pin_memory",)  # there is nothing to transfer to: it differs, and compares nothing
+
+
+class Pair(NamedTuple):
+    """The fastest Case of an accelerator and that of the CPU, at one batch size."""
+
+    own: CaseSummary
+    cpu: CaseSummary
 
 
 class Beside(NamedTuple):
@@ -47,9 +58,9 @@ def _beside(device: str, own: Sequence[CaseSummary], cpu: Sequence[CaseSummary])
         if size in ours and (gain := times_as_fast(ours[size], case)) is not None:
             pairs[size], gains[size] = Pair(ours[size], case), gain
     if not gains:
-        return [Beside(own[0], Advice(f"{device} and the CPU have no batch size in common that both measured"))]
+        return [Beside(own[0], Advice((Statement("no_size_in_common", {"device": device}),)))]
     last = pairs[max(pairs)].own
-    unequal = at_equal_settings(device, pairs, own, cpu)
+    unequal = _at_equal_settings(device, pairs, own, cpu)
     return [Beside(last, _reading(device, last, gains)), *([Beside(last, unequal)] if unequal is not None else [])]
 
 
@@ -65,23 +76,31 @@ def _fastest(cases: Sequence[CaseSummary]) -> Mapping[int, CaseSummary]:
 
 
 def _reading(device: str, last: CaseSummary, gains: Mapping[int, Span]) -> Advice:
-    told = ", ".join(f"{times_words(gain)} times as fast at batch_size {size}" for size, gain in gains.items())
-    seen = f"{device} beside the CPU: {told}"
+    told = tuple(_times(gain, size) for size, gain in gains.items())
+    seen = Statement("beside_the_cpu", {"device": device, "gains": told})
     known = [gain.value for gain in gains.values() if not units.is_wide(gain.value, gain.low, gain.high)]
     if not known or max(known) >= rules.LITTLE_GAIN.least:
-        return Advice(seen)
-    return _little(f"{seen}: little for an accelerator", last)
+        return Advice((seen,))
+    return _little((seen, Statement("little_gain")), last)
 
 
-def _little(seen: str, case: CaseSummary) -> Advice:
+def _times(gain: Span, size: int, settings: str = "") -> Statement:
+    values: dict[str, Value] = {"gain": (gain.value, gain.low, gain.high), "batch_size": size}
+    if settings:
+        return Statement("times_as_fast_with", {**values, "settings": settings})
+    return Statement("times_as_fast", values)
+
+
+def _little(seen: tuple[Statement, ...], case: CaseSummary) -> Advice:
     """Return the advice on an accelerator that gains little. Where its copying was measured, that decides."""
     share, setting = _copying(case), Setting(case.configuration, accelerator=True)
-    causes, remedies = tuple(rules.LITTLE_GAIN.usual(setting)), rules.texts(rules.LITTLE_GAIN, setting)
+    causes, remedies = rules.LITTLE_GAIN.causes(setting), rules.LITTLE_GAIN.remedies(setting)
     if share is not None:
-        seen += f"; transfer is {100 * share:.0f} % of its step at batch_size {case.configuration['batch_size']}"
+        size = case.configuration["batch_size"]
+        seen = (*seen, Statement("transfer_of_its_step", {"share": share, "batch_size": size}))
     if share is None or share >= rules.TRANSFER.least:
-        causes = (*causes, "transfers that it waits for")
-        remedies = (*rules.texts(rules.TRANSFER, setting), *remedies)
+        causes = (*causes, Statement("transfers_waited_for"))
+        remedies = (*rules.TRANSFER.remedies(setting), *remedies)
     return Advice(seen, causes, remedies)
 
 
@@ -90,3 +109,74 @@ def _copying(case: CaseSummary) -> float | None:
     spent = phases_s(case)
     step_s = sum(spent.values())
     return spent[TRANSFER] / step_s if TRANSFER in spent and step_s > 0.0 else None
+
+
+# ── at equal settings ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _at_equal_settings(
+    device: str, pairs: Mapping[int, Pair], own: Sequence[CaseSummary], cpu: Sequence[CaseSummary]
+) -> Advice | None:
+    """Return which settings differ, by batch size, and how many times as fast the accelerator is where both ran equal.
+
+    `own`, `cpu`: all Cases of one workload on either. Equal settings are those of the accelerator's fastest Case and
+    those of the CPU's; failing these, the accelerator's fastest of what both ran. None where no pair differs.
+    """
+    unlike = {size: axes for size, pair in pairs.items() if (axes := _differing(pair))}
+    if not unlike:
+        return None
+    told: dict[str, list[int]] = {}
+    for size, axes in unlike.items():
+        told.setdefault(_against(pairs[size], axes), []).append(size)
+    differ = tuple(Statement("differ_at", {"settings": words, "sizes": tuple(sizes)}) for words, sizes in told.items())
+    seen = Statement("settings_differ", {"device": device, "differ": differ})
+    equal = {size: _equal_pairs(pairs[size], _measured(size, own), _measured(size, cpu)) for size in unlike}
+    ratios = tuple(
+        _times(gain, size, _named(pair.own.configuration, unlike[size]))
+        for size, found in equal.items() for pair in found if (gain := times_as_fast(*pair)) is not None
+    )  # fmt: skip
+    both = Statement("at_equal_settings", {"gains": ratios}) if ratios else Statement("no_equal_settings")
+    lacking = [size for size, found in equal.items() if not found]
+    return Advice((seen, both), (), tuple(_to_measure(pairs[size], unlike[size]) for size in lacking[-1:]))
+
+
+def _differing(pair: Pair) -> list[str]:
+    own, cpu = pair.own.configuration, pair.cpu.configuration
+    axes = (axis for axis in dict.fromkeys((*own, *cpu)) if axis not in _NOT_THE_CPUS)
+    return [axis for axis in axes if own.get(axis) != cpu.get(axis)]
+
+
+def _equal_pairs(pair: Pair, own: Sequence[CaseSummary], cpu: Sequence[CaseSummary]) -> list[Pair]:
+    ours, theirs = ({_settings(case): case for case in cases} for cases in (own, cpu))  # of equal ones the fastest
+    both = [key for key in ours if key in theirs]
+    chosen = [key for key in map(_settings, pair) if key in both]
+    if both and not chosen:
+        chosen = [max(both, key=lambda key: ours[key].estimates["throughput"].value)]
+    return [Pair(ours[key], theirs[key]) for key in chosen]
+
+
+def _measured(size: int, cases: Sequence[CaseSummary]) -> list[CaseSummary]:
+    """Return those with a figure, the slowest first."""
+    found = [case for case in cases if case.configuration.get("batch_size") == size and "throughput" in case.estimates]
+    return sorted(found, key=lambda case: case.estimates["throughput"].value)
+
+
+def _settings(case: CaseSummary) -> tuple[tuple[str, Scalar], ...]:
+    items = (item for item in case.configuration.items() if item[0] not in _NOT_THE_CPUS)
+    return tuple(sorted(items, key=lambda item: item[0]))
+
+
+def _against(pair: Pair, axes: Sequence[str]) -> str:
+    own, cpu = pair.own.configuration, pair.cpu.configuration
+    return ", ".join(f"{axis} {scalar_word(own.get(axis))}, on the CPU {scalar_word(cpu.get(axis))}" for axis in axes)
+
+
+def _named(configuration: Mapping[str, Scalar], axes: Sequence[str]) -> str:
+    return ", ".join(f"{axis} {scalar_word(configuration.get(axis))}" for axis in axes)
+
+
+def _to_measure(pair: Pair, axes: Sequence[str]) -> Remedy:
+    """Return what makes the next run hold both settings on both devices."""
+    both = {axis: dict.fromkeys(scalar_word(case.configuration.get(axis)) for case in pair) for axis in axes}
+    flags = " ".join(f"--axis {axis}={','.join(values)}" for axis, values in both.items())
+    return Remedy("both_devices", {"flags": flags})

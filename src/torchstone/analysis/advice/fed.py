@@ -55,6 +55,11 @@ def fed_by(
     return f"fed by {what}, {_workers(configuration, facts, varying)}"
 
 
+def own_data(facts: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
+    """Return the facts of a trial that tell of the user's own data."""
+    return {name: value for name, value in facts.items() if name.startswith("own_")}
+
+
 def data_words(workload: Workload, facts: Mapping[str, Scalar]) -> str:
     """Return what the batches are made of: "digits", "the SlowSet of load()", "synthetic"."""
     own, data = str(facts.get("own_data") or ""), workload.data

@@ -11,11 +11,11 @@ from enum import StrEnum
 
 import msgspec
 
-from torchstone.core import units
+from torchstone.core.schema.advice import Statement
+from torchstone.core.schema.axis import Scalar
 
 _EVEN = 0.05  # rates this close set the pace together
 _SHORT = 0.9  # of what both allow: below it something else is in the way
-_RATE = "items/s"
 
 
 class Pace(StrEnum):
@@ -36,7 +36,7 @@ class Feeding(msgspec.Struct, frozen=True):
     """
 
     pace: Pace
-    sentence: str
+    seen: tuple[Statement, ...]
     possible: float | None = None
     wait_share: float | None = None
     faster: float | None = None
@@ -49,7 +49,7 @@ def feeding(
     wait_share: float | None = None,
     workers: int | None = None,
 ) -> Feeding:
-    """Return who waits, by how much, and one sentence that says so.
+    """Return who waits, and by how much.
 
     loader, device: items/s of the loader alone (task load) and of the device alone (resident batches). whole: of both
     together; None takes what they make possible. wait_share: of a window, as measured; None takes what the rates say,
@@ -57,22 +57,20 @@ def feeding(
     loader; None takes it that there are some.
     """
     if not loader or not device:
-        missing = "the loader" if not loader else "the device"
-        return Feeding(Pace.UNKNOWN, f"who waits for whom is not known: {missing} alone was not measured")
+        return Feeding(Pace.UNKNOWN, (Statement("loader_unmeasured" if not loader else "device_unmeasured"),))
     possible = min(loader, device) if workers != 0 else 1.0 / (1.0 / loader + 1.0 / device)
     rate = whole or possible
     idle = max(0.0, 1.0 - rate / device)
     waits = idle if wait_share is None else min(idle, wait_share)
     faster = 1.0 / (1.0 - waits)
     pace = _pace(loader, device, rate, workers)
-    sentence = _TOLD[pace].format(
-        loader=units.quantity(loader, _RATE), device=units.quantity(device, "number"),
-        waits=f"{100.0 * waits:.0f} %", faster=_times(faster), ahead=_times(loader / device),
-    )  # fmt: skip
+    rates: dict[str, Scalar] = {
+        "loader": loader, "device": device, "share": waits, "faster": faster, "ahead": loader / device,
+    }  # fmt: skip
+    seen: tuple[Statement, ...] = (Statement(f"paced_by_{pace}", rates),)
     if whole is not None and whole < _SHORT * possible:
-        allowed = units.quantity(possible, _RATE)
-        sentence += f"; together they reach only {units.quantity(whole, 'number')} of the {allowed} that this allows"
-    return Feeding(pace, sentence, possible, waits, faster)
+        seen = (*seen, Statement("together_only", {"rate": whole, "possible": possible}))
+    return Feeding(pace, seen, possible, waits, faster)
 
 
 def _pace(loader: float, device: float, rate: float, workers: int | None) -> Pace:
@@ -81,18 +79,3 @@ def _pace(loader: float, device: float, rate: float, workers: int | None) -> Pac
     if abs(loader - device) <= _EVEN * max(loader, device):
         return Pace.BOTH
     return Pace.LOADER if loader < device else Pace.DEVICE
-
-
-def _times(factor: float) -> str:
-    return f"{factor:.2g} times" if factor < 9.95 else f"{factor:,.0f} times"
-
-
-_BOTH_RATES = "the loader delivers {loader}, the device processes {device}: "
-_TOLD = {
-    Pace.LOADER: _BOTH_RATES + "the device waits {waits} of the step; with enough workers up to {faster} faster",
-    Pace.DEVICE: _BOTH_RATES + "the loader is {ahead} as fast as it must be; more workers gain nothing",
-    Pace.BOTH: _BOTH_RATES + "they keep pace, and only both together can get faster",
-    Pace.TURNS: _BOTH_RATES
-    + "with 0 workers they alternate, and the device waits {waits} of the step; with enough workers up to {faster} "
-    "faster",
-}

@@ -15,7 +15,7 @@ from torchstone.analysis.advice.grouping import groups, over_devices
 from torchstone.analysis.advice.loss_curves import read_curves
 from torchstone.analysis.advice.performance_summary import performance_summary
 from torchstone.analysis.summary import CaseSummary, RunSummary
-from torchstone.core.schema.advice import Advice
+from torchstone.core.schema.advice import Advice, Remedy, Statement
 from torchstone.core.schema.estimate import Verdict
 from torchstone.core.schema.performance_summary import PerformanceSummary
 
@@ -25,9 +25,9 @@ class Said(msgspec.Struct, frozen=True):
 
     about: str
     case_id: str
-    seen: str
-    causes: tuple[str, ...]
-    remedies: tuple[str, ...]
+    seen: tuple[Statement, ...]
+    causes: tuple[Statement, ...]
+    remedies: tuple[Remedy, ...]
 
 
 class Readings(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ def _advice(run: RunSummary, cases: Sequence[CaseSummary]) -> Iterator[Said]:
     for case in believed:
         for one in read_single_items(case, run):
             yield _said("batch_size", case, one)
-        for one in read_phases(case, run.machine):
+        for one in read_phases(case, run):
             yield _said("phases", case, one)
         for one in read_memory(case, run):
             yield _said("memory", case, one)

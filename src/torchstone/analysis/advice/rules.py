@@ -1,8 +1,8 @@
 """The rules of a diagnosis: from which figure on something is a bottleneck, what is usually behind it, what to change.
 
-Observations (from records, beside this file) and causes (with measured evidence, workflows/diagnose/causes) both read
-them here, so that one threshold and one text hold for both. Shares of a step decide; what people usually aim at, in
-milliseconds and percent, is told beside them (usual.py).
+Causes (causes.py) and what is read from curves, devices and memory (beside this file) use the same ones, so that one
+threshold and one remedy hold for all. Shares of a step decide; what people usually aim at, in milliseconds and percent,
+is told beside them.
 """
 
 from __future__ import annotations
@@ -13,126 +13,120 @@ import msgspec
 
 from torchstone.analysis.advice.choices import SAFE_SHARE
 from torchstone.analysis.advice.setting import Setting
-from torchstone.core.schema.advice import Remedy
+from torchstone.core.schema.advice import Remedy, Statement
 
 
 class Rule(msgspec.Struct, frozen=True):
     """One bottleneck. `least`: from here on it is one; of the step, where nothing else is said beside the rule.
 
-    `usual`: what is usually behind it. `remedies`: what to change; what a Case has already is left out.
+    `usual`: ids of what is usually behind it. `changes`: what to change; what a Case has already is left out.
     """
 
     least: float
     usual: Callable[[Setting], Iterator[str]]
-    remedies: Callable[[Setting], Iterator[Remedy]]
+    changes: Callable[[Setting], Iterator[Remedy]]
+
+    def causes(self, s: Setting) -> tuple[Statement, ...]:
+        """Return what is usually behind it."""
+        return tuple(map(Statement, self.usual(s)))
+
+    def remedies(self, s: Setting, batch: int | None = None) -> tuple[Remedy, ...]:
+        """Return what to change. `batch`: the size to name in place of "a larger batch"."""
+        return tuple(
+            Remedy("batch_size", {"batch_size": batch}, "batch_size")
+            if batch is not None and one == LARGER_BATCH
+            else one
+            for one in self.changes(s)
+        )
 
 
 LOADER_COMPUTES = 0.5  # of a loader's time on a core, without what it waits for one: above, it computes
-OTHER_WORK = "other work on the machine"
+OTHER_WORK = Statement("other_work")
 
-LARGER_BATCH = Remedy("a larger batch", "batch_size", "a larger batch_size; the learning rate follows it")
-END_OTHERS = Remedy("end what else runs, or measure at another time (torchstone machine check tells)")
-_BF16 = Remedy("precision=bf16", "precision", "torch.autocast (AMP); on older cards fp16 and GradScaler")
-_TF32 = Remedy("precision=tf32", "precision", "torch.set_float32_matmul_precision('high')")
-_COMPILED = Remedy("compile=default", "compile", "torch.compile(model)")
-_GRAPHS = Remedy(
-    "compile=reduce-overhead (CUDA graphs for operations that repeat)", "compile",
-    "torch.compile(model, mode='reduce-overhead')",
-)  # fmt: skip
-_PINNED = Remedy("pin_memory=true", "pin_memory", "pin_memory=True of the DataLoader, .to(device, non_blocking=True)")
-_CHANNELS_LAST = Remedy("channels_last=on for convolutions", "channels_last")
-_CHECKPOINTS = Remedy("gradient_checkpointing=true: less memory, a longer backward pass", "gradient_checkpointing")
-_LIBRARIES = Remedy("libraries optimized for the device (fused attention, cuDNN, oneDNN)")
-_LIGHTER = Remedy("a lighter model")
-_FEWER_WAITS = Remedy("fewer synchronisations (.item(), prints) in the step")
-_CPU = Remedy("the CPU, for a model that small")
+LARGER_BATCH = Remedy("larger_batch", axis="batch_size")
+END_OTHERS = Remedy("end_others")
+_BF16 = Remedy("bf16", axis="precision")
+_COMPILED = Remedy("compile", axis="compile")
 _WIDE = ("fp32", "tf32")  # number formats that a narrower one may take the place of
 _WORKERS = (2, 4, 8, 12, 16)
 _SMALL_BATCH = 8  # items of an update
 _LARGE_MODEL = 100_000_000  # parameters
 
 
-def texts(rule: Rule, s: Setting, batch: int | None = None) -> tuple[str, ...]:
-    """Return the remedies of a rule in words. `batch`: the size to name in place of "a larger batch"."""
-    return tuple(
-        f"batch_size={batch}" if batch is not None and one == LARGER_BATCH else one.text for one in rule.remedies(s)
-    )
-
-
 # ── what waits, or is copied ────────────────────────────────────────────────────────────────────────────────
 
 
 def _loader_usual(s: Setting) -> Iterator[str]:
-    yield from (*(() if s.loader_computes else ("slow disk",)), "too few workers", "costly preprocessing")
+    yield from (*(() if s.loader_computes else ("slow_disk",)), "few_workers", "costly_preprocessing")
 
 
 def _loader(s: Setting) -> Iterator[Remedy]:
     yield from more_workers(s)
     yield from _pinned(s)
     if not s.loader_computes:
-        yield Remedy("a faster disk (SSD), or fewer, larger files")
-    yield Remedy("less preprocessing for each item, or once, beforehand")
+        yield Remedy("faster_disk")
+    yield Remedy("less_preprocessing")
     yield _faster_cpu(s)
 
 
 def _faster_cpu(s: Setting) -> Remedy:
     workers = s.configuration.get("num_workers")
     if isinstance(workers, int) and s.cores is not None and workers >= s.cores:
-        return Remedy(f"a faster CPU: {workers} workers on {s.cores} cores will not get faster by more workers")
-    return Remedy("a faster CPU")
+        return Remedy("faster_cpu_than_workers", {"workers": workers, "cores": s.cores})
+    return Remedy("faster_cpu")
 
 
 def more_workers(s: Setting) -> Iterator[Remedy]:
     """Yield how many processes may load: no more than there are cores, unless a loader is known to wait."""
     workers = s.configuration.get("num_workers")
     if s.fixes("num_workers"):
-        yield Remedy("processes that load: return the Dataset, or a DataLoader of torch's, of which others are made")
+        yield Remedy("own_workers")
     elif workers is None:
-        yield Remedy("more num_workers", "num_workers")
+        yield Remedy("more_workers", axis="num_workers")
     elif isinstance(workers, int):
         most = None if s.loader_computes is False else s.cores
-        more = [str(n) for n in _WORKERS if n > workers and (most is None or n <= most)]
+        more = tuple(n for n in _WORKERS if n > workers and (most is None or n <= most))
         if more:
-            yield Remedy(f"num_workers={','.join(more)}", "num_workers")
+            yield Remedy("num_workers", {"workers": more}, "num_workers")
 
 
 def _pinned(s: Setting) -> Iterator[Remedy]:
     if s.accelerator and s.configuration.get("pin_memory") is not True:
-        yield _PINNED
+        yield Remedy("pin_memory", axis="pin_memory")
 
 
 def _transfer_usual(_: Setting) -> Iterator[str]:
-    yield from ("pageable memory", "large batches")
+    yield from ("pageable_memory", "large_batches")
 
 
 def _transfer(s: Setting) -> Iterator[Remedy]:
     yield from _pinned(s)
     yield from more_workers(s)
-    yield Remedy("smaller numbers in a batch (uint8 images, normalised on the device)")
+    yield Remedy("smaller_numbers")
 
 
 # ── what computes ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _computing_usual(s: Setting) -> Iterator[str]:
-    yield "complex model"
-    if s.idle is not None:
-        yield "batch too small"
+    yield "complex_model"
+    if s.idles:
+        yield "batch_too_small"
     elif not _is_small_batch(s):
-        yield "large batch"
-    yield "inefficient operations"
+        yield "large_batch"
+    yield "inefficient_operations"
     if s.trains:
-        yield "complex graph of the backward pass"
+        yield "complex_backward"
 
 
 def _computing(s: Setting) -> Iterator[Remedy]:
     yield from narrower(s)
     yield from _compiled(s)
     if s.configuration.get("channels_last") == "off":
-        yield _CHANNELS_LAST
+        yield Remedy("channels_last", axis="channels_last")
     yield from _checkpointed(s)
-    yield _LIBRARIES
-    yield _LIGHTER
+    yield Remedy("libraries")
+    yield Remedy("lighter_model")
 
 
 def narrower(s: Setting) -> Iterator[Remedy]:
@@ -141,7 +135,7 @@ def narrower(s: Setting) -> Iterator[Remedy]:
     if present in _WIDE and (s.native is None or "bf16" in s.native):
         yield _BF16
     if present == "fp32" and s.native is not None and "tf32" in s.native:
-        yield _TF32
+        yield Remedy("tf32", axis="precision")
 
 
 def _compiled(s: Setting) -> Iterator[Remedy]:
@@ -151,14 +145,14 @@ def _compiled(s: Setting) -> Iterator[Remedy]:
 
 def _checkpointed(s: Setting) -> Iterator[Remedy]:
     if s.trains and s.configuration.get("gradient_checkpointing") is False:
-        yield _CHECKPOINTS
+        yield Remedy("gradient_checkpointing", axis="gradient_checkpointing")
 
 
 def _optimizer_usual(s: Setting) -> Iterator[str]:
     parameters = s.facts.get("parameters")
     if parameters >= _LARGE_MODEL if isinstance(parameters, int | float) else not _is_small_batch(s):
-        yield "large model"
-    yield from ("small batch", "AdamW")
+        yield "large_model"
+    yield from ("small_updates", "adamw")
 
 
 def _is_small_batch(s: Setting) -> bool:
@@ -170,25 +164,25 @@ def _is_small_batch(s: Setting) -> bool:
 def _optimizer(s: Setting) -> Iterator[Remedy]:
     if _is_small_batch(s) and not s.fixes("batch_size"):
         yield LARGER_BATCH
-        yield Remedy("grad_accumulation: fewer updates for each item", "grad_accumulation")
+        yield Remedy("grad_accumulation", axis="grad_accumulation")
     else:
-        yield Remedy("a larger batch or grad_accumulation: fewer updates for each item", "grad_accumulation")
+        yield Remedy("larger_batch_or_accumulation", axis="grad_accumulation")
     fused = s.configuration.get("fused")
     if fused == "off" or (fused != "on" and s.facts.get("fused_optimizer") is False):
-        yield Remedy("fused=on: one kernel for many tensors", "fused", "fused=True (or foreach=True) of the optimizer")
+        yield Remedy("fused", axis="fused")
     if s.configuration.get("optimizer") in ("adam", "adamw"):
-        yield Remedy("sgd, which keeps less for each weight, if it trains as well", "optimizer")
+        yield Remedy("sgd", axis="optimizer")
 
 
 # ── what does not depend on the batch ───────────────────────────────────────────────────────────────────────
 
 
 def _between_usual(_: Setting) -> Iterator[str]:
-    yield from ("Python between the calls", "synchronisation")
+    yield from ("python_between", "synchronisation")
 
 
 def _not_filled_usual(_: Setting) -> Iterator[str]:
-    yield from ("batch too small", "launches and synchronisation between its kernels")
+    yield from ("batch_too_small", "launches_between")
 
 
 def _fill(s: Setting) -> Iterator[Remedy]:
@@ -197,58 +191,57 @@ def _fill(s: Setting) -> Iterator[Remedy]:
 
 
 def _fixed_cost_usual(_: Setting) -> Iterator[str]:
-    yield from ("fixed overhead of a step", "low occupancy", "launch overhead")
+    yield from ("fixed_overhead", "low_occupancy", "launch_overhead")
 
 
 def _fixed_cost(s: Setting) -> Iterator[Remedy]:
     yield LARGER_BATCH
-    yield _FEWER_WAITS
+    yield Remedy("fewer_waits")
     yield from _compiled(s) if s.accelerator is False else _graphs(s)
     if s.configuration.get("feed") == "loader":
-        yield Remedy("more of the loader's work in its workers")
+        yield Remedy("work_in_workers")
     if s.accelerator:
-        yield _CPU
+        yield Remedy("use_cpu")
 
 
 def _graphs(s: Setting) -> Iterator[Remedy]:
     if s.configuration.get("compile") != "reduce-overhead":
-        yield _GRAPHS
+        yield Remedy("cuda_graphs", axis="compile")
 
 
 def _little_gain_usual(_: Setting) -> Iterator[str]:
-    yield "a model or batches too small for it"
+    yield "too_small_for_it"
 
 
 def _little_gain(s: Setting) -> Iterator[Remedy]:
     yield LARGER_BATCH
     yield from _graphs(s)
-    yield _LIBRARIES
-    yield _CPU
+    yield Remedy("libraries")
+    yield Remedy("use_cpu")
 
 
 # ── memory ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _memory_usual(s: Setting) -> Iterator[str]:
-    yield "large batch"
+    yield "large_batch"
     if s.trains:
-        yield "activations kept for the backward pass"
-    yield "large model"
+        yield "activations"
+    yield "large_model"
 
 
 def _pressure_usual(s: Setting) -> Iterator[str]:
-    yield from ("memory pressure", "swapping", "access patterns")
+    yield from ("memory_pressure", "swapping", "access_patterns")
     if s.trains:
-        yield "growth of the backward pass"
+        yield "growth_of_backward"
 
 
 def _less_memory(s: Setting) -> Iterator[Remedy]:
-    same = ", with grad_accumulation for the same effective batch" * s.trains
-    yield Remedy(f"a smaller batch{same}", "batch_size")
+    yield Remedy("smaller_batch_accumulated" if s.trains else "smaller_batch", axis="batch_size")
     if s.configuration.get("precision") in _WIDE:
         yield _BF16  # half the bytes, whatever the device is made for
     yield from _checkpointed(s)
-    yield Remedy("a smaller model (less depth or width), or another architecture")
+    yield Remedy("smaller_model")
 
 
 LOADER = Rule(0.10, _loader_usual, _loader)

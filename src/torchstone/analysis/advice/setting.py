@@ -6,8 +6,13 @@ from collections.abc import Mapping
 
 import msgspec
 
-from torchstone.analysis.advice import usual
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import Scalar
+
+# What people usually aim at: rules of thumb, told beside what was measured; no choice is made by them.
+DATA_S = 0.030  # of waiting for data in a step: more is much
+UTILIZATION = (0.70, 0.95)  # of the time a device is in use
+MEMORY = (0.60, 0.80)  # of a device's memory at the peak
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -33,6 +38,11 @@ class Setting(msgspec.Struct, frozen=True):
         return axis in told.partition(" (")[0].split(", ")
 
     @property
-    def idle(self) -> str | None:
-        """That the device is in use less than is usual, in words; None where it is not, or where that is not known."""
-        return usual.idle_words(self.utilization)
+    def idles(self) -> bool:
+        """Whether the device is in use less than is usual; not where its use is not known."""
+        return self.utilization is not None and self.utilization < UTILIZATION[0]
+
+    @property
+    def idle(self) -> tuple[Statement, ...]:
+        """That it is, with its use; nothing where it is not."""
+        return (Statement("idle", {"share": self.utilization, "usual": UTILIZATION[0]}),) if self.idles else ()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.advice.trainings import Span
 from torchstone.analysis.summary import CaseSummary
-from torchstone.core import units
 from torchstone.core.schema.estimate import Verdict
 
 
@@ -21,9 +20,3 @@ def times_as_fast(case: CaseSummary, reference: CaseSummary) -> Span | None:
         return Span(*paired)
     one, other = case.estimates.get("throughput"), reference.estimates.get("throughput")
     return Span(one.value / other.value, None, None) if one and other and other.value > 0.0 else None
-
-
-def times_words(gain: Span) -> str:
-    """Return what goes before "times as fast": the ratio with its interval, or that it is not known."""
-    text = units.ratio(gain.value, gain.low, gain.high)
-    return "not known how many" if text == units.MISSING else text

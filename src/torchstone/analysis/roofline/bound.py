@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from torchstone.analysis.roofline.roofline import MEASURE_THEM, Ceilings, ceilings, in_cache
+from torchstone.analysis.roofline.roofline import Ceilings, ceilings, in_cache
 from torchstone.core.estimates import estimates
 from torchstone.core.figures import ANATOMY_STEP, figures
+from torchstone.core.schema.advice import Statement
+from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.peaks import Peaks
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Status
-from torchstone.core.units import quantity
 
 LOADER, TRANSFER, COMMUNICATION = "loader", "transfer", "communication"
 LAUNCH, COMPUTE, MEMORY = "launch", "compute", "memory"
@@ -33,7 +34,7 @@ class Bound(msgspec.Struct, frozen=True):
     what: str
     share: float
     near: float
-    evidence: tuple[str, ...]
+    evidence: tuple[Statement, ...]
     shares: Mapping[str, float]
 
     @property
@@ -73,18 +74,17 @@ def bound(values: Mapping[str, float], top: Ceilings) -> Bound | None:
     candidates = {**waits, nearest: device}
     what = max(candidates, key=candidates.__getitem__)
     near = limits.get(what, 1.0 if what in waits else 0.0)
-    evidence = [
-        _said(name, values, top, step_s, share)
+    said = {
+        name: _said(name, values, top, step_s, share)
         for name, share in _ranked({**waits, **limits})
         if share >= _WORTH_SAYING
-    ]
-    first = [line for line in evidence if line.startswith(what)]
+    }
+    first = [said.pop(what)] if what in said else []
     if what in limits and near < _NEAR:
-        first.append(f"no limit is near: at peak rates this step would need {quantity(near, 'ratio')} of its time")
+        first.append(Statement("no_limit_near", {"share": near}))
     if not limits:
-        first.append(f"no peaks of this device are known: {MEASURE_THEM}")
-    lines = dict.fromkeys((*first, *evidence))
-    return Bound(what, candidates[what], near, tuple(lines), {**waits, **limits})
+        first.append(Statement("no_peaks"))
+    return Bound(what, candidates[what], near, (*first, *said.values()), {**waits, **limits})
 
 
 def _waits(values: Mapping[str, float]) -> dict[str, float]:
@@ -117,20 +117,19 @@ def _ranked(shares: Mapping[str, float]) -> list[tuple[str, float]]:
     return sorted(shares.items(), key=lambda pair: pair[1], reverse=True)
 
 
-def _said(name: str, values: Mapping[str, float], top: Ceilings, step_s: float, share: float) -> str:
-    percent, step = quantity(share, "ratio"), quantity(step_s, "s")
-    if name == LOADER:
-        return f"{name}: {percent} of the time is spent waiting for batches"
-    if name in (TRANSFER, COMMUNICATION):
-        return f"{name}: {percent} of a step"
+def _said(name: str, values: Mapping[str, float], top: Ceilings, step_s: float, share: float) -> Statement:
+    of_step: dict[str, Scalar] = {"share": share, "step_s": step_s}
+    if name in (LOADER, TRANSFER, COMMUNICATION):
+        return Statement(f"bound_{name}", {"share": share})
     if name == COMPUTE:
-        peak, whose = top.measured_flops, "measured"
-        if peak is None:
-            peak, whose = top.datasheet_flops, "of the datasheet"
-        need = f"{quantity(values['flops_per_step'], 'FLOP')} at {quantity(peak, 'FLOP/s')} ({whose}, {top.precision})"
-    elif name == MEMORY:
-        rate = f"{quantity(top.measured_bandwidth, 'bytes')}/s"
-        need = f"at least {quantity(values['traffic_per_step_bytes'], 'bytes')} at {rate}"
-    else:
-        need = f"{values['operators_per_step']:.0f} operators, {quantity(top.launch_s, 's')} each"
-    return f"{name}: {need} would be {percent} of the step ({step})"
+        measured = top.measured_flops is not None
+        need: dict[str, Scalar] = {
+            "flops": values["flops_per_step"], "peak": top.measured_flops or top.datasheet_flops,
+            "precision": top.precision,
+        }  # fmt: skip
+        return Statement("bound_compute" if measured else "bound_compute_datasheet", {**need, **of_step})
+    if name == MEMORY:
+        rate = top.measured_bandwidth
+        return Statement("bound_memory", {"traffic_bytes": values["traffic_per_step_bytes"], "rate": rate, **of_step})
+    operators = values["operators_per_step"]
+    return Statement("bound_launch", {"operators": operators, "launch_s": top.launch_s, **of_step})

@@ -24,15 +24,14 @@ from torchstone.api.recording import default_folder
 from torchstone.core.charts.drawing import draw, library
 from torchstone.core.charts.picture import Picture
 from torchstone.core.errors import UsageError
-from torchstone.core.schema.diagnosis import Diagnosis
 from torchstone.core.schema.procedure import Procedure
 from torchstone.report.charts import sweep as charts
-from torchstone.report.diagnosis_text import write_page
-from torchstone.report.diagnosis_wording import answer_words
-from torchstone.report.document import Chart, Document, Role, Text
-from torchstone.report.documents import bottleneck_report, performance_report
+from torchstone.report.document import Chart, Document
+from torchstone.report.documents.diagnosis import FILE
+from torchstone.report.documents.sweep import sweep_document
+from torchstone.report.rendering import write_markdown
 from torchstone.workflows.diagnose.measured_diagnosis import diagnosed_from_record
-from torchstone.workflows.diagnose.target import chosen_case, of_own_program
+from torchstone.workflows.diagnose.target import of_own_program
 
 PICTURES: dict[str, Callable[[Sequence[Row], str], Picture]] = {
     "throughput_vs_batch_size.png": charts.throughput,
@@ -40,7 +39,10 @@ PICTURES: dict[str, Callable[[Sequence[Row], str], Picture]] = {
     "memory_usage.png": charts.memory,
 }
 
-_CALLED_ELSEWHERE = {"run_diagnostics": "run(loader, batch_sizes, iterations, devices)", "get_results": "frame()"}
+_CALLED_ELSEWHERE = {
+    "run_diagnostics": "run(loader, batch_sizes, iterations, devices)", "get_results": "frame()",
+    "generate_bottleneck_report": "report()",
+}  # fmt: skip
 
 
 class Diagnostics:
@@ -112,17 +114,14 @@ class Diagnostics:
         if self._swept is None:
             return f"Diagnostics({self._title}): nothing was measured yet"
         skipped = [f"skipped {device}: {why}" for device, why in self._swept.skipped.items()]
-        return "\n".join([str(self.summary), *skipped, f"pictures and reports: {self.folder}"])
+        return "\n".join([str(self.summary), *skipped, f"pictures and report: {self.folder}"])
 
     def _repr_html_(self) -> str | None:
         return as_html(self._document) if self._swept is not None else None
 
     def _document(self) -> Document:
-        """Return the performance report below what limits, with every picture."""
-        done = self._done()
-        charts = [self._chart(Path(name)) for name in PICTURES]
-        report = performance_report.of_sweep(done, chosen_case(done.summary, None), None, charts)
-        return Document(report.title, (Text(answer_words(self._diagnosed()), Role.HEADLINE), *report.parts))
+        diagnosis = diagnosed_from_record(of_own_program(self.summary))
+        return sweep_document(self._done(), diagnosis, [self._chart(Path(name)) for name in PICTURES])
 
     @property
     def summary(self) -> RunSummary:
@@ -131,7 +130,7 @@ class Diagnostics:
 
     @property
     def folder(self) -> Path:
-        """Where pictures and reports of this run go unless told otherwise."""
+        """Where pictures and the report of this run go unless told otherwise."""
         return self._folder / "diagnostics" / self.summary.run_id
 
     def results(self) -> list[Row]:
@@ -155,35 +154,13 @@ class Diagnostics:
         return self._draw("memory_usage.png", path)
 
     def report(self, path: str | Path | None = None) -> str:
-        """Write performance_report.md, and return its text: what was measured, what limits, what to change and doubt.
-
-        Raises MissingError where it cannot be written.
-        """
-        return self._write_performance(Path(path) if path is not None else self.folder / performance_report.FILE)
-
-    def generate_bottleneck_report(self, path: str | Path | None = None) -> str:
-        """Write bottleneck_report.md and, beside it, performance_report.md; return the text of the first.
+        """Write performance_report.md, and return its text: what limits, what to change, what was measured, and doubts.
 
         It has the causes of the recommended batch size's time, the largest first, as far as what was recorded tells
-        them. `torchstone diagnose` measures remedies as well, for models that it can import. Raises MissingError where
-        it cannot be written.
+        them, and shows the pictures that lie beside it. `torchstone diagnose` measures remedies as well, for models
+        that it can import. Raises MissingError where it cannot be written.
         """
-        target = Path(path) if path is not None else self.folder / bottleneck_report.FILE
-        text = write_page(target, bottleneck_report.bottleneck_report(self._diagnosed()))
-        self._write_performance(target.parent / performance_report.FILE)
-        return text
-
-    def _write_performance(self, target: Path) -> str:
-        """Write the report. It shows the pictures, and names the bottleneck report, that lie beside it."""
-        done = self._done()
-        shown = [self._chart(Path(name)) for name in PICTURES if (target.parent / name).is_file()]
-        beside = (target.parent / bottleneck_report.FILE).is_file()
-        cause = next(iter(self._diagnosed().causes), None) if beside else None
-        case = chosen_case(done.summary, None)
-        return write_page(target, performance_report.of_sweep(done, case, cause, shown))
-
-    def _diagnosed(self) -> Diagnosis:
-        return diagnosed_from_record(of_own_program(self.summary))
+        return write_markdown(Path(path) if path is not None else self.folder / FILE, self._document())
 
     def _draw(self, name: str, path: str | Path | None) -> Path:
         return draw(self._picture(name), Path(path) if path is not None else self.folder / name)
@@ -215,7 +192,7 @@ def run_kaggle_analysis(
     devices: Sequence[Any] | None = None,
     output_dir: str | Path | None = None,
 ) -> Diagnostics:
-    """Measure a model over batch sizes, leave record, three pictures and two reports, and return the Diagnostics.
+    """Measure a model over batch sizes, leave record, three pictures and the report, and return the Diagnostics.
 
     As `Diagnostics` and its `run`. Raises MissingError, before anything is measured, where no picture could be drawn.
     """
@@ -225,5 +202,5 @@ def run_kaggle_analysis(
     diagnostics.plot_throughput_vs_batch_size()
     diagnostics.plot_time_breakdown()
     diagnostics.plot_memory_usage()
-    diagnostics.generate_bottleneck_report()
+    diagnostics.report()
     return diagnostics

@@ -10,7 +10,7 @@ from statistics import fmean
 
 import msgspec
 
-from torchstone.analysis.advice import rules, usual
+from torchstone.analysis.advice import rules, setting
 from torchstone.api.notebook import as_html
 from torchstone.core import units
 from torchstone.core.errors import UsageError
@@ -123,7 +123,7 @@ def seen_of(device: DeviceInfo, gauges: dict[str, GaugeReading]) -> list[str]:
         said.append("utilization is not available")
     elif busy.mean < _IDLE:
         said.append("almost idle: nothing ran on this device")
-    elif usual.idle_words(busy.mean) is not None:
+    elif busy.mean < setting.UTILIZATION[0]:
         said.append(
             f"in use {100 * busy.mean:.0f} % of the time: it waits, usually for data or kernel launches; "
             "use Diagnostics to see which"

@@ -1,32 +1,35 @@
-"""Advice: what was seen, what usually causes it, and what to try that is not set already."""
+"""Advice: what was seen, what usually causes it, and what to try that is not set already; in ids with values."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
+from torchstone.core.schema.axis import Scalar
 
-class Remedy(msgspec.Struct, frozen=True):
-    """Advice in words. `axis`: what is tried in its place where the engine has that axis.
+Value = Scalar | tuple["Scalar | Statement", ...]
 
-    `how`: how that is done in a program of one's own, which is worth telling all the more once it was measured.
+
+class Statement(msgspec.Struct, frozen=True):
+    """What is said: the id of a template (report/diagnosis_messages.py), and the values that its places name.
+
+    The end of a value's name is its unit, as everywhere: `_s`, `_bytes`; shares are of 1.
     """
 
-    text: str
+    id: str
+    values: Mapping[str, Value] = {}
+
+
+class Remedy(Statement, frozen=True):
+    """What to change. `axis`: what is tried in its place where the engine has that axis."""
+
     axis: str | None = None
-    how: str | None = None
 
 
 class Advice(msgspec.Struct, frozen=True):
     """One thing that measured values say. `remedies` leave out what the Case has already."""
 
-    seen: str
-    causes: tuple[str, ...] = ()
-    remedies: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        parts = [self.seen]
-        if self.causes:
-            parts.append(f"Causes: {', '.join(self.causes)}")
-        if self.remedies:
-            parts.append(f"Try: {'; '.join(self.remedies)}")
-        return ". ".join(parts)
+    seen: tuple[Statement, ...]
+    causes: tuple[Statement, ...] = ()
+    remedies: tuple[Remedy, ...] = ()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.comparison import Comparison
@@ -69,7 +70,7 @@ class TuneResult(msgspec.Struct, frozen=True, tag="tune", tag_field="kind"):
     gain: Estimate | None  # recommended ÷ present, of the objective (above 1 is better), over its rounds
     epoch_time_s: Estimate | None
     settings: Mapping[str, Scalar]  # what --apply writes
-    why: tuple[str, ...]
+    why: tuple[Statement, ...]
     searched_s: float  # trial-seconds of the search, without the final round
     everything_s: float | None  # what trying every point would have cost, estimated from the trials taken
     points: int

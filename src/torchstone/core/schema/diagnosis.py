@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
-from torchstone.core.schema.advice import Advice, Remedy
+from torchstone.core.schema.advice import Advice, Remedy, Statement
 from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.comparison import Judgement
@@ -15,7 +15,7 @@ from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.trial import Disturbance
 
 OUT_OF_MEMORY = "out_of_memory"  # the one cause of a case that has no step
-BROKEN_LOSS = "the loss is NaN or infinite"  # with the candidate's settings alone
+BROKEN_LOSS, SAME_LOSS = "loss_broken", "loss_same"  # ids; broken: with the candidate's settings alone
 _LEAST = 0.02  # of the step that is taken to remain, whatever goes
 _REMAINS = 0.65  # of the time of what remains (docs/diagnosing.md: 0.75 was measured)
 
@@ -46,7 +46,6 @@ class WhatIf(msgspec.Struct, frozen=True):
     """
 
     settings: Mapping[str, Scalar]
-    why: str
     heap: str | None = None
     ceiling: bool = False
 
@@ -65,12 +64,12 @@ class Cause(msgspec.Struct, frozen=True):
 
     id: str
     kind: Kind
-    title: str
+    title: Statement
     share: float
-    evidence: tuple[str, ...]
+    evidence: tuple[Statement, ...]
     high: float | None = None
     where: tuple[Place, ...] = ()
-    usual: tuple[str, ...] = ()
+    usual: tuple[Statement, ...] = ()
     remedies: tuple[Remedy, ...] = ()
     what_ifs: tuple[WhatIf, ...] = ()
     own_code: bool = False  # no setting changes it
@@ -102,24 +101,35 @@ class Tried(msgspec.Struct, frozen=True):
     gain: Estimate | None = None
     memory_bytes: float | None = None
     memory_ratio: float | None = None
-    loss: str | None = None
-    message: str | None = None
+    loss: Statement | None = None
+    message: Statement | None = None
     first_look: float | None = None
+
+    @property
+    def breaks(self) -> bool:
+        """Whether the loss is no number any more."""
+        return self.loss is not None and self.loss.id == BROKEN_LOSS
 
     @property
     def helps(self) -> bool:
         """Whether it is faster here, and at another time, by all of its stated interval; and its loss is a number."""
         low = self.gain.low if self.gain is not None else None
-        return self.verdict == Judgement.BETTER and low is not None and low > 1.0 and self.loss != BROKEN_LOSS
+        return self.verdict == Judgement.BETTER and low is not None and low > 1.0 and not self.breaks
+
+
+class Check(Statement, frozen=True):
+    """One line of the list of what to have looked at before a long training: done, or not."""
+
+    done: bool = False
 
 
 class Diagnosis(msgspec.Struct, frozen=True, tag="diagnosis", tag_field="kind"):
     """What is wrong with one Case, most of it first, and what to do.
 
-    `pattern`: what the recorded Cases say together. `limits`: what bounds
-    the step, by the device's peaks. `applied`: what to take, all that helped at once. `unmeasured`: why
-    nothing was measured here, where that is so. `fed`: what fed the step. `disturbance`: what else the machine did each
-    time the step was measured, so that no cause can be named. `command`: what runs with the settings of `applied`.
+    `pattern`: what the recorded Cases say together. `limits`: what bounds the step, by the device's peaks. `applied`:
+    what to take, all that helped at once. `unmeasured`: why nothing was measured here, where that is so. `fed`: what a
+    trial tells of the user's own data. `disturbance`: what else the machine did each time the step was measured, so
+    that no cause can be named. `command`: what runs with the settings of `applied`.
     """
 
     run_id: str
@@ -131,10 +141,10 @@ class Diagnosis(msgspec.Struct, frozen=True, tag="diagnosis", tag_field="kind"):
     tried: tuple[Tried, ...] = ()
     applied: Tried | None = None
     pattern: tuple[Advice, ...] = ()
-    limits: tuple[str, ...] = ()
-    questions: tuple[str, ...] = ()
-    checklist: tuple[str, ...] = ()
-    unmeasured: str | None = None
-    fed: str | None = None
+    limits: tuple[Statement, ...] = ()
+    questions: tuple[Statement, ...] = ()
+    checklist: tuple[Check, ...] = ()
+    unmeasured: Statement | None = None
+    fed: Mapping[str, Scalar] = {}
     disturbance: Disturbance | None = None
     command: str | None = None

@@ -1,24 +1,22 @@
-"""A diagnosis as a Document: the cause first, its evidence, what was tried, and what to type."""
+"""A diagnosis as a Document: the cause first, its evidence, what was tried, what to type, and all else that is known.
+
+The one page of it: `diagnose`, `show`, reports, `serve` and notebooks draw this.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from torchstone.analysis.advice.causes import refuted
+from torchstone.analysis.advice.fed import fed_by
 from torchstone.core import units
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.comparison import Judgement
-from torchstone.core.schema.diagnosis import Cause, Diagnosis, Place, Tried
+from torchstone.core.schema.diagnosis import OUT_OF_MEMORY, SAME_LOSS, Cause, Check, Diagnosis, Place, Tried
+from torchstone.core.stats.disturbance import words_of
 from torchstone.report.charts.ratios import Ratio, forest
-from torchstone.report.diagnosis_wording import (
-    answer_words,
-    gain_words,
-    in_own_code,
-    limit_words,
-    live_words,
-    memory_words,
-    open_remedies,
-)
+from torchstone.report.diagnosis_messages import TO_DO, advice_text, in_code, text, texts
 from torchstone.report.document import (
     Chart,
     Column,
@@ -32,77 +30,139 @@ from torchstone.report.document import (
     Text,
     paragraphs,
 )
-from torchstone.workflows.diagnose.ranking import refuted
 
+FILE = "performance_report.md"
 _WORTH = 0.05  # of the step: causes below are not worth a line
-_MOST_OBSERVATIONS = 6
 _FASTER = 1.2  # times the present rate in a first look, which is one short trial
+_TOLD = 20.0  # times as fast: a bound beyond says no more than that there is next to nothing else
+_VERDICTS = {
+    Judgement.SAME: "no difference", Judgement.UNCLEAR: "not certain", Judgement.WORSE: "slower",
+    Judgement.BETTER: "", Judgement.NOT_COMPARABLE: "",
+}  # fmt: skip
 
 Row = tuple[str, str]
 
 
-def diagnosis_document(diagnosis: Diagnosis, reports: Sequence[Path] = (), record: str | None = None) -> Document:
-    """Return a diagnosis. `reports`, `record`: files that were written."""
-    written = (*_named("reports", [str(path) for path in reports]), *_named("record", [record] if record else []))
-    return Document(f"Diagnosis of {diagnosis.about}", (*_parts(diagnosis), *_facts(written)))
+def diagnosis_document(diagnosis: Diagnosis, report: Path | None = None, record: str | None = None) -> Document:
+    """Return a diagnosis. `report`, `record`: files that were written."""
+    written = (*_named("report", [str(report)] if report else []), *_named("record", [record] if record else []))
+    return Document(f"Diagnosis of {diagnosis.about}", (*diagnosis_parts(diagnosis), *_facts(written)))
 
 
-def _parts(diagnosis: Diagnosis) -> Iterator[Part]:
-    yield Text(answer_words(diagnosis), Role.HEADLINE)
+def diagnosis_parts(diagnosis: Diagnosis) -> Iterator[Part]:
+    """Yield all that a diagnosis says."""
+    yield Text(_answer(diagnosis), Role.HEADLINE)
     yield from paragraphs(list(_about(diagnosis)))
     if diagnosis.disturbance is not None:
         yield Text("stop them, or wait until they are done, and diagnose again", Role.DETAIL)
         return
+    if diagnosis.causes:
+        first, *others = diagnosis.causes
+        yield from _facts([("cause", text(first.title)), *_cause(first, diagnosis), *_also(others, diagnosis.tried)])
+        yield from _tried(diagnosis)
+        yield from _pictures(diagnosis)
+        yield from _facts([*_left_out(diagnosis.tried), *_gain(diagnosis)])
+        if diagnosis.command is not None:
+            yield Text("run with these settings:")
+            yield Command(diagnosis.command)
+    else:
+        yield from _facts([("cause", "nothing found: the step was not measured in its phases, or has none")])
+    yield from _facts(list(_named("limits", [text(one) for one in diagnosis.limits])))
+    yield from (Text(advice_text(one), Role.NOTE) for one in diagnosis.pattern)
+    if more := tuple(_more(diagnosis)):
+        measured = diagnosis.unmeasured is None
+        how = f"torchstone show {diagnosis.run_id} --full" if measured else "--json"
+        yield Section("Other causes, and what to check", more, folded=True, how=how)
+
+
+def _more(diagnosis: Diagnosis) -> Iterator[Section]:
+    for cause in diagnosis.causes[1:]:
+        yield Section(text(cause.title), tuple(_facts(list(_cause(cause, diagnosis)))))
+    if diagnosis.questions:
+        asked = paragraphs([f"{text(one)}." for one in diagnosis.questions], Role.DETAIL)
+        yield Section("Slow training: three questions", asked)
+    if diagnosis.checklist:
+        yield Section("Before a long training", paragraphs(list(map(_check, diagnosis.checklist)), Role.DETAIL))
+
+
+def _check(one: Check) -> str:
+    return text(one) if one.done or one.id not in TO_DO else f"{text(one)} ({TO_DO[one.id]})"
+
+
+# ── the answer ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _answer(diagnosis: Diagnosis) -> str:
+    """Return the cause with what it costs, and what was measured to help, in two sentences."""
+    if diagnosis.disturbance is not None:
+        return _busy(diagnosis)
     if not diagnosis.causes:
-        yield from _facts([
-            ("cause", "nothing found: the step was not measured in its phases, or has none"),
-            *_observations(diagnosis),
-        ])  # fmt: skip
-        return
-    yield from _facts([
-        *_first(diagnosis.causes[0], diagnosis.tried), *_others(diagnosis.causes[1:], diagnosis.tried),
-    ])  # fmt: skip
-    yield from _tried(diagnosis)
-    yield from _pictures(diagnosis)
-    yield from _facts([*_left_out(diagnosis.tried), *_gain(diagnosis)])
-    if diagnosis.command is not None:
-        yield Text("run with these settings:")
-        yield Command(diagnosis.command)
-    yield from _facts(list(_observations(diagnosis)))
+        return "No cause was found: the step was not measured in its phases, or has none."
+    first, applied = diagnosis.causes[0], diagnosis.applied
+    title = text(first.title)
+    answer = f"{title[:1].upper()}{title[1:]}: {limit_words(first)}."
+    return answer if applied is None or applied.gain is None else f"{answer} {_live(applied)}."
+
+
+def _busy(diagnosis: Diagnosis) -> str:
+    """Return what kept the machine busy, and what a first look showed all the same."""
+    seen = words_of([diagnosis.disturbance] if diagnosis.disturbance is not None else [])
+    told = f"Each time the step was measured, {seen}: nothing can be diagnosed."
+    first = next((cause for cause in diagnosis.causes if cause.id != "neighbours"), None)
+    return told if first is None else f"{told} A first look beside them showed: {text(first.title)}."
+
+
+def _live(tried: Tried) -> str:
+    """Return what a remedy was measured to gain, as a clause; that it is not known where the interval is too wide."""
+    if tried.gain is not None and tried.gain.is_wide:
+        return f"What {tried.what_if.name} gains is not known: measured live, its interval is wider than ±50 %"
+    return f"With {tried.what_if.name} it is {gain_words(tried)} times as fast, measured live"
 
 
 def _about(diagnosis: Diagnosis) -> Iterator[str]:
-    case = diagnosis.case
+    case, rate = diagnosis.case, ""
     what = f"{case.workload.task} {case.workload.model}, batch_size {case.configuration.get('batch_size')}"
-    rate = ""
     if diagnosis.throughput is not None:
         step = units.quantity(diagnosis.step_s, "s")
         rate = f": {units.significant(diagnosis.throughput, 4)} {case.workload.item}s/s, {step} a step"
     yield f"{what}, on {case.placement}{rate}"
-    if diagnosis.fed is not None:
-        yield diagnosis.fed
+    fed = fed_by(case.workload, case.configuration, diagnosis.fed) if diagnosis.throughput is not None else None
+    if fed is not None:
+        yield fed
     if diagnosis.unmeasured is not None:
-        yield f"from its record alone: {diagnosis.unmeasured}"
+        yield f"from its record alone: {text(diagnosis.unmeasured)}"
 
 
-def _first(cause: Cause, tried: Sequence[Tried]) -> Iterator[Row]:
-    yield "cause", cause.title
-    yield "", f"{cause.kind} bottleneck, {limit_words(cause)}"
-    yield from _named("evidence", cause.evidence)
+# ── causes ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _cause(cause: Cause, diagnosis: Diagnosis) -> Iterator[Row]:
+    yield "kind", f"{cause.kind} bottleneck, {limit_words(cause)}"
+    yield from _named("evidence", [text(one) for one in cause.evidence])
     yield from _named("where", [_place(place) for place in cause.where])
     if cause.usual:
-        yield "usually", ", ".join(cause.usual)
-    if remedies := open_remedies(cause, tried):
-        yield "try", f"{'; '.join(remedies)} (not measured)"
-    yield from _named("in code", in_own_code(cause, tried))
+        yield "usually", texts(cause.usual, ", ")
+    measured = _axes([one for one in diagnosis.tried if one.gain is not None or one.first_look is not None])
+    if remedies := [one for one in cause.remedies if one.axis not in measured]:
+        yield "try", f"{texts(remedies, '; ')} (not measured)"
+    helped = _axes([one for one in diagnosis.tried if one.helps])
+    yield from _named("in code", [how for one in cause.remedies if one.axis in helped and (how := in_code(one))])
 
 
-def _others(causes: Sequence[Cause], tried: Sequence[Tried]) -> Iterator[Row]:
-    told = [cause for cause in causes if cause.share >= _WORTH]
-    also = [f"{c.title} ({100 * c.share:.0f} % of the step)" for c in told if not refuted(c, tried)]
-    yield from _named("also", also)
-    no = [f"{c.title}: its remedy was measured, without effect" for c in told if refuted(c, tried)]
-    yield from _named("ruled out", no)
+def limit_words(cause: Cause) -> str:
+    """Return how much of the step a cause explains, and what that allows."""
+    if cause.id == OUT_OF_MEMORY:
+        return "no step came to its end"
+    share = f"{100 * cause.share:.0f} % of the step"
+    if cause.sound:
+        return share
+    bound = cause.bound
+    if bound.value >= _TOLD:
+        return f"{share}, next to nothing else is left"
+    if cause.own_code:
+        most = f"about {_times(bound.value)} times as fast without it, at most {_times(bound.high or bound.value)}"
+        return f"{share}, {most} (estimated from its share, not measured)"
+    return f"{share}, up to {_times(bound.value)} times as fast without it"
 
 
 def _place(place: Place) -> str:
@@ -110,35 +170,50 @@ def _place(place: Place) -> str:
     return f"{place.file}:{place.line}, {100 * place.share:.0f} % of the step{often}: {place.code}"
 
 
+def _also(causes: Sequence[Cause], tried: Sequence[Tried]) -> Iterator[Row]:
+    told = [cause for cause in causes if cause.share >= _WORTH]
+    also = [f"{text(c.title)} ({100 * c.share:.0f} % of the step)" for c in told if not refuted(c, tried)]
+    yield from _named("also", also)
+    no = [f"{text(c.title)}: its remedy was measured, without effect" for c in told if refuted(c, tried)]
+    yield from _named("ruled out", no)
+
+
+# ── remedies ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
 def _tried(diagnosis: Diagnosis) -> Iterator[Part]:
     """Yield the table of what was tried, where anything was."""
-    applied = diagnosis.applied
-    shown = [one for one in diagnosis.tried if one.gain is not None]
-    if applied is not None and applied not in shown and applied.gain is not None:
-        shown.append(applied)
+    shown = _measured(diagnosis)
     if not shown:
         return
-    names = tuple(f"{one.what_if.name}{' (ceiling)' * one.what_if.ceiling}" for one in shown)
     yield Table((
-        Column("remedy", names, left=True),
+        Column("remedy", tuple(map(_remedy, shown)), left=True),
         Column("speed-up", tuple(gain_words(one) for one in shown), left=True),
         Column("peak memory", tuple(memory_words(one) for one in shown), rank=1),
-        Column("result", tuple(one.loss or units.MISSING for one in shown), rank=2, left=True),
+        Column("result", tuple(text(one.loss) if one.loss is not None else units.MISSING for one in shown), rank=2,
+               left=True),
         Column("cause", tuple(one.cause for one in shown), rank=3, left=True),
     ))  # fmt: skip
 
 
+def _measured(diagnosis: Diagnosis) -> list[Tried]:
+    shown, applied = [one for one in diagnosis.tried if one.gain is not None], diagnosis.applied
+    return [*shown, applied] if applied is not None and applied.gain is not None and applied not in shown else shown
+
+
+def _remedy(tried: Tried) -> str:
+    return f"{tried.what_if.name} (ceiling)" if tried.what_if.ceiling else tried.what_if.name
+
+
 def _pictures(diagnosis: Diagnosis) -> Iterator[Part]:
     """Yield how many times as fast each remedy makes the step, with its interval; nothing where none was measured."""
-    every = (*diagnosis.tried, diagnosis.applied)
-    measured = {id(one): one for one in every if one is not None and one.gain is not None}
+    measured = _measured(diagnosis)
     rows = tuple(
-        Ratio(f"{one.what_if.name}{' (ceiling)' * one.what_if.ceiling}", "", gain.value, gain.low, gain.high,
-              str(one.verdict or Judgement.UNCLEAR))
-        for one in measured.values() if (gain := one.gain) is not None
+        Ratio(_remedy(one), "", gain.value, gain.low, gain.high, str(one.verdict or Judgement.UNCLEAR))
+        for one in measured if (gain := one.gain) is not None
     )  # fmt: skip
     if rows:
-        level = max(one.gain.level for one in measured.values() if one.gain is not None)
+        level = max(one.gain.level for one in measured if one.gain is not None)
         picture = forest(rows, 0.0, level, "Times as fast with each remedy")
         says = "How many times as fast each remedy makes the step, with its confidence interval"
         yield Section("Pictures", (Chart("remedies", says, picture),))
@@ -148,8 +223,8 @@ def _left_out(tried: Sequence[Tried]) -> Iterator[Row]:
     """Yield what was not measured, and why: what has the same reason in one row."""
     rest: dict[str, list[str]] = {}
     for one in tried:
-        if one.gain is None and one.message:
-            rest.setdefault(one.message, []).append(one.what_if.name)
+        if one.gain is None and one.message is not None:
+            rest.setdefault(text(one.message), []).append(one.what_if.name)
     yield from _named("others", [f"{'; '.join(names)}: {why}" for why, names in rest.items()])
 
 
@@ -157,10 +232,10 @@ def _gain(diagnosis: Diagnosis) -> Iterator[Row]:
     applied, first = diagnosis.applied, diagnosis.causes[0]
     if applied is not None and applied.gain is not None:
         known = f"{gain_words(applied)} times as fast with {applied.what_if.name}, measured live"
-        yield "gain", live_words(applied) if applied.gain.is_wide else known
-        if applied.loss is not None and applied.loss != "the same":
+        yield "gain", _live(applied) if applied.gain.is_wide else known
+        if applied.loss is not None and applied.loss.id != SAME_LOSS:
             still = "it still learns" if diagnosis.case.workload.task == Task.TRAIN else "its answers are still good"
-            yield "", f"it changes what is computed ({applied.loss}): check that {still}"
+            yield "", f"it changes what is computed ({text(applied.loss)}): check that {still}"
     elif first.own_code:
         yield "gain", f"only a change of the code brings it; {limit_words(first)}"
     elif any(one.gain is None and (one.first_look or 0.0) > _FASTER for one in diagnosis.tried):
@@ -169,9 +244,35 @@ def _gain(diagnosis: Diagnosis) -> Iterator[Row]:
         yield "gain", "no setting that was tried is faster"
 
 
-def _observations(diagnosis: Diagnosis) -> Iterator[Row]:
-    yield from _named("limits", diagnosis.limits[:1])
-    yield from _named("note", [one.seen for one in diagnosis.pattern[:_MOST_OBSERVATIONS]])
+def gain_words(tried: Tried) -> str:
+    """Return the gain with its interval: "2.13 [2.02, 2.24]"; a dash where there is none."""
+    gain = tried.gain
+    if gain is None:
+        return units.MISSING
+    told = units.MISSING if gain.is_wide else _times(gain.value)
+    if gain.low is not None and gain.high is not None and not gain.is_wide:
+        told += f" [{_times(gain.low)}, {_times(gain.high)}]"
+    verdict = tried.verdict or Judgement.UNCLEAR
+    if verdict == Judgement.BETTER and gain.low is not None and gain.low <= 1.0:
+        verdict = Judgement.UNCLEAR  # faster in its comparison, by less than occasions differ
+    return f"{told} {_VERDICTS.get(verdict, '')}".rstrip()
+
+
+def memory_words(tried: Tried) -> str:
+    """Return the peak memory and how it changes: "1.2 GiB (+12 %)"."""
+    if tried.memory_bytes is None:
+        return units.MISSING
+    told = units.quantity(tried.memory_bytes, "bytes")
+    return told if tried.memory_ratio is None else f"{told} ({100 * (tried.memory_ratio - 1.0):+.0f} %)"
+
+
+def _axes(tried: Sequence[Tried]) -> set[str]:
+    heap = {"heap" for one in tried if one.what_if.heap is not None}
+    return {axis for one in tried for axis in one.what_if.settings} | heap
+
+
+def _times(value: float) -> str:
+    return f"{value:.2f}" if value < 9.995 else units.significant(value, 3)
 
 
 def _named(name: str, values: Sequence[str]) -> Iterator[Row]:

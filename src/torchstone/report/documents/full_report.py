@@ -15,6 +15,7 @@ from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.metric_table import MetricGroup
 from torchstone.core.schema.reached import EPOCHS, accuracies, accuracy_name
+from torchstone.report.diagnosis_messages import text
 from torchstone.report.document import Column, Part, Role, Section, Table, Text, paragraphs
 from torchstone.report.documents.analyses import analysis_parts, summary_parts
 from torchstone.report.documents.findings import labels
@@ -188,7 +189,7 @@ def _reached(case: CaseSummary) -> Iterator[_Row]:
 def _limits(case: CaseSummary) -> Iterator[_Row]:
     """Yield what bounds a Case, with the evidence."""
     if case.bound is not None and case.bound.what != UNKNOWN:
-        first, *others = case.bound.evidence or ("",)
+        first, *others = (text(one) for one in case.bound.evidence) if case.bound.evidence else ("",)
         near = case.bound.is_near
         title = f"bounded by {case.bound.what}" if near else f"nearest limit: {case.bound.what}"
         share = case.bound.share if near else case.bound.near

@@ -13,9 +13,9 @@ from torchstone.analysis.advice.curves import (
     read_memory,
     read_phases,
     read_single_items,
-    setting_of,
 )
 from torchstone.analysis.advice.devices import beside_the_cpu
+from torchstone.analysis.advice.evidence import recorded_step
 from torchstone.analysis.advice.grouping import groups, over_devices, varying_axes
 from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.summary import CaseSummary, RunSummary
@@ -24,6 +24,7 @@ from torchstone.core.schema.advice import Advice
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import model_name
 from torchstone.core.schema.estimate import Verdict
+from torchstone.report.diagnosis_messages import advice_text, seen_text, text
 from torchstone.report.document import Role, Text
 from torchstone.report.documents.wording import point_words
 
@@ -55,7 +56,7 @@ def _over_devices(run: RunSummary) -> Iterator[str]:
     for cases in over_devices([case for case in run.cases if case.verdict != Verdict.INVALID]):
         first = cases[0].workload
         for one in beside_the_cpu(cases):
-            yield f"{first.task} {model_name(first.model)}: {one.advice}"
+            yield f"{first.task} {model_name(first.model)}: {advice_text(one.advice)}"
 
 
 def _of_group(run: RunSummary, cases: Sequence[CaseSummary], *, every: bool) -> Iterator[str]:
@@ -72,7 +73,7 @@ def _of_group(run: RunSummary, cases: Sequence[CaseSummary], *, every: bool) -> 
         name = f"{point_words(_values(case, varying))}: " if len(valid) > 1 else ""
         single = read_single_items(case, run)  # with larger batches, the phases have other shares
         read = (*single, *_phases(case, run, 1 if single else _PHASES), *read_memory(case, run))
-        yield from (f"{name}{one}" for one in read)
+        yield from (f"{name}{advice_text(one)}" for one in read)
 
 
 def _long_steps(cases: Sequence[CaseSummary], varying: Sequence[str]) -> Iterator[str]:
@@ -94,8 +95,8 @@ def _long_steps(cases: Sequence[CaseSummary], varying: Sequence[str]) -> Iterato
 
 def _phases(case: CaseSummary, run: RunSummary, most: int) -> list[Advice]:
     """Return what at most so many phases of a step say; all, where a device is not filled: its causes are told."""
-    told = read_phases(case, run.machine)
-    return told if setting_of(case, run.machine).idle is not None else told[:most]
+    told = read_phases(case, run)
+    return told if recorded_step(run, case).known.idles else told[:most]
 
 
 def _of_best(
@@ -105,27 +106,25 @@ def _of_best(
     curve = curve_of(best, cases, run.machine)
     if curve is not None:
         yield _times(curve, best, varying)
-        yield from map(str, batch_curve.advise(curve, best.configuration, ran_out(best, run.cases)))
-    yield from map(str, _phases(best, run, _PHASES))
+        yield from map(advice_text, batch_curve.advise(curve, best.configuration, ran_out(best, run.cases)))
+    yield from map(advice_text, _phases(best, run, _PHASES))
     if not every:
         return
     for case, other in curves(cases, run.machine):
         if curve is None or other.points != curve.points:
             yield _times(other, case, varying)
             told = batch_curve.advise(other, case.configuration, ran_out(case, run.cases))
-            yield from (advice.seen for advice in told)
+            yield from map(seen_text, told)
     for case in cases:
-        if case.case_id != best.case_id and (found := read_phases(case, run.machine)):
-            yield f"{point_words(_values(case, varying))}: {'; '.join(advice.seen for advice in found)}"
+        if case.case_id != best.case_id and (found := read_phases(case, run)):
+            yield f"{point_words(_values(case, varying))}: {'; '.join(map(seen_text, found))}"
 
 
 def _times(curve: batch_curve.Curve, case: CaseSummary, varying: Sequence[str]) -> str:
     """Say how many times faster each batch size is than the smallest."""
     others = _values(case, [axis for axis in varying if axis != "batch_size"])
-    first, where = curve.points[0], f"with {point_words(others)}, " if others else ""
-    base = f"batch_size {first.batch} ({units.significant(first.throughput, 3)} {case.workload.item}s/s)"
-    told = (f"{size}: {batch_curve.times(n, 'not significant')}" for size, n in batch_curve.ratios(curve))
-    return f"{where}speed-up over {base}: {', '.join(told)}"
+    where = f"with {point_words(others)}, " if others else ""
+    return f"{where}{text(batch_curve.speed_up(curve, case.workload.item))}"
 
 
 def _values(case: CaseSummary, axes: Sequence[str]) -> Mapping[str, Scalar]:

@@ -24,7 +24,7 @@ from torchstone.report.document import Document, Facts, Part, Section, Text
 from torchstone.report.documents.ab import ab_document
 from torchstone.report.documents.case_table import case_parts, choices_of_groups
 from torchstone.report.documents.convergence import convergence_parts
-from torchstone.report.documents.diagnosis import diagnosis_document
+from torchstone.report.documents.diagnosis import diagnosis_parts
 from torchstone.report.documents.findings import finding_parts
 from torchstone.report.documents.full_report import report_section
 from torchstone.report.documents.load_results import goodput_parts
@@ -71,7 +71,7 @@ def _first(run: RunSummary, shown: RunSummary) -> Iterable[Part]:
         case AbResult():
             return ab_document(run.answer, read_run(Path(run.record)).trials, run.cases).parts
         case Diagnosis():
-            return diagnosis_document(run.answer).parts
+            return diagnosis_parts(run.answer)
         case Training():
             return training_parts(run, run.answer)
     return goodput_parts(run) if run.command[:1] == (SEARCH,) else answer_parts(shown)

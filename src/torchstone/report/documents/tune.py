@@ -9,6 +9,7 @@ from torchstone.analysis.summary import RunSummary
 from torchstone.core import units
 from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.estimate import Estimate, too_wide
+from torchstone.report.diagnosis_messages import text
 from torchstone.report.document import Facts, Part, Role, Section, Text
 from torchstone.report.documents.choices import chosen_parts
 from torchstone.report.documents.run_answer import rate_words
@@ -68,7 +69,7 @@ def _facts(run: RunSummary, answer: TuneResult) -> Iterator[tuple[str, str]]:
         yield "not run", f"no step with {values}"
     if answer.epoch_time_s is not None:
         yield "epoch", f"{_with_interval(answer.epoch_time_s)} expected"
-    yield from (("why" if number == 0 else "", reason) for number, reason in enumerate(answer.why))
+    yield from (("why" if number == 0 else "", text(reason)) for number, reason in enumerate(answer.why))
     yield "cost", _cost(answer)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from torchstone.core.schema.axis import Scalar, scalar_word
 
-__all__ = ["differing", "point_words", "scalar_word"]
+__all__ = ["band", "differing", "point_words", "scalar_word"]
 
 
 def point_words(point: Mapping[str, Scalar]) -> str:
@@ -25,3 +25,9 @@ def differing(points: Sequence[Mapping[str, Scalar]], other: Mapping[str, Scalar
         return found
     axes = {axis for each in found for axis in each}
     return [{axis: value for axis, value in point.items() if axis in axes} for point in points]
+
+
+def band(limits: tuple[float, float]) -> str:
+    """Return "60 to 80 %"."""
+    low, high = limits
+    return f"{100 * low:.0f} to {100 * high:.0f} %"

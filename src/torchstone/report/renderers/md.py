@@ -63,7 +63,10 @@ def _part(part: Part, level: int) -> Iterator[str]:
         case Command():
             yield _code(part.words)
         case Facts():
-            yield "\n".join(f"- {_block(name)}: {_plain(value)}" for name, value in part.rows)
+            rows = (
+                f"- {_block(name)}: {_plain(value)}" if name else f"  - {_block(value)}" for name, value in part.rows
+            )
+            yield "\n".join(rows)
         case Table():
             yield _table(part)
         case Chart():

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import shlex
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import msgspec
 
-from torchstone.analysis.advice.fed import fed_by
+from torchstone.analysis.advice.causes import causes_of, ranked
+from torchstone.analysis.advice.evidence import Evidence, recorded_evidence
+from torchstone.analysis.advice.fed import own_data
+from torchstone.analysis.advice.observations import checklist, patterns, questions
 from torchstone.analysis.roofline.bound import bound_of
 from torchstone.analysis.summary import CaseSummary, RunSummary, summarize
+from torchstone.config.cli_flags import of_data, workload_flags
+from torchstone.config.recipe_files import load_request
 from torchstone.core.errors import TorchstoneError
-from torchstone.core.schema.advice import Advice
+from torchstone.core.schema.advice import Advice, Statement
+from torchstone.core.schema.axis import AXES, LOADER_AXES, Scalar, scalar_word
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.diagnosis import Cause, Diagnosis, Tried
+from torchstone.core.schema.diagnosis import Cause, Diagnosis, Tried, WhatIf
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.memory_figures import peak_memory
+from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Purpose, Status, Trial
 from torchstone.execution.controller.active_run import ActiveRun, conclude, recorded
@@ -24,18 +32,14 @@ from torchstone.execution.controller.device_lock import SHARE, WhenBusy
 from torchstone.execution.controller.observer import Silent, Watcher
 from torchstone.execution.controller.room import holds_two
 from torchstone.execution.controller.session import Session
+from torchstone.execution.plan import sketch
+from torchstone.plugins.model_choice import SHAPES
 from torchstone.storage.query import entry_of
 from torchstone.workflows.campaign import begun
-from torchstone.workflows.diagnose.evidence import Evidence
 from torchstone.workflows.diagnose.live_comparer import LiveComparer
-from torchstone.workflows.diagnose.observations import patterns, questions, to_check
 from torchstone.workflows.diagnose.probes import EvidenceProbes, Listening
-from torchstone.workflows.diagnose.ranking import causes_of, ranked
-from torchstone.workflows.diagnose.recorded import recorded_evidence
-from torchstone.workflows.diagnose.short_of_memory import out_of_memory, what_fits
-from torchstone.workflows.diagnose.suggested_command import command_for
+from torchstone.workflows.diagnose.remedies import RemedyTrials, out_of_memory, what_fits
 from torchstone.workflows.diagnose.target import PREFIX, Target
-from torchstone.workflows.diagnose.what_if import RemedyTrials
 from torchstone.workflows.run.results import Results, published
 
 
@@ -51,7 +55,7 @@ class Work(msgspec.Struct):
 
 
 class DiagnosisCampaign:
-    """One `torchstone diagnose` that measures. `say` is told what is done.
+    """One `torchstone diagnose` that measures. `say` is told what is done, `suspects` the first cause.
 
     `left_s`: asked when the causes are known, for how long what could help may be tried.
     """
@@ -62,11 +66,12 @@ class DiagnosisCampaign:
         left_s: Callable[[], float],
         watcher: Watcher | None = None,
         say: Callable[[str], None] = lambda _: None,
+        suspects: Callable[[Cause], None] = lambda _: None,
         busy: WhenBusy = SHARE,
     ) -> None:
         self._target, self._left_s = target, left_s
         self._listening = Listening(watcher or Silent())
-        self._say, self._busy = say, busy
+        self._say, self._suspects, self._busy = say, suspects, busy
 
     def carry_out(self, folder: Path, command: Sequence[str]) -> Results:
         """Diagnose, and record what was measured, and the diagnosis, into `folder`.
@@ -116,7 +121,7 @@ class DiagnosisCampaign:
         if found.disturbance is not None:
             return  # what could help would be measured beside the same programs
         if work.causes:
-            self._say(f"first suspect: {work.causes[0].title}")
+            self._suspects(work.causes[0])
         keep = lambda case, trial: open_run.keep(case, trial, Purpose.PROBE)
         apart = not holds_two(found.device, peak_memory(found.figures, work.case.placement.device))
         comparer = LiveComparer(work.case, open_run.session, gathering.take, keep, apart=apart)
@@ -137,9 +142,9 @@ class DiagnosisCampaign:
             of_run = self._target.run
         bound = bound_of(work.case, run)
         diagnosis = told(run.head.run_id, self._target.name, work.case, work.evidence, work.causes, of_run, recorded)
-        notes = [Advice(self._target.edited)] if self._target.edited is not None else []
-        if moved := self._target.moved(run.head.machine):
-            notes.append(Advice(f"not as it was when it was recorded: {'; '.join(moved)}"))
+        notes = [Advice((self._target.edited,))] if self._target.edited is not None else []
+        if changes := self._target.moved(run.head.machine):
+            notes.append(Advice((Statement("not_as_recorded", {"changes": tuple(changes)}),)))
         return msgspec.structs.replace(
             diagnosis, tried=work.tried, applied=work.applied, limits=bound.evidence if bound is not None else (),
             pattern=(*notes, *diagnosis.pattern), command=self._command(work),
@@ -177,16 +182,15 @@ def told(
     diagnosis = Diagnosis(run_id, about, case, None, None, causes)
     if evidence is not None:
         rate = evidence.figures.get("throughput")
-        fed = fed_by(case.workload, case.configuration, evidence.facts)
         diagnosis = msgspec.structs.replace(
-            diagnosis, throughput=rate, step_s=evidence.step_s, fed=fed,
+            diagnosis, throughput=rate, step_s=evidence.step_s, fed=own_data(evidence.facts),
             disturbance=evidence.disturbance,
         )  # fmt: skip
     if recorded is None:
         return diagnosis
     return msgspec.structs.replace(
-        diagnosis, pattern=tuple(patterns(run, recorded)), questions=tuple(questions(recorded)),
-        checklist=tuple(to_check(run, recorded)),
+        diagnosis, pattern=tuple(patterns(run, recorded)), questions=questions(recorded),
+        checklist=checklist(run, recorded),
     )  # fmt: skip
 
 
@@ -195,3 +199,57 @@ def cores_of_process() -> int | None:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count()
+
+
+# ── what to type to take the settings that helped ───────────────────────────────────────────────────────────
+
+_OF_A_PROCEDURE = ("seed", "isolation", "heap", "settings")  # what decides what is computed, and how fast
+
+
+def command_for(case: Case, what_if: WhatIf, source: str | None, procedure: Procedure) -> str:
+    """Return the `torchstone run` of this very Case with these settings. `source`: the recipe or file it came from.
+
+    A recipe may ask for several cases and be overruled by flags: what the Case has is said beside it.
+    """
+    named = _as_recipe(source, case) if source is not None else None
+    words, axes = named or (workload_flags(case.workload), ())
+    words = ["torchstone", "run", *words, "--device", str(case.placement)]
+    for axis, value in {**_said(case, {*axes, *what_if.settings}), **what_if.settings}.items():
+        words += ["--axis", f"{axis}={scalar_word(value)}"]
+    usual = Procedure()
+    how = {name: getattr(procedure, name) for name in _OF_A_PROCEDURE}
+    how = {name: value for name, value in how.items() if value not in (None, getattr(usual, name))}
+    for name, value in {**how, **({"heap": what_if.heap} if what_if.heap is not None else {})}.items():
+        words += [f"--{name}", scalar_word(value)]
+    return shlex.join(words)
+
+
+def _as_recipe(source: str, case: Case) -> tuple[list[str], Collection[str]] | None:
+    """Return the words that name the recipe, and the axes that it names.
+
+    None where it does not ask for this workload (any more), or, of its task, for others as well.
+    """
+    work = case.workload
+    try:
+        request = load_request(source)
+        ours = [one for one in request.workloads if one.task == work.task]
+        if len(ours) != 1 or sketch(ours[0]).workload != work:
+            return None
+    except TorchstoneError:  # it is gone, or edited so that it cannot be read: flags do without it
+        return None
+    return [source, *(["--task", str(work.task)] if len(request.workloads) > 1 else [])], ours[0].axes
+
+
+def _said(case: Case, named: Collection[str]) -> dict[str, Scalar]:
+    """Return the settings that do not go without saying: `named` ones have another value otherwise.
+
+    A model brings its own sizes of an input, and data a loader, the user's own with settings of its own.
+    """
+    by_data = of_data(case)
+    said = {
+        axis: value for axis, value in case.configuration.items()
+        if axis in AXES and (axis in named or axis in SHAPES or axis in by_data or value != AXES[axis].default)
+    }  # fmt: skip
+    if "feed" in case.configuration and not said.keys().isdisjoint(LOADER_AXES):
+        said["feed"] = case.configuration["feed"]
+    return said

@@ -7,6 +7,7 @@ from statistics import fmean
 
 import msgspec
 
+from torchstone.analysis.advice.evidence import Evidence
 from torchstone.core.figures import figures
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Task
@@ -21,7 +22,6 @@ from torchstone.execution.controller.active_run import ActiveRun
 from torchstone.execution.controller.observer import Silent, Watcher
 from torchstone.plugins import registry
 from torchstone.plugins.protocols import Engine
-from torchstone.workflows.diagnose.evidence import Evidence
 
 _LARGER = 4  # times the batch: apart enough to tell a fixed cost from one that grows
 _FED = 0.05  # of the step spent on waiting for data: from here on the loader is looked at on its own

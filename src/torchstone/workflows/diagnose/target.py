@@ -11,6 +11,7 @@ from torchstone.analysis.advice.choices import choice_of, recommended
 from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core.errors import UsageError
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.case import Case, Placement, Task
 from torchstone.core.schema.estimate import Finding
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 PREFIX = "diagnose-"  # of the name of a run that a diagnosis records
 _WINDOW_S, _WARM_UP_S = 1.0, 0.5
 _ARGUMENT = "argument_"  # of the user's function, in what is fixed of a workload
-_OWN_PROGRAM = "it was measured in a program of yours, which alone can measure it again"
+_OWN_PROGRAM = Statement("own_program")
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -50,8 +51,8 @@ class Target(msgspec.Struct, frozen=True):
     device: str = "auto"
     source: Source | None = None
     code: Mapping[str, str] = {}
-    elsewhere: str | None = None
-    edited: str | None = None
+    elsewhere: Statement | None = None
+    edited: Statement | None = None
     own: bool = False
 
     @property
@@ -91,11 +92,11 @@ def of_run(entry: Entry, summary: RunSummary, which: str | None) -> Target:
     case = Case(chosen.workload, chosen.configuration, chosen.placement)
     head, model = entry.head, chosen.workload.model
     scheme = model.partition(":")[0]
-    elsewhere: str | None = None
+    elsewhere: Statement | None = None
     if scheme not in registry.names("models"):
         elsewhere = _OWN_PROGRAM
     elif changes := of_host(head.machine, machine_facts.host(), machine_facts.settings()):
-        elsewhere = f"it was recorded on another machine, or with other settings: {'; '.join(changes)}"
+        elsewhere = Statement("another_machine", {"changes": tuple(changes)})
     edited = _edited(chosen, head.code) if elsewhere is None else None
     return Target(
         name=summary.name.removeprefix(PREFIX), edited=edited, procedure=short(head.procedure), case=case, run=summary,
@@ -155,14 +156,14 @@ def short(how: Procedure) -> Procedure:
     )  # fmt: skip
 
 
-def _edited(case: CaseSummary, code: Mapping[str, str]) -> str | None:
+def _edited(case: CaseSummary, code: Mapping[str, str]) -> Statement | None:
     """Return what is said of a model whose file is not as it was. Raises UsageError where it is gone."""
     work = case.workload
     options = {name.removeprefix(_ARGUMENT): v for name, v in work.fixed.items() if name.startswith(_ARGUMENT)}
     card = card_of(work.model, options)
     if code.get(work.model, card.code_sha256) == card.code_sha256:
         return None
-    return f"{work.model} was edited since it was recorded: what is measured here is what it is now"
+    return Statement("edited", {"model": work.model})
 
 
 def _throughput_only(case: Case) -> Case:

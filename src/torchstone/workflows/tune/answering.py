@@ -8,7 +8,7 @@ from pathlib import Path
 from torchstone.analysis.advice.choices import best_efficiency, choice_of, highest_throughput, is_safe, pareto
 from torchstone.analysis.advice.feeding import feeding
 from torchstone.analysis.summary import CaseSummary, summarize
-from torchstone.core import units
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.answer import Choice, TuneResult, TuneSpec
 from torchstone.core.schema.axis import Scalar, followers
 from torchstone.core.schema.run import Run
@@ -90,20 +90,20 @@ def _everything_s(readings: Sequence[ProbeResult], points: int) -> float | None:
     return points * sum(costs) / len(costs) if costs else None
 
 
-def _why(best: Choice, case: CaseSummary, readings: Sequence[ProbeResult]) -> Iterator[str]:
+def _why(best: Choice, case: CaseSummary, readings: Sequence[ProbeResult]) -> Iterator[Statement]:
     fed = nearest(readings, best.point, Part.LOADER, ("num_workers", "pin_memory", "batch_size"))
     eaten = nearest(readings, best.point, Part.DEVICE, ("precision", "batch_size"))
     if best.throughput is not None and fed is not None and eaten is not None:
         share = case.estimates.get("data_wait_share")
         workers = case.configuration.get("num_workers")
-        yield feeding(
+        yield from feeding(
             fed.value, eaten.value, best.throughput, share.value if share is not None else None,
             int(workers) if isinstance(workers, int) else None,
-        ).sentence  # fmt: skip
-    if (told := _axis_told(readings, "num_workers", Part.LOADER)) is not None:
-        yield f"loader alone: {told}"
-    if (told := _axis_told(readings, "precision", Part.DEVICE)) is not None:
-        yield f"device alone: {told}"
+        ).seen  # fmt: skip
+    if rates := _rates(readings, "num_workers", Part.LOADER):
+        yield Statement("loader_alone", {"rates": rates})
+    if rates := _rates(readings, "precision", Part.DEVICE):
+        yield Statement("device_alone", {"rates": rates})
     yield from _memory(best, readings)
 
 
@@ -114,25 +114,22 @@ def nearest(readings: Sequence[ProbeResult], point: Point, part: Part, axes: Seq
     return max(known, key=same, default=None)
 
 
-def _axis_told(readings: Sequence[ProbeResult], axis: str, part: Part) -> str | None:
-    """Return the best rate seen with each value of an axis: "950 items/s with num_workers 0, 3,400 items/s with 4"."""
+def _rates(readings: Sequence[ProbeResult], axis: str, part: Part) -> tuple[Statement, ...]:
+    """Return the best rate seen with each value of an axis; nothing where there is one value."""
     best: dict[Scalar, float] = {}
     for r in readings:
         if r.probe.part == part and r.value is not None and axis in r.probe.point:
             value = r.probe.point[axis]
             best[value] = max(r.value, best.get(value, 0.0))
     if len(best) < 2:
-        return None
-    rates = [(value, units.quantity(rate, "items/s")) for value, rate in sorted(best.items(), key=str)]
-    (first, rate), *others = rates
-    return ", ".join([f"{rate} with {axis} {first}", *(f"{rate} with {value}" for value, rate in others)])
+        return ()
+    ordered = sorted(best.items(), key=str)
+    return tuple(Statement("rate_with", {"rate": rate, "axis": axis, "value": value}) for value, rate in ordered)
 
 
-def _memory(best: Choice, readings: Sequence[ProbeResult]) -> Iterator[str]:
-    hit = [r for r in readings if r.status == "out_of_memory"]
-    if best.memory_bytes is not None and best.memory_share is not None:
-        room = (
-            f"{units.quantity(best.memory_bytes, 'bytes')}, {units.quantity(best.memory_share, 'ratio')} of the memory"
-        )
-        ran = f"; {len(hit)} of {len(readings)} probes ran out of memory" if hit else "; no probe ran out of memory"
-        yield f"peak memory {room}{ran}"
+def _memory(best: Choice, readings: Sequence[ProbeResult]) -> Iterator[Statement]:
+    hit = sum(r.status == "out_of_memory" for r in readings)
+    if best.memory_bytes is None or best.memory_share is None:
+        return
+    yield Statement("peak_memory", {"memory_bytes": best.memory_bytes, "share": best.memory_share})
+    yield Statement("probes_ran_out", {"hit": hit, "probes": len(readings)}) if hit else Statement("no_probe_ran_out")

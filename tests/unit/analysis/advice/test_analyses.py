@@ -13,6 +13,7 @@ from torchstone.analysis.advice.analyses import analyses
 from torchstone.analysis.roofline.bound import Bound
 from torchstone.analysis.rows import case_rows
 from torchstone.analysis.summary import summarize
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.run_document import document_bytes
 from torchstone.storage.query import entry_of
 
@@ -96,13 +97,13 @@ def test_a_limit_that_is_not_near_bounds_nothing_and_what_is_not_known_says_why(
     told = summary(a_stored_run(1, sweep((100, 150, 200)), machine()))
     bounds = (
         Bound("compute", 1.0, 0.237, (), {}), Bound("memory", 1.0, 0.6, (), {}),
-        Bound("unknown", 1.0, 0.0, ("no peaks of this device are known: measure them",), {}),
+        Bound("unknown", 1.0, 0.0, (Statement("no_peaks"),), {}),
     )  # fmt: skip
     cases = tuple(msgspec.structs.replace(c, bound=b) for c, b in zip(told.cases, bounds, strict=True))
     *_, found = analyses(msgspec.structs.replace(told, cases=cases))
     assert found.says == (
-        "memory bounds 1, no limit is near in 1, not known in 1 (no peaks of this device are known: measure them) "
-        "of 3 cases"
+        "memory bounds 1, no limit is near in 1, not known in 1 (no peaks of this device are known: measure them with "
+        "`torchstone machine peaks` (half a minute)) of 3 cases"
     )
     assert [line.bottleneck for line in found.lines] == ["none near (nearest: compute)", "memory", "unknown"]
     assert [line.share for line in found.lines] == [0.237, 1.0, None]

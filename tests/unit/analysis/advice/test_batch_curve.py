@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from torchstone.analysis.advice.batch_curve import BatchPoint, advise, ratios, read_curve
+from torchstone.analysis.advice.batch_curve import BatchPoint, advise, read_curve, speed_up
 from torchstone.core.stats.interval import over_trials
 from torchstone.core.stats.ratio import log_mean
+from torchstone.report.diagnosis_messages import advice_text
 
 SIZES = [2**n for n in range(12)]
 SETTINGS: dict[str, Any] = {
@@ -33,7 +34,7 @@ def curve(rate, *, sizes=SIZES, deviation=0.01, trials=3, seed=0, **more):
 
 
 def told(read, **settings):
-    return [str(advice) for advice in advise(read, {**SETTINGS, **settings})]
+    return [advice_text(advice) for advice in advise(read, {**SETTINGS, **settings})]
 
 
 def saturating(size):  # 10 ms a step whatever its size, then 1 ms an item
@@ -48,7 +49,7 @@ def test_a_fixed_cost_is_found_and_told():
     assert not read.rising, "the last doubling gains less than 5 %"
     assert read.saturated.batch in (128, 256)
     low, flat = told(read)
-    assert "at batch_size 1, throughput is 9 % of the top: a step costs about 10 ms whatever its size" in low
+    assert "at batch_size 1, throughput is 9 % of the top; a step costs about 10 ms whatever its size" in low
     assert "launch overhead" in low
     assert "compile=reduce-overhead" in low
     assert "within 5 % of the top" in flat
@@ -88,7 +89,7 @@ def test_a_decline_names_the_optimum_and_what_was_seen_there():
 
 def test_inference_is_not_told_to_accumulate_and_the_smallest_batch_may_be_the_best():
     read = curve(lambda size: 100.0 if size == 1 else 50.0)
-    lines = [str(advice) for advice in advise(read, {"precision": "fp32"})]
+    lines = [advice_text(advice) for advice in advise(read, {"precision": "fp32"})]
     assert lines[0] == "throughput is highest at batch_size 1, the smallest. Try: batch_size=1 for production"
     assert "backward" not in lines[1]
     assert "accumulation" not in lines[1]
@@ -137,9 +138,11 @@ def test_without_intervals_only_what_is_larger_than_usual_noise_is_named():
 
 def test_ratios_are_against_the_smallest_and_noise_has_none():
     read = curve(saturating, sizes=[8, 1, 64])
-    assert [size for size, _ in ratios(read)] == [8, 64]
-    assert ratios(read)[1][1] == pytest.approx(saturating(64) / saturating(1), rel=0.05)
-    assert [times for _, times in ratios(curve(lambda _: 5.0, sizes=[1, 2, 4]))] == [None, None]
+    others: Any = speed_up(read, "image").values["others"]
+    assert [one.values["batch_size"] for one in others] == [8, 64]
+    assert others[1].values["ratio"] == pytest.approx(saturating(64) / saturating(1), rel=0.05)
+    flat: Any = speed_up(curve(lambda _: 5.0, sizes=[1, 2, 4]), "image").values["others"]
+    assert [one.id for one in flat] == ["speed_up_none", "speed_up_none"]
 
 
 def test_two_batch_sizes_are_no_curve():

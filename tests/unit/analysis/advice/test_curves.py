@@ -9,8 +9,10 @@ from build import a_sweep
 from torchstone.analysis.advice.batch_curve import advise
 from torchstone.analysis.advice.curves import curve_of, curves, ran_out, read_memory, read_phases, read_single_items
 from torchstone.analysis.summary import summarize
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.trial import Status
+from torchstone.report.diagnosis_messages import advice_text
 from torchstone.storage.query import entry_of
 
 POINTS = [
@@ -57,10 +59,11 @@ def test_phases_are_read_with_what_the_case_has():
     run = summary(
         [({"batch_size": 8, "num_workers": 2, "pin_memory": True}, 0.1)], phases={"data": 0.5, "forward": 0.5}
     )
-    data = next(str(advice) for advice in read_phases(run.cases[0], run.machine) if "data" in advice.seen)
-    assert "num_workers=4,8" in data, "up to the 8 cores of the host"
-    assert "pin_memory" not in data
-    assert read_phases(summary().cases[0], run.machine) == []
+    data = next(one for one in read_phases(run.cases[0], run) if one.seen[-1].id == "loader")
+    remedies = {one.id: one.values for one in data.remedies}
+    assert remedies["num_workers"] == {"workers": (4, 8)}, "up to the 8 cores of the host"
+    assert "pin_memory" not in remedies
+    assert read_phases(summary().cases[0], run) == []
 
 
 @pytest.mark.parametrize(
@@ -69,13 +72,13 @@ def test_phases_are_read_with_what_the_case_has():
         (512, "6.4 % of the device's, less than the usual 60 to 80 %. Try: a larger batch, if throughput"),
         (5600, "70.0 % of the device's, within the usual 60 to 80 %"),
         (6800, "85.0 % of the device's, more than the usual 60 to 80 %"),
-        (7600, "95.0 % of the device's, more than the usual 60 to 80 %: likely to run out. Causes: large batch"),
+        (7600, "95.0 % of the device's, more than the usual 60 to 80 %; likely to run out. Causes: large batch"),
     ],
 )
 def test_s2_21_and_31_how_full_the_memory_is_stands_beside_the_usual_band(batch, said):
     run = summary([({"batch_size": batch}, 0.1)])
     (told,) = read_memory(run.cases[0], run)
-    assert str(told).startswith(f"peak memory is {said}")
+    assert advice_text(told).startswith(f"peak memory is {said}")
     on_the_host = msgspec.structs.replace(run.cases[0], placement=Placement("cpu"))
     assert read_memory(on_the_host, run) == [], "a process on the host is not meant to fill its memory"
 
@@ -85,7 +88,7 @@ def test_a_training_of_single_items_is_told_so_where_no_larger_batch_was_measure
     run = summary([({"batch_size": batch}, 0.1) for batch in batches])
     said = read_single_items(run.cases[0], run)
     assert bool(said) is told
-    assert all("Try: --batch-sizes 8,32,128; torchstone tune" in str(one) for one in said)
+    assert all([remedy.id for remedy in one.remedies] == ["batch_sizes", "tune_batch_size"] for one in said)
 
 
 @pytest.mark.parametrize(("faster", "told"), [(1.0, False), (1.4, False), (4.0, True), (0.25, True)])
@@ -94,8 +97,8 @@ def test_phases_of_other_steps_than_those_of_the_rate_are_said_to_be_so(faster, 
     (case,) = run.cases
     mean = case.estimates["step_time_mean"]
     estimates = {**case.estimates, "step_time_mean": msgspec.structs.replace(mean, value=mean.value / faster)}
-    first, *_ = read_phases(msgspec.structs.replace(case, estimates=estimates), run.machine)
-    assert ("the shares are rough" in first.seen) is told
+    first, *_ = read_phases(msgspec.structs.replace(case, estimates=estimates), run)
+    assert ("rough_shares" in [one.id for one in first.seen]) is told
 
 
 def test_a_batch_that_ran_out_is_not_advised():
@@ -106,8 +109,10 @@ def test_a_batch_that_ran_out_is_not_advised():
     assert [ran_out(run.cases[place], run.cases) for place in (0, 4)] == [1024, None], "of the same precision"
     curve = curve_of(run.cases[0], run.cases[:3], run.machine)
     assert curve is not None
-    assert "batch_size=1024" in str(advise(curve, {})[-1])
-    told = str(advise(curve, {}, 1024)[-1])
-    assert "; 1024 ran out of memory. Try: batch_size=768" in told
+    assert [one.values for one in advise(curve, {})[-1].remedies] == [{"batch_size": 1024}]
+    told = advise(curve, {}, 1024)[-1]
+    ran = Statement("ran_out", {"batch_size": 1024})
+    assert told.seen[-1] == ran
+    assert [one.values for one in told.remedies] == [{"batch_size": 768}]
     (memory,) = read_memory(run.cases[2], run)
-    assert str(memory).endswith("usual 60 to 80 %, and batch_size 1024 ran out")
+    assert memory.seen[1:] == (ran,)

@@ -10,6 +10,7 @@ from torchstone.analysis.advice.devices import beside_the_cpu
 from torchstone.analysis.advice.insights import readings
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.schema.estimate import Estimate
+from torchstone.report.diagnosis_messages import seen_text
 from torchstone.report.documents.notes import device_parts, note_parts
 from torchstone.storage.query import entry_of
 
@@ -39,7 +40,9 @@ def told(run):
 def test_s4_61_how_many_times_as_fast_at_each_batch_size_with_its_interval():
     run = measured((100.0, 200.0), (150.0, 900.0))
     (one,) = beside_the_cpu(run.cases)
-    first, second = one.advice.seen.removeprefix("cuda:0 beside the CPU: ").split(" times as fast at batch_size ")[:2]
+    first, second = (
+        seen_text(one.advice).removeprefix("cuda:0 beside the CPU: ").split(" times as fast at batch_size ")[:2]
+    )
     value, low, high = first.replace("[", "").replace("]", "").replace(",", "").split()
     assert float(low) <= float(value) <= float(high)
     assert float(value) == pytest.approx(2.0, rel=0.01)
@@ -50,35 +53,36 @@ def test_s4_61_how_many_times_as_fast_at_each_batch_size_with_its_interval():
 
 def test_s4_61_an_accelerator_that_gains_little_is_told_with_remedies():
     found = told(measured((100.0, 120.0), (200.0, 240.0), pin_memory=False))
-    assert found.seen.endswith(": little for an accelerator")
-    assert found.causes == ("a model or batches too small for it", "transfers that it waits for")
-    assert {"pin_memory=true", "more num_workers"} <= set(found.remedies)
-    assert any("CUDA graphs" in remedy for remedy in found.remedies)
-    assert found.remedies[-1] == "the CPU, for a model that small"
+    assert seen_text(found).endswith("; little for an accelerator")
+    assert [one.id for one in found.causes] == ["too_small_for_it", "transfers_waited_for"]
+    remedies = [one.id for one in found.remedies]
+    assert {"pin_memory", "more_workers", "cuda_graphs"} <= set(remedies)
+    assert remedies[-1] == "use_cpu"
 
 
 def test_what_is_set_already_is_not_advised():
     found = told(measured((100.0, 120.0), pin_memory=True, compile="reduce-overhead"))
-    assert any(remedy.startswith("more num_workers") for remedy in found.remedies)
-    assert not any("pin_memory" in remedy or "CUDA graphs" in remedy for remedy in found.remedies)
+    remedies = {one.id for one in found.remedies}
+    assert "more_workers" in remedies
+    assert not remedies & {"pin_memory", "cuda_graphs"}
 
 
 @pytest.mark.parametrize(("copied", "blamed"), [(0.4, True), (0.02, False)])
 def test_transfers_are_blamed_where_the_measured_step_has_them(copied, blamed):
     found = told(with_phases(measured((100.0, 120.0)), transfer=copied, forward=1.0 - copied))
-    assert f"; transfer is {100 * copied:.0f} % of its step at batch_size 8" in found.seen
-    assert ("transfers that it waits for" in found.causes) == blamed
-    assert any("num_workers" in remedy for remedy in found.remedies) == blamed
+    assert f"; transfer is {100 * copied:.0f} % of its step at batch_size 8" in seen_text(found)
+    assert ("transfers_waited_for" in [one.id for one in found.causes]) == blamed
+    assert ("more_workers" in [one.id for one in found.remedies]) == blamed
 
 
 def test_what_the_trials_do_not_show_is_not_told_as_a_number():
     found = told(measured((100.0, 130.0), noise=0.6, trials=2))
-    assert "not known how many times as fast at batch_size 8" in found.seen
+    assert "not known how many times as fast at batch_size 8" in seen_text(found)
     assert found.remedies == (), "nothing is known to be little"
 
 
 def test_one_trial_has_a_ratio_without_an_interval():
-    assert told(measured((100.0, 400.0), noise=0.0, trials=1)).seen == (
+    assert seen_text(told(measured((100.0, 400.0), noise=0.0, trials=1))) == (
         "cuda:0 beside the CPU: 4 times as fast at batch_size 8"
     )
 
@@ -89,8 +93,8 @@ def test_where_a_batch_size_comes_twice_the_fastest_counts_and_what_has_none_is_
     run = summarize(entry_of(a_stored_run(0, cases, machine("cuda"), noise=0.0), Path()))
     without = msgspec.structs.replace(run.cases[0], configuration={"rounds": 5})
     one, aside = beside_the_cpu([*run.cases, without])
-    assert one.advice.seen.startswith("cuda:0 beside the CPU: 4 ")
-    assert "num_workers 2, on the CPU 0 (batch_size 8); at equal settings: 8 " in aside.advice.seen
+    assert seen_text(one.advice).startswith("cuda:0 beside the CPU: 4 ")
+    assert "num_workers 2, on the CPU 0 (batch_size 8); at equal settings: 8 " in seen_text(aside.advice)
 
 
 def test_without_the_cpu_or_a_size_in_common_there_is_no_ratio():
@@ -98,7 +102,7 @@ def test_without_the_cpu_or_a_size_in_common_there_is_no_ratio():
     by_place = {(str(one.placement), one.configuration["batch_size"]): one for one in run.cases}
     assert beside_the_cpu([by_place["cuda:0", 8]]) == []
     (one,) = beside_the_cpu([by_place["cuda:0", 8], by_place["cpu", 32]])
-    assert one.advice.seen == "cuda:0 and the CPU have no batch size in common that both measured"
+    assert seen_text(one.advice) == "cuda:0 and the CPU have no batch size in common that both measured"
 
 
 def test_notes_of_a_run_on_both_devices_say_of_which_they_speak():
@@ -112,4 +116,4 @@ def test_a_run_on_both_devices_says_so_below_its_tables_and_in_its_json():
     assert any(note.text.startswith("train bert: cuda:0 beside the CPU: ") for note in device_parts(run))
     (said,) = [one for one in readings(run).advice if one.about == "device"]
     assert said.case_id == run.cases[1].case_id
-    assert said.seen.startswith("cuda:0 beside the CPU: ")
+    assert said.seen[0].id == "beside_the_cpu"

@@ -9,6 +9,8 @@ from stored import a_stored_run, case, machine
 from torchstone.analysis.advice.devices import beside_the_cpu
 from torchstone.analysis.advice.insights import readings
 from torchstone.analysis.summary import RunSummary, summarize
+from torchstone.core.schema.advice import Remedy
+from torchstone.report.diagnosis_messages import seen_text
 from torchstone.report.documents.notes import device_parts
 from torchstone.storage.query import entry_of
 
@@ -30,8 +32,8 @@ def measured(rates, noise=0.0, **axes) -> RunSummary:
 
 def test_what_differs_is_told_and_the_ratio_at_equal_settings():
     first, second = beside_the_cpu(measured(BOTH, noise=0.001).cases)
-    assert first.advice.seen.startswith("cuda:0 beside the CPU: ")
-    differ, _, equal = second.advice.seen.removeprefix(ASIDE).partition("; at equal settings: ")
+    assert seen_text(first.advice).startswith("cuda:0 beside the CPU: ")
+    differ, _, equal = seen_text(second.advice).removeprefix(ASIDE).partition("; at equal settings: ")
     assert differ == "precision bf16, on the CPU fp32 (batch_size 8, 32)"
     words = r"([\d.]+) \[([\d.]+), ([\d.]+)\] times as fast at batch_size (\d+) with (precision \w+)"
     found = {told[3:]: tuple(map(float, told[:3])) for told in re.findall(words, equal)}
@@ -47,17 +49,17 @@ def test_what_differs_is_told_and_the_ratio_at_equal_settings():
 def test_where_nothing_differs_nothing_more_is_said():
     same = {key: rate for key, rate in BOTH.items() if key[2] == "fp32"}
     (one,) = beside_the_cpu(measured(same).cases)
-    assert one.advice.seen.startswith("cuda:0 beside the CPU: 3 ")
+    assert seen_text(one.advice).startswith("cuda:0 beside the CPU: 3 ")
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.01])
 def test_where_none_is_equal_what_would_measure_it_is_to_be_typed(noise):
     alone = {("cpu", 8, "fp32"): 100.0, ("cuda", 8, "bf16"): 900.0}
     _, second = beside_the_cpu(measured(alone, noise).cases)
-    assert second.advice.seen == (
+    assert seen_text(second.advice) == (
         f"{ASIDE}precision bf16, on the CPU fp32 (batch_size 8); no equal settings were measured on both"
     )
-    assert second.advice.remedies == ("--axis precision=bf16,fp32, on both devices in one run",)
+    assert second.advice.remedies == (Remedy("both_devices", {"flags": "--axis precision=bf16,fp32"}),)
 
 
 def test_where_neither_ran_the_others_settings_what_both_ran_is_compared():
@@ -66,8 +68,10 @@ def test_where_neither_ran_the_others_settings_what_both_ran_is_compared():
         ("cpu", 8, "fp16"): 70.0, ("cuda", 8, "fp16"): 140.0,
     }  # fmt: skip
     _, second = beside_the_cpu(measured(rates).cases)
-    assert second.advice.seen.endswith("times as fast at batch_size 8 with precision tf32"), "the fastest of these"
-    assert "fp16" not in second.advice.seen
+    assert seen_text(second.advice).endswith("times as fast at batch_size 8 with precision tf32"), (
+        "the fastest of these"
+    )
+    assert "fp16" not in seen_text(second.advice)
 
 
 def test_several_settings_and_sizes_are_told_apart():
@@ -79,11 +83,11 @@ def test_several_settings_and_sizes_are_told_apart():
     ]
     run = summarize(entry_of(a_stored_run(0, cases, machine("cuda"), noise=0.0), Path()))
     _, second = beside_the_cpu(run.cases)
-    assert second.advice.seen.removeprefix(ASIDE) == (
+    assert seen_text(second.advice).removeprefix(ASIDE) == (
         "compile default, on the CPU off, num_workers 4, on the CPU 0 (batch_size 8); "
         "num_workers 4, on the CPU 0 (batch_size 32); no equal settings were measured on both"
     )
-    assert second.advice.remedies == ("--axis num_workers=4,0, on both devices in one run",)
+    assert second.advice.remedies == (Remedy("both_devices", {"flags": "--axis num_workers=4,0"}),)
 
 
 def test_page_locked_memory_is_no_setting_of_a_cpu():
@@ -91,13 +95,13 @@ def test_page_locked_memory_is_no_setting_of_a_cpu():
         (case("cpu", batch_size=8, pin_memory=False), 100.0), (case("cuda", batch_size=8, pin_memory=True), 400.0),
     ]  # fmt: skip
     (one,) = beside_the_cpu(summarize(entry_of(a_stored_run(0, cases, machine("cuda")), Path())).cases)
-    assert one.advice.seen.startswith("cuda:0 beside the CPU: ")
+    assert seen_text(one.advice).startswith("cuda:0 beside the CPU: ")
     unlike = [(case("cuda", batch_size=8, pin_memory=pinned, precision="bf16"), 800.0) for pinned in (False, True)]
     slower = (case("cuda", batch_size=8, pin_memory=False), 200.0)
     run = a_stored_run(0, [*cases, *unlike, slower], machine("cuda"), noise=0.0)
     _, second = beside_the_cpu(summarize(entry_of(run, Path())).cases)
-    assert "pin_memory" not in second.advice.seen
-    assert "at equal settings: 4 [4, 4] times as fast at batch_size 8 with precision fp32" in second.advice.seen
+    assert "pin_memory" not in seen_text(second.advice)
+    assert "at equal settings: 4 [4, 4] times as fast at batch_size 8 with precision fp32" in seen_text(second.advice)
 
 
 def test_it_is_a_line_below_the_tables_and_in_the_json():
@@ -106,4 +110,4 @@ def test_it_is_a_line_below_the_tables_and_in_the_json():
         note.text.startswith(f"infer bert: {ASIDE}precision bf16, on the CPU fp32") for note in device_parts(run)
     )
     said = [one for one in readings(run).advice if one.about == "device"]
-    assert [one.seen.startswith(ASIDE) for one in said] == [False, True]
+    assert [one.seen[0].id for one in said] == ["beside_the_cpu", "settings_differ"]

@@ -3,9 +3,13 @@
 from typing import Any
 
 import pytest
+from build import a_case
 
-from torchstone.analysis.advice.phases import advise
-from torchstone.analysis.advice.setting import Setting
+from torchstone.analysis.advice.causes import phase_causes
+from torchstone.analysis.advice.evidence import Evidence
+from torchstone.core.schema.advice import Advice
+from torchstone.core.schema.case import Placement, Task
+from torchstone.report.diagnosis_messages import advice_text
 
 CONFIGURATION: dict[str, Any] = {
     "num_workers": 4, "pin_memory": False, "precision": "fp32", "compile": "off", "feed": "loader",
@@ -14,16 +18,21 @@ CONFIGURATION: dict[str, Any] = {
 
 
 def told(phases, cores=16, accelerator=True, utilization=None, **changes):
-    setting = Setting({**CONFIGURATION, **changes}, cores, accelerator, utilization)
-    return [str(advice) for advice in advise(phases, setting)]
+    task = Task.INFER if "forward" in phases and "backward" not in phases else Task.TRAIN
+    case = a_case({**CONFIGURATION, **changes}, task=task, placement=Placement("cuda" if accelerator else "cpu"))
+    used = {} if utilization is None else {"device_utilization": utilization}
+    evidence = Evidence(case, {**{f"phase_{name}_s": time_s for name, time_s in phases.items()}, **used}, cores=cores)
+    found = phase_causes(evidence)
+    return [advice_text(Advice((*one.evidence, one.title), one.usual, one.remedies)) for one in found]
 
 
 def test_data_that_holds_the_step_up():
     (one,) = told({"data": 0.050, "forward": 0.010, "backward": 0.020}, utilization=0.4)
     assert one.startswith(
-        "data is 62 % of the step (50.0 ms): the step waits for the loader; more than the usual 30 ms"
+        "data is 62 % of the step (50.0 ms, more than the usual 30 ms); the device is in use 40 % of the time"
     )
     assert "in use 40 % of the time, less than the usual 70 %" in one
+    assert "; the step waits for the loader. " in one
     assert "Causes: slow disk, too few workers, costly preprocessing" in one
     assert "Try: num_workers=8,12,16; pin_memory=true; a faster disk (SSD)" in one
 
@@ -69,7 +78,7 @@ def test_s2_34_a_device_that_computes_and_is_not_filled_says_so_with_its_causes(
     computing, idle = told(phases, utilization=0.5)
     assert "large batch" not in computing, "the batch is no cause of what it does not fill"
     assert idle == (
-        "the device is in use 50 % of the time, less than the usual 70 %, and data is 3 % of the step: it is not "
+        "the device is in use 50 % of the time, less than the usual 70 %; data is 3 % of the step; the device is not "
         "filled. Causes: batch too small, launches and synchronisation between its kernels. Try: a larger batch; "
         "compile=default"
     )
@@ -77,7 +86,7 @@ def test_s2_34_a_device_that_computes_and_is_not_filled_says_so_with_its_causes(
     (loads,) = told({"data": 0.9, "forward": 0.1}, utilization=0.5)
     assert loads.count("less than the usual 70 %") == 1, "a loader that is waited for says it itself"
     idle, computing, loads = told({"data": 0.14, "forward": 0.3, "backward": 0.5, "rest": 0.06}, utilization=0.15)
-    assert "data is 14 % of the step: it is not filled. Causes: batch too small" in idle, (
+    assert "data is 14 % of the step; the device is not filled. Causes: batch too small" in idle, (
         "the least of it is the loader"
     )
     assert "usual 70 %" not in computing + loads
@@ -85,7 +94,9 @@ def test_s2_34_a_device_that_computes_and_is_not_filled_says_so_with_its_causes(
 
 def test_s2_34_without_phases_it_may_be_the_loader_too():
     (idle,) = told({}, utilization=0.2)
-    assert idle.startswith("the device is in use 20 % of the time, less than the usual 70 %: it is not filled. Causes:")
+    assert idle.startswith(
+        "the device is in use 20 % of the time, less than the usual 70 %; the device is not filled. Causes:"
+    )
     assert "a loader that is waited for, batch too small" in idle
     assert "Try: a larger batch; compile=default; num_workers=8,12,16" in idle
 
@@ -117,6 +128,6 @@ def test_nothing_measured_nothing_said():
 
 def test_decoding_that_limits_is_shared_by_a_larger_batch():
     (one,) = told({"data": 0.001, "prefill": 0.2, "decode": 0.79, "rest": 0.009})
-    assert one.startswith("prefill is 20 % of the step (200 ms) and decode is 79 % of the step (790 ms): computing")
+    assert one.startswith("prefill is 20 % of the step (200 ms); decode is 79 % of the step (790 ms); computing")
     assert "a larger batch: a token of every item shares one reading of the weights" in one
     assert "shares" not in told({"prefill": 0.9, "decode": 0.1})[0]

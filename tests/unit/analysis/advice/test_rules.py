@@ -1,6 +1,7 @@
-"""The rules of a diagnosis: an observation and a cause are decided by one threshold, and say one text."""
+"""The rules of a diagnosis: what is observed in a record and a cause are decided by one threshold, and are one."""
 
 import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,17 +10,18 @@ import pytest
 from build import a_sweep
 from evidences import CARD, SETTINGS, an_evidence
 
-from torchstone.analysis.advice import batch_curve, rules, usual
-from torchstone.analysis.advice.curves import curve_of, read_memory, setting_of
-from torchstone.analysis.advice.phases import advise
-from torchstone.analysis.advice.questions import three_questions
+from torchstone.analysis.advice import batch_curve, rules, setting
+from torchstone.analysis.advice.causes import causes_of, phase_causes
+from torchstone.analysis.advice.curves import curve_of, read_memory
+from torchstone.analysis.advice.evidence import Evidence, recorded_step
+from torchstone.analysis.advice.feeding import Pace
+from torchstone.analysis.advice.observations import three_questions
 from torchstone.analysis.advice.setting import Setting
 from torchstone.analysis.summary import summarize
-from torchstone.core.figures import PHASE
 from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.diagnosis import Cause
+from torchstone.report.diagnosis_messages import IN_CODE, MESSAGES, text
 from torchstone.storage.query import entry_of
-from torchstone.workflows.diagnose.evidence import Evidence
-from torchstone.workflows.diagnose.ranking import causes_of
 
 SOURCE = Path(rules.__file__).parents[2]
 RULES = {name: rule for name, rule in vars(rules).items() if isinstance(rule, rules.Rule)}
@@ -40,10 +42,8 @@ def evidence(name: str) -> Evidence:
 
 
 def observed(name: str) -> list[str]:
-    """What the phases of the same step say, with what is known beside them."""
-    found = evidence(name)
-    phases_s = {phase: found.figures[f"{PHASE}{phase}_s"] for phase in PHASES[name]}
-    return [one.seen for one in advise(phases_s, found.known)]
+    """What the phases of the same step say."""
+    return [cause.id for cause in phase_causes(evidence(name))]
 
 
 def caused(name: str) -> list[str]:
@@ -56,45 +56,40 @@ def changed(monkeypatch, name: str, least: float) -> None:
 
 @pytest.mark.parametrize("name", PHASES)
 def test_a_threshold_that_is_changed_moves_the_observation_and_the_cause(monkeypatch, name):
-    phase = next(iter(PHASES[name]))
-    assert any(seen.startswith(f"{phase} is ") for seen in observed(name))
+    assert CAUSES[name] in observed(name)
     assert CAUSES[name] in caused(name)
     changed(monkeypatch, name, 0.5)
-    assert not any(seen.startswith(f"{phase} is ") for seen in observed(name))
+    assert CAUSES[name] not in observed(name)
     assert CAUSES[name] not in caused(name)
 
 
 def test_the_questions_of_a_slow_training_are_answered_by_the_same_thresholds(monkeypatch):
     phases_s = {"data": 0.15, "forward": 0.4, "backward": 0.45}
-    loads, idles, computes = three_questions(phases_s, 0.6)
-    assert (loads.partition("? ")[2][:3], idles.partition("? ")[2][:3], computes.partition("? ")[2][:3]) == (
-        "yes", "yes", "yes",
-    )  # fmt: skip
+    answers = lambda: [one.values["answer"] for one in three_questions(phases_s, 0.6)]
+    assert answers() == [True, True, True]
     changed(monkeypatch, "LOADER", 0.5)
     changed(monkeypatch, "COMPUTING", 0.9)
-    monkeypatch.setattr(usual, "UTILIZATION", (0.5, 0.95))
-    assert [answer.partition("? ")[2].partition(",")[0] for answer in three_questions(phases_s, 0.6)] == ["no"] * 3
+    monkeypatch.setattr(setting, "UTILIZATION", (0.5, 0.95))
+    assert answers() == [False, False, False]
+
+
+def told(causes: Iterable[Cause]) -> dict[str, Mapping[str, Any]]:
+    return {one.id: one.values for cause in causes for one in cause.evidence}
 
 
 def test_the_usual_30_ms_are_told_by_both_and_moved_by_one_number(monkeypatch):
-    assert "more than the usual 30 ms" not in " ".join(observed("LOADER")), "15 % of 50 ms"
-    monkeypatch.setattr(usual, "DATA_S", 0.005)
-    first = causes_of(evidence("LOADER"))
-    told = " ".join(line for cause in first for line in cause.evidence)
-    assert "more than the usual 5.0 ms" in told
-    assert "more than the usual 5.0 ms" in " ".join(observed("LOADER"))
+    both = lambda: [told(look(evidence("LOADER"))) for look in (causes_of, phase_causes)]
+    assert not any("data_share_long" in one for one in both()), "15 % of 50 ms"
+    monkeypatch.setattr(setting, "DATA_S", 0.005)
+    assert [one["data_share_long"]["usual_s"] for one in both()] == [0.005, 0.005]
 
 
 def test_the_usual_70_percent_are_told_by_both_and_moved_by_one_number(monkeypatch):
     busy = an_evidence(TRAINING, {"forward": 0.4, "backward": 0.6}, figures={"device_utilization": 0.6}, look=None)
-
-    def both() -> tuple[str, str]:
-        seen = " ".join(one.seen for one in advise({"forward": 0.4, "backward": 0.6}, busy.known))
-        return seen, " ".join(line for cause in causes_of(busy) for line in cause.evidence)
-
-    assert all("in use 60 % of the time, less than the usual 70 %" in told for told in both())
-    monkeypatch.setattr(usual, "UTILIZATION", (0.5, 0.95))
-    assert not any("less than the usual" in told for told in both())
+    both = lambda: [told(look(busy)).get("idle") for look in (causes_of, phase_causes)]
+    assert both() == [{"share": 0.6, "usual": 0.7}] * 2
+    monkeypatch.setattr(setting, "UTILIZATION", (0.5, 0.95))
+    assert both() == [None, None]
 
 
 def test_a_small_batch_is_one_by_the_same_share_of_its_fixed_cost(monkeypatch):
@@ -119,86 +114,90 @@ def test_a_small_batch_is_one_by_the_same_share_of_its_fixed_cost(monkeypatch):
 
 
 @pytest.mark.parametrize("name", PHASES)
-def test_observation_and_cause_advise_the_same_in_the_same_words(name):
-    found = evidence(name)
-    cause = next(one for one in causes_of(found) if one.id == CAUSES[name])
-    phases_s = {phase: found.figures[f"{PHASE}{phase}_s"] for phase in PHASES[name]}
-    phase = next(iter(PHASES[name]))
-    observation = next(one for one in advise(phases_s, found.known) if one.seen.startswith(f"{phase} is "))
-    assert observation.remedies == tuple(remedy.text for remedy in cause.remedies)
-    assert observation.causes == cause.usual
+def test_observation_and_cause_are_one(name):
+    found = [next(one for one in look(evidence(name)) if one.id == CAUSES[name]) for look in (causes_of, phase_causes)]
+    assert found[0] == found[1]
 
 
-def test_full_memory_is_told_in_the_words_of_the_rule(monkeypatch):
+def test_full_memory_is_told_by_the_rule(monkeypatch):
     cases = [({**SETTINGS, "batch_size": 7600}, 0.1)]
     run = summarize(entry_of(a_sweep(cases), Path()))
     (told,) = read_memory(run.cases[0], run)
-    assert told.remedies == rules.texts(rules.FULL_MEMORY, setting_of(run.cases[0], run.machine))
+    assert told.remedies == rules.FULL_MEMORY.remedies(recorded_step(run, run.cases[0]).known)
     changed(monkeypatch, "FULL_MEMORY", 0.99)
-    assert "likely to run out" not in read_memory(run.cases[0], run)[0].seen
+    assert "likely_to_run_out" not in [one.id for one in read_memory(run.cases[0], run)[0].seen]
 
 
 @pytest.mark.parametrize("name", RULES)
 def test_a_rule_says_each_text_once_and_nothing_that_is_set_already(name):
     rule = RULES[name]
     open_ones = Setting({**TRAINING, "num_workers": 0}, 16, accelerator=True, trains=True)
-    texts = rules.texts(rule, open_ones)
-    assert texts
-    assert len(set(texts)) == len(texts)
-    assert list(rule.usual(open_ones))
+    remedies = [one.id for one in rule.remedies(open_ones)]
+    assert remedies
+    assert len(set(remedies)) == len(remedies)
+    assert rule.causes(open_ones)
     taken: dict[str, Scalar] = {
         "num_workers": 16, "pin_memory": True, "precision": "bf16", "compile": "reduce-overhead", "fused": "on",
         "gradient_checkpointing": True, "channels_last": "on",
     }  # fmt: skip
     done = Setting({**TRAINING, **taken}, 16, accelerator=True, trains=True)
-    set_already = re.compile("num_workers=|pin_memory|precision=|compile=|fused=|gradient_checkpointing|channels_last")
-    assert not [text for text in rules.texts(rule, done) if set_already.search(text)]
+    set_already = {"num_workers", "pin_memory", "bf16", "compile", "cuda_graphs", "fused", "gradient_checkpointing",
+                   "channels_last"}  # fmt: skip
+    assert not set_already & {one.id for one in rule.remedies(done)}
 
 
-def test_a_text_of_a_rule_stands_in_no_other_file():
+def test_every_message_has_its_id_in_the_source_and_every_id_its_message():
+    sources = [
+        path for path in (SOURCE / "analysis", SOURCE / "workflows", SOURCE / "core") for path in path.rglob("*.py")
+    ]
+    code = "\n".join(path.read_text(encoding="utf-8") for path in sources)
+    made = set(re.findall(r'"(\w+)"', code))
+    patterns = {f"paced_by_{pace}" for pace in Pace} | {
+        f"bound_{what}" for what in ("loader", "transfer", "communication")
+    }
+    assert sorted(MESSAGES.keys() - made - patterns) == []
+    named = set(re.findall(r'(?:Statement|Remedy|Check)\(\s*"(\w+)"', code))
+    assert len(named) > 100
+    assert sorted(named - MESSAGES.keys()) == []
+    assert IN_CODE.keys() <= MESSAGES.keys()
     every = Setting({**TRAINING, "num_workers": 0}, 2, accelerator=True, trains=True)
-    texts = {one.text for rule in RULES.values() for one in rule.remedies(every)} - {rules.LARGER_BATCH.text}
-    fixed = {text for text in texts if not text.startswith("num_workers=")}
-    assert len(fixed) > 15
-    others = [path for path in SOURCE.rglob("*.py") if path != Path(rules.__file__)]
-    told = "\n".join(path.read_text(encoding="utf-8") for path in others)
-    assert [text for text in sorted(fixed) if f'"{text}' in told] == []
+    assert {one.id for rule in RULES.values() for one in rule.causes(every)} <= MESSAGES.keys()
 
 
 @pytest.mark.parametrize(
     ("changes", "known", "workers"),
     [
-        ({"num_workers": 0}, {"cores": 4}, "num_workers=2,4"),
+        ({"num_workers": 0}, {"cores": 4}, (2, 4)),
         ({"num_workers": 4}, {"cores": 4}, None),
-        ({"num_workers": 4}, {"cores": 4, "loader_computes": False}, "num_workers=8,12,16"),
+        ({"num_workers": 4}, {"cores": 4, "loader_computes": False}, (8, 12, 16)),
         ({"num_workers": 4}, {"cores": 4, "loader_computes": True}, None),
-        ({"num_workers": 4}, {}, "num_workers=8,12,16"),
+        ({"num_workers": 4}, {}, (8, 12, 16)),
         ({"num_workers": "many"}, {}, None),
-        ({"num_workers": None}, {}, "more num_workers"),
-        ({}, {"facts": {"own_fixed": "num_workers (a list)"}}, "processes that load: return the Dataset"),
+        ({"num_workers": None}, {}, "more_workers"),
+        ({}, {"facts": {"own_fixed": "num_workers (a list)"}}, "own_workers"),
     ],
 )
 def test_as_many_workers_as_may_help_by_what_is_known_of_the_loader(changes, known, workers):
-    found = [one.text for one in rules.more_workers(Setting({**TRAINING, **changes}, **known))]
-    assert [text[: len(workers or "")] for text in found] == ([] if workers is None else [workers])
+    found = rules.more_workers(Setting({**TRAINING, **changes}, **known))
+    assert [one.values.get("workers", one.id) for one in found] == ([] if workers is None else [workers])
 
 
 @pytest.mark.parametrize(
     ("native", "present", "told"),
     [
-        (None, "fp32", ["precision=bf16"]), (("fp32",), "fp32", []),
-        (("fp32", "tf32", "bf16"), "tf32", ["precision=bf16"]),
-        (("fp32", "tf32", "bf16"), "fp32", ["precision=bf16", "precision=tf32"]), (("fp32", "bf16"), "bf16", []),
+        (None, "fp32", ["bf16"]), (("fp32",), "fp32", []),
+        (("fp32", "tf32", "bf16"), "tf32", ["bf16"]),
+        (("fp32", "tf32", "bf16"), "fp32", ["bf16", "tf32"]), (("fp32", "bf16"), "bf16", []),
     ],
 )  # fmt: skip
 def test_a_narrower_format_is_advised_where_the_device_is_made_for_it_or_that_is_not_known(native, present, told):
     found = rules.narrower(Setting({"precision": present}, native=native))
-    assert [one.text for one in found] == told
+    assert [one.id for one in found] == told
 
 
 def test_a_batch_that_is_known_is_named():
-    assert rules.texts(rules.FIXED_COST, Setting({}), batch=64)[0] == "batch_size=64"
-    assert rules.texts(rules.FIXED_COST, Setting({}))[0] == "a larger batch"
+    assert rules.FIXED_COST.remedies(Setting({}), batch=64)[0].values == {"batch_size": 64}
+    assert rules.FIXED_COST.remedies(Setting({}))[0] == rules.LARGER_BATCH
 
 
 def test_a_curve_says_how_many_times_as_fast_each_batch_is():
@@ -206,4 +205,6 @@ def test_a_curve_says_how_many_times_as_fast_each_batch_is():
     run = summarize(entry_of(a_sweep(cases), Path()))
     curve = curve_of(run.cases[0], run.cases, run.machine)
     assert curve is not None
-    assert batch_curve.speed_up(curve, "image") == ("speed-up over batch_size 8 (741 images/s): 32: 3.3×, 128: 7.6×")
+    assert text(batch_curve.speed_up(curve, "image")) == (
+        "speed-up over batch_size 8 (741 images/s): 32: 3.3×, 128: 7.6×"
+    )

@@ -10,6 +10,7 @@ from torchstone.core.schema.case import Placement
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.peaks import Rate
 from torchstone.core.schema.trial import Measurement, Stage
+from torchstone.report.diagnosis_messages import text
 from torchstone.storage.query import entry_of
 
 CPU = DeviceInfo("cpu", "cpu", "AMD", 0, "a processor")
@@ -113,7 +114,7 @@ def test_peaks_given_stand_before_those_of_the_record(tmp_path):
     found = bound_of(run.head.plan.cases[0], run)
     assert found is not None
     assert found.what == "unknown"
-    assert any("torchstone machine peaks" in line for line in found.evidence)
+    assert "no_peaks" in [one.id for one in found.evidence]
     given = bound_of(run.head.plan.cases[0], run, peaks_of())
     assert given is not None
     assert given.what == "memory"
@@ -141,14 +142,15 @@ def test_what_bounds_a_step(figures, what, share):
     assert found is not None
     assert found.what == what
     assert found.share == pytest.approx(share)
-    assert found.evidence[0].startswith(what)
+    assert found.evidence[0].id == f"bound_{what}"
+    assert text(found.evidence[0]).startswith(f"{what}: ")
 
 
 def test_where_no_limit_is_near_the_evidence_says_so():
     found = bound({**STEP, "flops_per_step": 1e9}, TOP)
     assert found is not None
     assert found.near < 0.1
-    assert any("no limit is near" in line for line in found.evidence)
+    assert "no_limit_near" in [one.id for one in found.evidence]
 
 
 def test_without_the_time_of_a_step_nothing_is_said():

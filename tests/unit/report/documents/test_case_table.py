@@ -114,7 +114,7 @@ def test_s2_20_and_26_utilization_stands_in_the_table_and_in_the_recommendation(
 
 def test_s2_34_a_card_that_is_not_filled_is_told_under_the_table():
     text = " ".join(drawn(summary(phases={"forward": 0.6, "backward": 0.4}, utilization=0.5)).split())
-    assert "note: the device is in use 50 % of the time, less than the usual 70 %, and data is 0 % of the step" in text
+    assert "note: the device is in use 50 % of the time, less than the usual 70 %; data is 0 % of the step" in text
     assert "Causes: batch too small" in text
 
 

@@ -4,15 +4,23 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from evidences import a_line, a_look, an_evidence
+from build import a_case, a_trial
+from evidences import SETTINGS, a_line, a_look, an_evidence
 from results import GAIN, a_diagnosis
 
+from torchstone.cli._run_json import diagnosis_json
+from torchstone.core.errors import MissingError
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.diagnosis import Tried, WhatIf
+from torchstone.core.schema.trial import Status
 from torchstone.report.document import Command
-from torchstone.report.documents.diagnosis import diagnosis_document
+from torchstone.report.documents.diagnosis import diagnosis_document, limit_words
+from torchstone.report.renderers.md import markdown
 from torchstone.report.renderers.terminal import terminal
+from torchstone.report.rendering import write_markdown
+from torchstone.workflows.diagnose.remedies import out_of_memory
 
 
 def shown(diagnosis, width=100, **files):
@@ -21,7 +29,7 @@ def shown(diagnosis, width=100, **files):
 
 def test_what_helped_is_told_in_the_words_of_a_program_too():
     evidence = an_evidence(facts={"threads_in_effect": 16, "fused_optimizer": True})
-    helped = Tried("threads", WhatIf({"threads": 2}, "x"), Judgement.BETTER, GAIN)
+    helped = Tried("threads", WhatIf({"threads": 2}), Judgement.BETTER, GAIN)
     diagnosis = a_diagnosis(evidence, tried=(helped,), applied=helped)
     assert "in code   OMP_NUM_THREADS=2, or torch.set_num_threads(2)" in shown(diagnosis)
 
@@ -38,7 +46,7 @@ def test_the_cause_comes_first_and_everything_fits(width):
     assert "3.82 [3.70, 3.94]" in text
     assert "remedy speed-up peak memory result" in text
     assert "feed=resident (ceiling)" in text
-    assert "others compile=default: not measured: compiling takes long" in text
+    assert "others compile=default: not measured: compiling takes long; --budget 120s or more tries it" in text
     assert "gain 3.82 [3.70, 3.94] times as fast with num_workers=4, measured live" in text
     assert "run with these settings: torchstone run mine.yaml --axis num_workers=4" in text
     assert "mine.py:10" in text
@@ -48,7 +56,7 @@ def test_the_cause_comes_first_and_everything_fits(width):
 
 def test_a_gain_that_is_not_known_is_not_told_as_one():
     wide = msgspec.structs.replace(GAIN, low=0.4 * GAIN.value, high=2.5 * GAIN.value)
-    helped = Tried("precision", WhatIf({"precision": "bf16"}, "x"), Judgement.UNCLEAR, wide)
+    helped = Tried("precision", WhatIf({"precision": "bf16"}), Judgement.UNCLEAR, wide)
     text = " ".join(shown(msgspec.structs.replace(a_diagnosis(), applied=helped), width=200).split())
     unknown = "What precision=bf16 gains is not known: measured live, its interval is wider than ±50 %"
     assert f"{unknown}." in text
@@ -62,7 +70,13 @@ def test_a_gain_that_is_not_known_is_not_told_as_one():
 def test_what_changes_the_result_is_to_be_looked_at(task, said):
     diagnosis = a_diagnosis()
     workload = msgspec.structs.replace(diagnosis.case.workload, task=task)
-    helped = Tried("precision", WhatIf({"precision": "bf16"}, "x"), Judgement.BETTER, GAIN, loss="1 % apart in 2 steps")
+    helped = Tried(
+        "precision",
+        WhatIf({"precision": "bf16"}),
+        Judgement.BETTER,
+        GAIN,
+        loss=Statement("loss_apart", {"share": 0.01, "steps": 2}),
+    )
     case = msgspec.structs.replace(diagnosis.case, workload=workload)
     text = shown(msgspec.structs.replace(diagnosis, case=case, applied=helped), width=200)
     assert f"it changes what is computed (1 % apart in 2 steps): check that {said}\n" in text
@@ -93,11 +107,11 @@ def test_without_a_cause_the_pattern_is_told_all_the_same():
 def test_a_cause_whose_remedy_did_not_help_is_ruled_out():
     diagnosis = a_diagnosis()
     first, *rest = diagnosis.causes
-    other = msgspec.structs.replace(first, id="other", title="something else")
+    other = msgspec.structs.replace(first, id="other", title=Statement("something_else"))
     none = msgspec.structs.replace(GAIN, value=1.0)
-    in_vain = Tried("other", WhatIf({"pin_memory": True}, "x"), Judgement.SAME, none)
+    in_vain = Tried("other", WhatIf({"pin_memory": True}), Judgement.SAME, none)
     text = shown(msgspec.structs.replace(diagnosis, causes=(first, other, *rest), tried=(*diagnosis.tried, in_vain)))
-    assert "ruled out something else: its remedy was measured, without effect" in " ".join(text.split())
+    assert "ruled out something_else: its remedy was measured, without effect" in " ".join(text.split())
 
 
 def test_what_was_faster_at_a_first_look_is_not_told_as_slower():
@@ -106,11 +120,50 @@ def test_what_was_faster_at_a_first_look_is_not_told_as_slower():
         (2.28, "gain not known: what was faster at a first look"),
         (0.9, "gain no setting that was tried"),
     ):
-        tried = (Tried("loader", WhatIf({"batch_size": 4}, "x"), message="a first look", first_look=look),)
+        tried = (Tried("loader", WhatIf({"batch_size": 4}), message=Statement("fits"), first_look=look),)
         assert says in " ".join(shown(msgspec.structs.replace(diagnosis, tried=tried)).split())
 
 
 def test_the_files_come_last():
-    files = (Path("a/bottleneck_report.md"), Path("a/performance_report.md"))
-    text = shown(a_diagnosis(), reports=files, record="r.jsonl")
-    assert text.endswith("reports   a/bottleneck_report.md\n          a/performance_report.md\nrecord    r.jsonl\n")
+    text = shown(a_diagnosis(), report=Path("a/performance_report.md"), record="r.jsonl")
+    assert text.endswith("report    a/performance_report.md\nrecord    r.jsonl\n")
+
+
+def test_the_page_has_all_that_is_known_of_it():
+    page = markdown(diagnosis_document(a_diagnosis(command="torchstone run mine.yaml --axis num_workers=4")))
+    assert page.startswith("# Diagnosis of mine\n")
+    assert "- cause: the step waits for the loader, and the loader for its source" in page
+    assert "- usually: slow disk, too few workers, costly preprocessing" in page
+    assert "| num_workers=4 | 3.82 [3.70, 3.94] | 1.12 GiB (+12 %) | the same |" in page
+    assert "```\ntorchstone run mine.yaml --axis num_workers=4\n```" in page
+    assert "computing is what limits\n" in page, "every cause has its evidence"
+    assert "a step costs about 10.0 ms whatever its size" in page
+    assert "- is the I/O time high? yes, 90 % of the step" in page
+    assert "- is the utilization low? not known" in page
+    assert "[x] batch sizes compared: 8, 32, 128, 512" in page
+    assert "[ ] num_workers compared: 0 (tune --only num_workers)" in page
+    assert "usual 60 to 80 %" in page
+
+
+def test_the_page_is_written_through_no_file_in_its_way(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(MissingError, match="cannot be written"):
+        write_markdown(tmp_path / "file" / "x" / "page.md", diagnosis_document(a_diagnosis()), tmp_path)
+
+
+def test_names_cannot_break_the_page():
+    page = markdown(diagnosis_document(a_diagnosis(about="a|b\n# <script>")))
+    assert page.startswith("# Diagnosis of a\\|b \\# \\<script\\>\n")
+
+
+def test_what_runs_out_of_memory_has_no_share_of_a_step():
+    cause = out_of_memory(a_case(SETTINGS), a_trial(status=Status.OUT_OF_MEMORY, measurements=()))
+    assert limit_words(cause) == "no step came to its end"
+
+
+def test_json_has_the_bound_of_each_cause():
+    found = msgspec.json.decode(msgspec.json.encode(diagnosis_json(a_diagnosis())))
+    assert found["kind"] == "diagnosis"
+    assert found["causes"][0]["bound"]["high"] >= found["causes"][0]["bound"]["value"] > 1.0
+    assert found["causes"][0]["title"]["text"] == "the step waits for the loader, and the loader for its source"
+    assert found["applied"]["what_if"]["settings"] == {"num_workers": 4}

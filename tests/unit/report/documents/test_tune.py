@@ -48,7 +48,7 @@ def test_choices_gain_epoch_reasons_cost_and_settings(width):
     flat = " ".join(text.split())
     assert "gain 2 [1.9, 2.1] times the present settings (2 rounds)" in flat
     assert "epoch 600 ms [580 ms, 620 ms] expected" in flat
-    assert "\nwhy       the device is busy from batch_size 32 on\n          more workers gain nothing\n" in text
+    assert "\nwhy       peak memory 954 MiB, 50.0 % of the memory\n          no probe ran out of memory\n" in text
     assert "cost 7 probes, 12.0 s: 5.0 % of about 4.0 min for all 24 settings" in flat
     assert flat.endswith(" settings batch_size 32 num_workers 2 pin_memory false"), "as people type them"
 

@@ -7,7 +7,7 @@ from build import a_case, a_trial
 
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.trial import Status
-from torchstone.workflows.diagnose.pairs import FEWEST, MOST, PairedTrials
+from torchstone.workflows.diagnose.live_comparer import FEWEST, MOST, PairedTrials
 
 PRESENT, OTHER = a_case({"num_workers": 0}), a_case({"num_workers": 4})
 

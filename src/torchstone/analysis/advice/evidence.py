@@ -1,4 +1,4 @@
-"""Evidence: all that is known of one Case when its causes are looked for. What was not measured is None."""
+"""Evidence: all that is known of one Case when its causes are looked for, measured or recorded. None: not measured."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import msgspec
 
 from torchstone.analysis.advice import rules
 from torchstone.analysis.advice.setting import Setting
+from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core.figures import PHASE
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.host_profile import HostLine, HostProfile
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.phase import BACKWARD, DECODE, FORWARD, PHASES, PREFILL
-from torchstone.core.schema.trial import Disturbance
+from torchstone.core.schema.trial import Disturbance, Status
 
 _COMPUTES = (PREFILL, DECODE, FORWARD, BACKWARD)
 
@@ -94,14 +95,20 @@ class Evidence(msgspec.Struct, frozen=True):
         rate = self.figures.get("throughput")
         return self.items / rate if rate else self.figures.get("step_time_mean")
 
+    @property
+    def phases_s(self) -> Mapping[str, float]:
+        """The mean time of each phase that was measured; nothing where they take no time."""
+        found = {name: time_s for name in PHASES if (time_s := self.phase_s(name)) is not None}
+        return found if sum(found.values()) > 0.0 else {}
+
     def phase_s(self, name: str) -> float | None:
         """Mean time of a phase of the step."""
         return self.figures.get(f"{PHASE}{name}_s")
 
     def share(self, *names: str) -> float:
         """The share of the step in these phases; 0 where they were not measured."""
-        whole = sum(self.phase_s(name) or 0.0 for name in PHASES)
-        return sum(self.phase_s(name) or 0.0 for name in names) / whole if whole > 0.0 else 0.0
+        spent = self.phases_s
+        return sum(spent.get(name, 0.0) for name in names) / sum(spent.values()) if spent else 0.0
 
     @property
     def computing(self) -> float:
@@ -127,3 +134,40 @@ class Evidence(msgspec.Struct, frozen=True):
         if times <= 1.0:
             return None
         return min(small_s, max(0.0, (times * small_s - self.larger[1]) / (times - 1.0)))
+
+
+# ── from a record alone ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def recorded_step(run: RunSummary, case: CaseSummary) -> Evidence:
+    """Return what the record says of a Case's own step. Host profile and parts alone are not in it."""
+    facts = next((trial.facts for trial in case.trials if trial.outcome.status == Status.OK), {})
+    cores = facts.get("logical_cores")
+    return Evidence(
+        Case(case.workload, case.configuration, case.placement),
+        {name: found.value for name, found in case.estimates.items()}, facts,
+        run.machine.device(case.placement.device, case.placement.index),
+        cores if isinstance(cores, int) else run.machine.host.logical_cores, run.procedure.heap,
+    )  # fmt: skip
+
+
+def recorded_evidence(run: RunSummary, case: CaseSummary) -> Evidence:
+    """Return the same with the step of a larger batch, where the run has one."""
+    return msgspec.structs.replace(recorded_step(run, case), larger=_larger(run, case))
+
+
+def _larger(run: RunSummary, case: CaseSummary) -> tuple[int, float] | None:
+    """Return (batch size, step in s) of the nearest recorded Case with a batch at least twice as large, else alike."""
+    size = case.configuration.get("batch_size")
+    found = []
+    for other in run.cases:
+        larger, rate = other.configuration.get("batch_size"), other.estimates.get("throughput")
+        same = {**other.configuration, "batch_size": size} == dict(case.configuration)
+        alike = same and other.workload == case.workload and other.placement == case.placement
+        if not alike or rate is None or rate.value <= 0.0 or not isinstance(size, int) or not isinstance(larger, int):
+            continue
+        if larger >= 2 * size > 0:
+            accumulation = other.configuration.get("grad_accumulation")
+            times = accumulation if isinstance(accumulation, int) and accumulation > 0 else 1
+            found.append((larger, larger * times / rate.value))
+    return min(found, default=None)

@@ -4,14 +4,14 @@ import pytest
 from build import a_case, a_trial
 from evidences import SETTINGS
 
+from torchstone.analysis.advice.causes import ranked
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.comparison import Comparison, Judgement, Side, judge
-from torchstone.core.schema.diagnosis import Cause, Kind, Tried, WhatIf
+from torchstone.core.schema.diagnosis import BROKEN_LOSS, SAME_LOSS, Cause, Kind, Tried, WhatIf
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.trial import Status
-from torchstone.report.diagnosis_wording import gain_words
-from torchstone.workflows.diagnose.effects import effects_of
-from torchstone.workflows.diagnose.ranking import ranked
-from torchstone.workflows.diagnose.what_if import RemedyTrials, gain_of
+from torchstone.report.documents.diagnosis import gain_words
+from torchstone.workflows.diagnose.remedies import RemedyTrials, effects_of, gain_of
 
 CASE = a_case({**SETTINGS, "feed": "loader"})
 
@@ -53,16 +53,14 @@ class World:
 
 
 def a_cause(name, *what_ifs, share=0.5, **changes):
-    return Cause(name, Kind.IO, name, share, ("seen",), what_ifs=what_ifs, **changes)
+    return Cause(name, Kind.IO, Statement(name), share, (), what_ifs=what_ifs, **changes)
 
 
 def what_if(**settings):
-    return WhatIf(settings, "why")
+    return WhatIf(settings)
 
 
-LOADER = a_cause(
-    "loader", WhatIf({"feed": "resident"}, "ceiling", ceiling=True), what_if(num_workers=2), what_if(num_workers=4)
-)
+LOADER = a_cause("loader", WhatIf({"feed": "resident"}, ceiling=True), what_if(num_workers=2), what_if(num_workers=4))
 PRECISION = a_cause("precision", what_if(precision="bf16"), share=0.3)
 
 
@@ -74,7 +72,7 @@ def test_the_best_value_of_an_axis_is_fought_and_the_ceiling_after_what_can_be_t
     assert tried["num_workers=4"].helps
     assert tried["num_workers=4"].gain.value == pytest.approx(2.0)
     assert tried["num_workers=2"].gain is None
-    assert "less than another value" in tried["num_workers=2"].message
+    assert tried["num_workers=2"].message.id == "less_than_another_value"
     assert tried["num_workers=2"].first_look == pytest.approx(1.5)
 
 
@@ -82,19 +80,21 @@ def test_what_is_much_slower_in_a_first_look_is_not_fought():
     world = World({"precision=bf16": 0.4})
     (one,) = world.trying().all([PRECISION])
     assert one.gain is None
-    assert one.message.startswith("slower: 0.40 times")
+    assert one.message.id == "slower_at_first_look"
+    assert one.message.values == pytest.approx({"times": 0.4})
     assert not world.compared
 
 
 def test_what_fails_says_how():
     world = World({}, fails=[("precision", "bf16")])
     (one,) = world.trying().all([PRECISION])
-    assert one.message.startswith("out_of_memory")
+    assert (one.message.id, one.message.values["status"]) == ("ended", "out_of_memory")
 
 
 def test_nothing_is_tried_without_a_budget():
     world = World({})
-    assert all("budget of 0 s is spent" in one.message for one in world.trying(0.0).all([LOADER]))
+    spent = Statement("budget_spent", {"budget_s": 0.0})
+    assert all(one.message == spent for one in world.trying(0.0).all([LOADER]))
     assert not world.probed
 
 
@@ -114,7 +114,7 @@ def test_what_is_begun_ends_in_time_but_for_the_first_experiment(budget_s):
 def test_compiling_needs_a_larger_budget():
     world = World({})
     (one,) = world.trying().all([a_cause("computing", what_if(compile="default"))])
-    assert "--budget 120s" in one.message
+    assert one.message == Statement("compiling_takes_long", {"budget_s": 120.0})
     assert World({"compile=default": 1.4}).trying(150).all([a_cause("c", what_if(compile="default"))])[0].helps
 
 
@@ -158,11 +158,11 @@ def test_where_both_together_gain_less_than_the_better_one_that_is_taken():
 
 @pytest.mark.parametrize(
     ("low", "loss", "helps"),
-    [(1.02, "the same", True), (0.99, "the same", False), (1.02, "the loss is NaN or infinite", False)],
+    [(1.02, SAME_LOSS, True), (0.99, SAME_LOSS, False), (1.02, BROKEN_LOSS, False)],
 )
 def test_what_is_offered_is_faster_by_all_of_its_interval_and_computes_numbers(low, loss, helps):
     gain = Estimate(1.05, low, 1.1, 0.95, "ratio", "", 6, 6)
-    tried = Tried("precision", what_if(precision="bf16"), Judgement.BETTER, gain, loss=loss)
+    tried = Tried("precision", what_if(precision="bf16"), Judgement.BETTER, gain, loss=Statement(loss))
     assert tried.helps is helps
     assert World({}).trying().combined([tried]) == (tried if helps else None)
     assert ("not certain" in gain_words(tried)) is (low < 1.0)
@@ -170,7 +170,7 @@ def test_what_is_offered_is_faster_by_all_of_its_interval_and_computes_numbers(l
 
 def test_a_heap_goes_to_the_contest_unseen():
     world = World({"heap=fixed": 1.4})
-    cause = a_cause("thrashing", WhatIf({}, "keeps", heap="fixed"))
+    cause = a_cause("thrashing", WhatIf({}, heap="fixed"))
     (one,) = world.trying().all([cause])
     assert one.helps
     assert world.compared[0][1] == "fixed"
@@ -202,13 +202,13 @@ def test_a_stated_gain_is_wider_than_its_contest():
 @pytest.mark.parametrize(
     ("settings", "prints", "said"),
     [
-        ({"num_workers": 4}, ([2.3, 2.2], [2.3, 2.2]), "the same"),
-        ({"precision": "bf16"}, ([2.0, 2.0], [2.01, 2.02]), "1 % apart in 2 steps"),
-        ({"batch_size": 64}, ([2.0], [2.5]), "another result: batch_size"),
-        ({"precision": "bf16"}, ([2.0], [float("nan")]), "the loss is NaN or infinite"),
-        ({"batch_size": 64}, ([2.0], [float("inf")]), "the loss is NaN or infinite"),
-        ({"precision": "bf16"}, ([float("nan")], [2.0]), "the loss is NaN or infinite with the present settings"),
-        ({"feed": "resident"}, ([2.0], [2.5]), "other batches"),
+        ({"num_workers": 4}, ([2.3, 2.2], [2.3, 2.2]), "loss_same"),
+        ({"precision": "bf16"}, ([2.0, 2.0], [2.01, 2.02]), "loss_apart"),
+        ({"batch_size": 64}, ([2.0], [2.5]), "loss_of_another_result"),
+        ({"precision": "bf16"}, ([2.0], [float("nan")]), "loss_broken"),
+        ({"batch_size": 64}, ([2.0], [float("inf")]), "loss_broken"),
+        ({"precision": "bf16"}, ([float("nan")], [2.0]), "loss_broken_before"),
+        ({"feed": "resident"}, ([2.0], [2.5]), "loss_of_other_batches"),
     ],
 )
 def test_what_is_computed_is_compared_by_its_fingerprint(settings, prints, said):
@@ -218,7 +218,10 @@ def test_what_is_computed_is_compared_by_its_fingerprint(settings, prints, said)
     ]
     memory, ratio, loss = effects_of(trials, settings, "cpu")
     assert (memory, ratio) == (1.5e9, 1.5)
-    assert loss == said
+    assert loss is not None
+    assert loss.id == said
+    if said == "loss_apart":
+        assert loss.values == {"share": pytest.approx(0.01), "steps": 2}
 
 
 def test_on_a_card_the_hosts_memory_is_no_peak():
@@ -238,4 +241,4 @@ def test_no_first_look_is_begun_that_would_outlast_the_budget():
     world = Slow({"num_workers=2": 2.0, "num_workers=4": 2.0})
     tried = world.trying(budget_s=30.0).all([a_cause("loader", what_if(num_workers=2), what_if(num_workers=4))])
     assert len(world.probed) == 2
-    assert "the budget of 30 s is spent" in tried[1].message
+    assert tried[1].message == Statement("budget_spent", {"budget_s": 30.0})

@@ -1,29 +1,34 @@
-"""Tries what-ifs within a budget: a short trial says which are worth comparing live, and that says what they gain.
+"""Remedies, tried within a budget: a short trial says which are worth comparing live, and that says what they gain.
 
 Nothing is offered on the word of a single trial: it only decides which of several are compared live with the present
-settings (ab/), and in which order.
+settings (ab/), and in which order. What else they do is told beside the gain: peak memory, and whether the same is
+computed. Of a Case that runs out of memory nothing can be compared, but what fits can be found.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import median
 from typing import Protocol
 
 import msgspec
 
-from torchstone.core import units
+from torchstone.analysis.advice import rules
+from torchstone.analysis.advice.setting import Setting
 from torchstone.core.figures import figures
-from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.case import Case
+from torchstone.core.fingerprints import fingerprint_of, moved
+from torchstone.core.schema.advice import Statement
+from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.comparison import Comparison
-from torchstone.core.schema.diagnosis import Cause, Tried, WhatIf
+from torchstone.core.schema.diagnosis import BROKEN_LOSS, OUT_OF_MEMORY, SAME_LOSS, Cause, Kind, Tried, WhatIf
 from torchstone.core.schema.estimate import Estimate
-from torchstone.core.schema.trial import Status, Trial
+from torchstone.core.schema.memory_figures import memory_figures, peak_memory
+from torchstone.core.schema.trial import Outcome, Status, Trial
 from torchstone.core.stats.logs import from_log
 from torchstone.execution.timing.clock import Clock, system_clock
-from torchstone.workflows.diagnose.effects import effects_of
-from torchstone.workflows.diagnose.pairs import FEWEST
+from torchstone.workflows.diagnose.live_comparer import FEWEST
 from torchstone.workflows.diagnose.probes import with_settings
 
 _EXPERIMENT_S = 15.0  # what an experiment takes at least: templates, and six pairs of processes
@@ -97,7 +102,7 @@ class RemedyTrials:
                 taken.append(one)
         if len(taken) < 2:
             return taken[0] if taken else None
-        together = self._compare("all", WhatIf(settings, "all that helped, together", heap=heap))
+        together = self._compare("all", WhatIf(settings, heap))
         return together if together.helps and _gained(together) >= _gained(taken[0]) else taken[0]
 
     def _asked(self, causes: Sequence[Cause]) -> list[tuple[Cause, WhatIf]]:
@@ -109,28 +114,28 @@ class RemedyTrials:
                 found.setdefault(what_if.name, (cause, what_if))
         return list(found.values())
 
-    def _screen(self, what_if: WhatIf) -> tuple[float | None, str | None]:
+    def _screen(self, what_if: WhatIf) -> tuple[float | None, Statement | None]:
         """Return (times the present rate in one short trial, why it is not tried)."""
         if what_if.heap is not None:
             return None, None
         if self._left_s() < max(_LEAST_S, self._look_s):
-            return None, f"not measured: the budget of {self._budget_s:g} s is spent"
+            return None, self._spent()
         if any(axis in what_if.settings for axis in _SLOW_TO_START):
             if self._budget_s < 2 * _COMPILING_S:
-                return None, f"not measured: compiling takes long; --budget {2 * _COMPILING_S:g}s or more tries it"
+                return None, Statement("compiling_takes_long", {"budget_s": 2 * _COMPILING_S})
             return None, None
         self._say(f"{what_if.name}: a first look")
         began_s = self._clock()
         present, candidate = self._probe(self._case), self._probe(with_settings(self._case, what_if.settings))
         self._look_s = self._clock() - began_s
         if candidate.outcome.status != Status.OK:
-            return None, f"{candidate.outcome.status}: {candidate.outcome.message}"
+            return None, _ended(candidate.outcome)
         rates = [figures(trial).values.get("throughput") for trial in (present, candidate)]
         if not rates[0] or not rates[1]:
             return None, None
         times = rates[1] / rates[0]
         if times < _HOPELESS:
-            return times, f"slower: {units.significant(times, 2)} times the rate in one short trial"
+            return times, Statement("slower_at_first_look", {"times": times})
         return times, None
 
     def _compare(self, cause: str, what_if: WhatIf, remaining: int = 1, must_fit: int = 1) -> Tried:
@@ -138,18 +143,22 @@ class RemedyTrials:
         takes_s = max(_EXPERIMENT_S, FEWEST * self._look_s)
         share_s = max(takes_s, self._left_s() / remaining)
         if self._left_s() < (_LEAST_S if self._is_first else must_fit * takes_s):
-            return Tried(cause, what_if, message=f"not measured: the budget of {self._budget_s:g} s is spent")
+            return Tried(cause, what_if, message=self._spent())
         self._is_first = False
         self._say(f"{what_if.name}: live against the present settings")
         comparison, trials = self._compare_live(with_settings(self._case, what_if.settings), what_if.heap, share_s)
         found = Tried(cause, what_if)
         if comparison.ratio is None:
-            return msgspec.structs.replace(found, message=comparison.why or "not measured: too few pairs in its time")
+            why = Statement("not_compared", {"why": comparison.why}) if comparison.why else Statement("too_few_pairs")
+            return msgspec.structs.replace(found, message=why)
         memory_bytes, memory_ratio, loss = effects_of(trials, what_if.settings, self._case.placement.device)
         return msgspec.structs.replace(
             found, verdict=comparison.verdict, gain=gain_of(comparison.ratio), memory_bytes=memory_bytes,
             memory_ratio=memory_ratio, loss=loss,
         )  # fmt: skip
+
+    def _spent(self) -> Statement:
+        return Statement("budget_spent", {"budget_s": self._budget_s})
 
     def _left_s(self) -> float:
         return self._ends_s - self._clock()
@@ -159,9 +168,13 @@ def _gained(tried: Tried) -> float:
     return tried.gain.value if tried.gain is not None else 0.0
 
 
-def _looked(rate: float | None) -> str:
+def _looked(rate: float | None) -> Statement:
     """Return what is said of settings of the same axes as others that looked better."""
-    return f"{units.significant(rate or 0.0, 3)} times the rate in one short trial: less than another value of the same"
+    return Statement("less_than_another_value", {"times": rate})
+
+
+def _ended(outcome: Outcome) -> Statement:
+    return Statement("ended", {"status": str(outcome.status), "message": outcome.message})
 
 
 def gain_of(ratio: Estimate) -> Estimate:
@@ -181,3 +194,90 @@ def gain_of(ratio: Estimate) -> Estimate:
         ratio, value=from_log(-log), low=from_log(-high), high=from_log(-low), level=min(0.95, ratio.level),
         method=f"{ratio.method}, for a replication, and 1.5 % between occasions",
     )  # fmt: skip
+
+
+# ── what else other settings do ───────────────────────────────────────────────────────────────────────────────
+
+
+def effects_of(
+    trials: Sequence[Trial], settings: Mapping[str, Scalar], device: str
+) -> tuple[float | None, float | None, Statement | None]:
+    """Return (peak memory of side B in bytes, times that of A, what it does to the loss) from an experiment's trials.
+
+    `device`: the kind (cpu, cuda, …) that they ran on.
+    """
+    good = [trial for trial in trials if trial.outcome.status == Status.OK]
+    sides = [[trial for trial in good if trial.facts.get("side") == side] for side in "AB"]
+    peaks = [_peak(side, memory_figures(device)) for side in sides]
+    ratio = peaks[1] / peaks[0] if peaks[0] and peaks[1] else None
+    return peaks[1], ratio, _loss(sides, settings)
+
+
+def _peak(trials: Sequence[Trial], names: Sequence[str]) -> float | None:
+    for name in names:
+        values = [found[name] for trial in trials if name in (found := figures(trial).values)]
+        if values:
+            return median(values)
+    return None
+
+
+def _loss(sides: Sequence[Sequence[Trial]], settings: Mapping[str, Scalar]) -> Statement | None:
+    changing = tuple(axis for axis in settings if axis in AXES and AXES[axis].changes_result)
+    prints = [fingerprint_of(side) for side in sides]
+    broken = [not all(map(math.isfinite, found)) for found in prints]
+    if any(broken):  # it comes before all else: who computes no numbers is no faster
+        return Statement("loss_broken_before" if broken[0] else BROKEN_LOSS)
+    if any(axis in ("batch_size", "grad_accumulation") for axis in changing):
+        return Statement("loss_of_another_result", {"axes": changing})
+    if "feed" in settings:
+        return Statement("loss_of_other_batches")
+    pairs = list(zip(*prints, strict=False))
+    if not pairs:
+        return None
+    if moved(*prints) is None:
+        return Statement(SAME_LOSS)
+    apart = max(abs(b - a) / max(abs(a), 1e-12) for a, b in pairs)
+    return Statement("loss_apart", {"share": apart, "steps": len(pairs)})
+
+
+# ── a Case that runs out of memory ────────────────────────────────────────────────────────────────────────────
+
+
+def out_of_memory(case: Case, trial: Trial) -> Cause:
+    """Return the cause, with the rungs of the ladder as what-ifs: what costs least first."""
+    rule, known = rules.FULL_MEMORY, Setting(case.configuration, trains=case.workload.task == Task.TRAIN)
+    return Cause(
+        OUT_OF_MEMORY, Kind.MEMORY, Statement(OUT_OF_MEMORY), 1.0, (_ended(trial.outcome),), usual=rule.causes(known),
+        remedies=rule.remedies(known), what_ifs=tuple(_rungs(case)),
+    )  # fmt: skip
+
+
+def _rungs(case: Case) -> Iterator[WhatIf]:
+    configuration, size = case.configuration, case.configuration.get("batch_size")
+    accumulation = configuration.get("grad_accumulation")
+    if isinstance(size, int) and size > 1:
+        halved: dict[str, Scalar] = {"batch_size": size // 2}
+        if isinstance(accumulation, int):
+            halved["grad_accumulation"] = 2 * accumulation
+        yield WhatIf(halved)
+    if configuration.get("precision") in ("fp32", "tf32"):
+        yield WhatIf({"precision": "bf16"})
+    if case.workload.task == Task.TRAIN and configuration.get("gradient_checkpointing") is False:
+        yield WhatIf({"gradient_checkpointing": True})
+    if isinstance(size, int) and size > 8:
+        yield WhatIf({"batch_size": size // 8})
+
+
+def what_fits(case: Case, cause: Cause, probe: Callable[[Case], Trial]) -> list[Tried]:
+    """Try each rung once, and say whether it fits and how fast it is: there is no present rate to compare with."""
+    return [_fits(case, cause, what_if, probe) for what_if in cause.what_ifs]
+
+
+def _fits(case: Case, cause: Cause, what_if: WhatIf, probe: Callable[[Case], Trial]) -> Tried:
+    trial = probe(with_settings(case, what_if.settings))
+    if trial.outcome.status != Status.OK:
+        return Tried(cause.id, what_if, message=_ended(trial.outcome))
+    found = figures(trial).values
+    peak = peak_memory(found, case.placement.device)
+    fits = Statement("fits", {"rate": found.get("throughput")})
+    return Tried(cause.id, what_if, memory_bytes=peak, message=fits)

@@ -1,4 +1,4 @@
-"""performance_report.md of a sweep: what limits with its evidence, what failed, what to doubt; and sound Markdown."""
+"""The page of a sweep: what limits with its evidence, what failed, what to doubt; and sound Markdown."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,6 @@ from build import a_finding, a_machine, a_run, a_sweep
 from torchstone.analysis.summary import summarize
 from torchstone.analysis.sweep_table import Swept, rows_of
 from torchstone.core.schema.case import Case, Placement
-from torchstone.core.schema.diagnosis import Cause, Kind
 from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.procedure import Procedure
@@ -17,9 +16,11 @@ from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Status
 from torchstone.report.charts import sweep as charts
 from torchstone.report.document import Chart
-from torchstone.report.documents.performance_report import of_sweep
+from torchstone.report.documents.sweep import sweep_document
 from torchstone.report.renderers.md import markdown
 from torchstone.storage.query import entry_of
+from torchstone.workflows.diagnose.measured_diagnosis import diagnosed_from_record
+from torchstone.workflows.diagnose.target import of_own_program
 
 PHASES = {"data": 0.4, "forward": 0.2, "backward": 0.3, "optimizer": 0.05, "rest": 0.05}
 SIZES = (8, 32, 128, 512)
@@ -30,8 +31,9 @@ def swept(run: Run, skipped=None) -> Swept:
     return Swept(summarize(entry_of(run, Path())), skipped or {})
 
 
-def report_of(measured: Swept, pictures=(), cause: Cause | None = None) -> str:
-    return markdown(of_sweep(measured, measured.summary.cases[2], cause, pictures))
+def report_of(measured: Swept, pictures=()) -> str:
+    diagnosis = diagnosed_from_record(of_own_program(measured.summary))
+    return markdown(sweep_document(measured, diagnosis, pictures))
 
 
 def a_diagnosis(**changes) -> Run:
@@ -47,22 +49,16 @@ def test_the_pattern_is_told_with_its_evidence():
     assert "## On cuda:0 (a card)" in text
     assert re.search(r"\| 8 \| ok \| 740\.\d \| ±[\d.]+ % \| 10\.8 ms \| 4\.32 ms \|", text)
     assert "| 512 | out of memory | – |" in text
-    assert "\nHighest throughput: 5,614 images/s at batch size 128.\n" in text
-    assert "\nat batch_size 8, throughput is 13 % of the top: a step costs about 10.0 ms whatever its size" in text
-    assert "\nAt batch size 128:\n" in text
-    assert "\ndata is 40 % of the step (9.12 ms): the step waits for the loader.\n" in text
-    assert "\n- Try: num_workers=2,4,8; pin_memory=true" in text
+    assert "Fastest: batch_size 128, precision" not in text, "an axis that does not vary"
+    assert "Fastest: batch\\_size 128" in text or "Fastest: batch_size 128" in text
+    assert (
+        "\nNote: at batch_size 8, throughput is 13 % of the top; a step costs about 10.0 ms whatever its size" in text
+    )
+    assert "\n- cause: the step waits for the loader" in text
+    assert "\n- evidence: data is 40 % of the step (9.12 ms)" in text
+    assert "\n- try: num_workers=2,4,8; pin_memory=true" in text
     assert "\nBatch size 512 ran out of memory: it took 512 GiB of 80" in text
     assert "![Where the time of a training step goes](time_breakdown.png)" in text
-
-
-def test_a_sweep_has_its_questions_and_its_checklist_too_and_names_the_bottleneck_where_that_report_is_there():
-    cause = Cause("loader", Kind.IO, "the loader is too slow", 0.4, ("data is 40 % of the step",))
-    text = report_of(swept(a_diagnosis()), cause=cause)
-    assert "- is the I/O time high? yes, 40 % of the step, 9.12 ms" in text
-    assert "- [x] batch sizes compared: 8, 32, 128" in text
-    assert "\nthe loader is too slow (I/O). See bottleneck_report.md.\n" in text
-    assert "bottleneck_report.md" not in report_of(swept(a_diagnosis()))
 
 
 def test_devices_are_compared_and_one_that_is_not_here_says_why():
@@ -102,31 +98,14 @@ def test_what_to_doubt_is_said_once_for_each_check():
         for n, case in enumerate(run.head.plan.cases)
     )
     text = report_of(swept(msgspec.structs.replace(run, findings=findings)))
-    assert "**warning** drift: all 4 cases: steps became 0 % slower. measure again\n" in text
-
-
-def test_the_highest_throughput_is_of_valid_cases_alone():
-    run = a_diagnosis()
-
-    def told(*places):
-        findings = tuple(
-            a_finding("drift", Severity.WARNING, "it drifts", "wait", run.head.plan.cases[place].case_id)
-            for place in places
-        )
-        return report_of(swept(msgspec.structs.replace(run, findings=findings)))
-
-    assert "throughput: 2,424 images/s at batch size 32. Not compared: batch_size 128. SUSPECT: it drifts." in told(2)
-    assert "Only batch_size 8 is valid: 741 images/s (95 %" in told(1, 2)
-    none = told(0, 1, 2)
-    assert "Highest throughput" not in none
-    assert "Which is fastest is not known. SUSPECT (3 of 3 cases): it drifts. Wait." in none
+    assert text.count("measure again\n") == 1
 
 
 def test_names_cannot_break_the_page():
     run = a_diagnosis()
     head = msgspec.structs.replace(run.head, name="a|b\n# <script>")
     text = report_of(swept(msgspec.structs.replace(run, head=head)))
-    assert text.startswith("# Performance report: a\\|b \\# \\<script\\>\n")
+    assert text.startswith("# Diagnosis of a\\|b \\# \\<script\\>\n")
 
 
 def test_rows_have_equal_columns_and_none_for_what_is_missing():

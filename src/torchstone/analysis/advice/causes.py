@@ -1,0 +1,619 @@
+"""The causes of a slow step, each looked for in the Evidence of one Case. Shares are of the step.
+
+A diagnosis has all of them, ranked (`causes_of`, and again once remedies were measured: `ranked`); the notes of a run
+have those that the phases of its recorded steps tell (`phase_causes`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from torchstone.analysis.advice import rules, setting
+from torchstone.analysis.advice.evidence import Evidence
+from torchstone.analysis.advice.feeding import feeding
+from torchstone.core.schema.advice import Remedy, Statement
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.diagnosis import Cause, Kind, Place, Tried, WhatIf
+from torchstone.core.schema.host_profile import HostLine, HostProfile
+from torchstone.core.schema.memory_figures import peak_memory
+from torchstone.core.schema.phase import BACKWARD, DATA, DECODE, FORWARD, OPTIMIZER, PREFILL, REST, TRANSFER
+
+_REFUTED = 0.02  # of the step
+
+
+def causes_of(e: Evidence) -> tuple[Cause, ...]:
+    """Return the causes, the largest share of the step first. Of a step that is sound: what it consists of, last."""
+    direct = (loader, transfer, threads, neighbours, waits, python_loop, optimizer, thrashing, short_memory)
+    found = [cause for look in direct if (cause := look(e)) is not None]
+    for rest in (small_batch, precision, computing):  # of what the others leave
+        if (cause := rest(e, found)) is not None:
+            found.append(cause)
+    return tuple(_possible(cause, e) for cause in sorted(found, key=lambda cause: (cause.sound, -cause.share)))
+
+
+def phase_causes(e: Evidence) -> list[Cause]:
+    """Return what the phases of a step and the use of its device say, the largest share first."""
+    if not e.phases_s:
+        return [_not_filled(e)] if e.known.idles else []
+    found = [loader(e), transfer(e), _update(e), _between(e)]
+    if e.known.idles and not _waits_for_loader(e):
+        found.append(_not_filled(e))
+    if e.computing >= rules.COMPUTING.least:
+        found.append(_computing(e, e.computing))
+    return sorted((cause for cause in found if cause is not None), key=lambda cause: -cause.share)
+
+
+def ranked(causes: Sequence[Cause], tried: Sequence[Tried]) -> tuple[Cause, ...]:
+    """Return the causes again, with what was measured: one whose remedy gains less explains less than it seemed.
+
+    Those that are refuted come last, even after a step that is sound.
+    """
+    return tuple(sorted(causes, key=lambda cause: (refuted(cause, tried), cause.sound, -_explained(cause, tried))))
+
+
+def refuted(cause: Cause, tried: Sequence[Tried]) -> bool:
+    """Say whether what would help, if this were the cause, was tried and does not."""
+    return not cause.sound and _explained(cause, tried) < _REFUTED
+
+
+def _explained(cause: Cause, tried: Sequence[Tried]) -> float:
+    """Return the share of the step that a cause explains, as far as its remedies bear it out."""
+    own = [one for one in tried if one.cause == cause.id]
+    gains = [one.gain.value if one.gain is not None else one.first_look for one in own]
+    known = [gain for gain in gains if gain]
+    return min(cause.share, max(0.0, 1.0 - 1.0 / max(known))) if known else cause.share
+
+
+def _possible(cause: Cause, e: Evidence) -> Cause:
+    """Return a cause without what-ifs that the user's own batches rule out."""
+    what_ifs = tuple(one for one in cause.what_ifs if not any(map(e.fixes, one.settings)))
+    return msgspec.structs.replace(cause, what_ifs=what_ifs)
+
+
+def _phase(e: Evidence, name: str) -> Statement:
+    return Statement("phase_share", {"phase": name, "share": e.share(name), "time_s": e.phase_s(name)})
+
+
+# ── the loader: it waits for its source, or it computes ──────────────────────────────────────────────────────
+
+_MOST_WORKERS = 16
+_QUEUED = 0.05  # of the time, waiting for a core: from here on it is said
+_BY_LOADER_COMPUTES = {None: "loader", True: "loader_computes", False: "loader_waits"}  # None: not known
+_LINES = 3
+_LINE = 0.03  # of what was looked at: worth a line
+
+
+def loader(e: Evidence) -> Cause | None:
+    """Return the cause, or None where batches are there when they are wanted."""
+    rule, known, share = rules.LOADER, e.known, _loading(e)
+    if e.setting("feed") not in ("loader", None) or share < rule.least:  # records of other tools do not name it
+        return None
+    which = _BY_LOADER_COMPUTES[known.loader_computes]
+    return Cause(
+        which, Kind.IO, Statement(which), share, tuple(_loader_evidence(e)), where=_places(e.loader_look, share),
+        usual=rule.causes(known), remedies=rule.remedies(known), what_ifs=tuple(_loader_what_ifs(e)),
+    )  # fmt: skip
+
+
+def _loading(e: Evidence) -> float:
+    """Return what a loader that is never waited for would save: by the device alone where that was measured."""
+    rate = e.figures.get("throughput")
+    if e.device_rate and rate:
+        return max(0.0, 1.0 - rate / e.device_rate)
+    return e.share(DATA)
+
+
+def _waits_for_loader(e: Evidence) -> bool:
+    """Say whether the loader explains that a device is not in use."""
+    idle = 1.0 - (e.known.utilization or 0.0)
+    return e.share(DATA) >= max(rules.LOADER.least, rules.NOT_FILLED.least * idle)
+
+
+def _loader_evidence(e: Evidence) -> Iterator[Statement]:
+    data_s = e.phase_s(DATA)
+    if data_s is not None and data_s > setting.DATA_S:
+        yield Statement("data_share_long", {"share": e.share(DATA), "time_s": data_s, "usual_s": setting.DATA_S})
+    elif data_s is not None:
+        yield _phase(e, DATA)
+    if e.loader_rate and e.device_rate:
+        waited, rate = e.figures.get("data_wait_share"), e.figures.get("throughput")
+        yield from feeding(e.loader_rate, e.device_rate, rate, waited, e.workers).seen
+    if (look := e.loader_look) is not None:
+        known: dict[str, Scalar] = {"time_s": look.step_s, "busy": look.main_busy}
+        if look.main_queued is not None and look.main_queued >= _QUEUED:
+            source = max(0.0, 1.0 - look.main_busy - look.main_queued)
+            yield Statement("loader_process_queued", {**known, "queued": look.main_queued, "source": source})
+        else:
+            yield Statement("loader_process", known)
+    if _waits_for_loader(e):
+        yield from e.known.idle
+
+
+def _loader_what_ifs(e: Evidence) -> Iterator[WhatIf]:
+    yield WhatIf({"feed": "resident"}, ceiling=True)
+    now, needed = e.workers, _MOST_WORKERS
+    if e.device_rate and e.loader_alone_rate:
+        needed = math.ceil(1.2 * e.device_rate / e.loader_alone_rate)
+    most = max(1, e.cores or 2) if e.known.loader_computes else _MOST_WORKERS
+    best = max(1, min(needed, most))
+    tries = dict.fromkeys(n for n in (best, max(1, best // 2), min(2 * best, most)) if n > now)
+    # And one a core: where items are small, handing them over costs more than further processes gain.
+    a_core = min(best, e.cores or best)
+    for workers in dict.fromkeys([*list(tries)[:2], *([a_core] if a_core > now else [])]):
+        settings: dict[str, Scalar] = {"num_workers": workers}
+        if e.accelerator and e.setting("pin_memory") is False:
+            settings["pin_memory"] = True
+        yield WhatIf(settings)
+
+
+def _places(look: HostProfile | None, of: float) -> tuple[Place, ...]:
+    """Return the lines that take most of what was looked at, their shares as parts of `of` the step."""
+    if look is None:
+        return ()
+    return tuple(_place(line, of) for line in look.lines[:_LINES] if line.share >= _LINE)
+
+
+def _place(line: HostLine, times: float = 1.0) -> Place:
+    return Place(_near(line.file), line.line, line.code, min(1.0, times * line.share), line.runs_per_step)
+
+
+def _near(file: str) -> str:
+    """Return a path as one would type it here: what is below the working folder from there on."""
+    path, here = Path(file), Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else file
+
+
+# ── copies to the device ────────────────────────────────────────────────────────────────────────────────────
+
+
+def transfer(e: Evidence) -> Cause | None:
+    """Return the cause, or None where there is nothing to copy or it takes next to nothing."""
+    rule, known, share = rules.TRANSFER, e.known, e.share(TRANSFER)
+    if not e.accelerator or share < rule.least:
+        return None
+    pageable = e.setting("pin_memory") is False
+    return Cause(
+        "transfer", Kind.IO, Statement("transfer_pageable" if pageable else "transfer"), share,
+        tuple(_transfer_evidence(e)), usual=rule.causes(known), remedies=rule.remedies(known),
+        what_ifs=(WhatIf({"pin_memory": True}),) if pageable else (),
+    )  # fmt: skip
+
+
+def _transfer_evidence(e: Evidence) -> Iterator[Statement]:
+    yield _phase(e, TRANSFER)
+    operators = e.look.operators if e.look is not None else None
+    if operators is not None and operators.pageable_copies:
+        yield Statement("pageable_copies", {"copies": operators.pageable_copies})
+    if (waits_s := e.host_s.get(TRANSFER)) is not None:
+        yield Statement("host_spends", {"time_s": waits_s})
+
+
+# ── cores: too many threads, or other processes ──────────────────────────────────────────────────────────────
+
+_SWITCHES = 5.0  # times a step that a core was taken away: worth a word
+_BUSY = 0.5  # cores kept busy by others: worth a word
+_ROOM = 0.25  # cores by which measured use may exceed what there is before it says anything
+_MOST_WAITED = 0.95
+
+
+def threads(e: Evidence) -> Cause | None:
+    """Return the cause where operators have more threads than there are cores, counting a loader's processes."""
+    number, cores = _threads(e), e.cores
+    if e.accelerator or number is None or not cores:
+        return None
+    if number <= cores:  # workers beside as many threads as cores are common, and often right: the loader tells
+        return None
+    # At a barrier all wait for the last, and of n threads on c cores n - c have none: that much at most is lost.
+    share = 1.0 - cores / number
+    fewer = max(1, cores)
+    return Cause(
+        "threads", Kind.OVERHEAD, Statement("threads_share_cores", {"threads": number, "cores": cores}), share,
+        tuple(_threads_evidence(e, number, cores)),
+        usual=(Statement("threads_of_another_machine"), Statement("container_of_fewer_cores")),
+        remedies=(Remedy("threads", {"threads": fewer}, "threads"), Remedy("one_thread_a_worker")),
+        what_ifs=(WhatIf({"threads": fewer}),),
+    )  # fmt: skip
+
+
+def _threads(e: Evidence) -> int | None:
+    asked, found = e.setting("threads"), e.facts.get("threads_in_effect")
+    if isinstance(found, int):
+        return found
+    return asked if isinstance(asked, int) and asked > 0 else None
+
+
+def _threads_evidence(e: Evidence, number: int, cores: int) -> Iterator[Statement]:
+    workers = e.workers if e.setting("feed") == "loader" else 0
+    if workers:
+        yield Statement("threads_and_workers", {"threads": number, "workers": workers, "cores": cores})
+    else:
+        yield Statement("threads_on_cores", {"threads": number, "cores": cores})
+    if e.look is not None and e.look.involuntary_switches >= _SWITCHES:
+        yield Statement("cores_taken", {"times": e.look.involuntary_switches})
+
+
+def neighbours(e: Evidence) -> Cause | None:
+    """Return the cause where others keep so many cores busy that the step's threads cannot all run."""
+    others, cores, number = e.figures.get("other_cpu_cores"), e.cores, e.facts.get("threads_in_effect")
+    if e.accelerator or others is None or not cores or not isinstance(number, int):
+        return None
+    wanted = min(number, cores)
+    if others < _BUSY or others + wanted <= cores + _ROOM:
+        return None
+    # At a barrier the threads that have a core wait for those that have none. Who waits for data needs none.
+    share = min(_MOST_WAITED, 1.0 - max(0.0, cores - others) / wanted) * (1.0 - e.share(DATA))
+    free = max(1, int(cores - others))
+    evidence = [Statement("others_busy", {"others": others, "threads": wanted})]
+    if e.look is not None and e.setting("feed") != "loader":
+        evidence.append(Statement("thread_had_core", {"share": e.look.main_busy}))
+    return Cause(
+        "neighbours", Kind.OVERHEAD, Statement("others_keep_cores", {"others": others, "cores": cores}), share,
+        tuple(evidence), usual=(rules.OTHER_WORK, Statement("shared_machine")),
+        remedies=(rules.END_OTHERS, Remedy("no_more_threads", axis="threads")),
+        what_ifs=(WhatIf({"threads": free}),) if free < number else (),
+    )  # fmt: skip
+
+
+# ── the user's own code: values asked of tensors one by one, and loops in Python ─────────────────────────────
+
+_OWN_CODE = 0.10
+_LOOP = 16  # times a step that a line runs: a loop
+_SMALL_S = 0.5e-3  # of a single run of a line: what it computes is no work worth a call from Python
+_SURE = 1.96
+
+
+def waits(e: Evidence) -> Cause | None:
+    """Return the cause: values that the host asks for, each of which it waits for."""
+    asking = [line for line in e.own_lines if (line.waits_per_step or 0.0) > 0.0]
+    functions = {(line.file, line.function) for line in asking}
+    lines = [one for one in e.own_lines if (one.file, one.function) in functions and (one in asking or _loops(one))]
+    share = sum(line.share for line in lines)
+    number = sum(line.waits_per_step or 0.0 for line in asking)
+    if e.look is None or share < _OWN_CODE or number < 1.0:
+        return None
+    first = max(asking, key=lambda line: line.waits_per_step or 0.0)
+    at: dict[str, Scalar] = {"file": _near(first.file), "line": first.line, "waits": first.waits_per_step}
+    return Cause(
+        "waits", Kind.OVERHEAD, Statement("waits", {"waits": number}), share,
+        (Statement("line_asks", at), Statement("lines_share", {"share": share, "samples": e.look.samples})),
+        high=_upper(share, e.look.samples), where=tuple(map(_place, lines[:_LINES])),
+        usual=(Statement("item_in_step"), Statement("metrics_by_item")),
+        remedies=(Remedy("count_on_device"), Remedy("whole_tensors"), Remedy("log_outside")), own_code=True,
+    )  # fmt: skip
+
+
+def python_loop(e: Evidence) -> Cause | None:
+    """Return the cause: lines of a loop that run often, for little work each time."""
+    if e.look is None:
+        return None
+    asking = {(line.file, line.function) for line in e.own_lines if (line.waits_per_step or 0.0) > 0.0}
+    lines = [line for line in e.own_lines if _loops(line) and (line.file, line.function) not in asking]
+    lines = [line for line in lines if _each_s(e.look, line) <= _SMALL_S]
+    own = sum(line.share for line in lines)
+    share = _with_backward(e, lines, own)
+    if share < _OWN_CODE:
+        return None
+    first = lines[0]
+    at: dict[str, Scalar] = {"file": first.file.rpartition("/")[2], "line": first.line, "runs": first.runs_per_step}
+    return Cause(
+        "python_loop", Kind.OVERHEAD, Statement("python_loop", at), share,
+        tuple(_loop_evidence(e.look, lines, own, share)),
+        high=min(0.98, _upper(own, e.look.samples) / max(own, 1e-9) * share),
+        where=tuple(map(_place, lines[:_LINES])),
+        usual=(Statement("step_by_step"), Statement("loop_over_items")),
+        remedies=(Remedy("operators_for_loop"), Remedy("compile_loop", axis="compile"), Remedy("own_kernel")),
+        own_code=True,
+    )  # fmt: skip
+
+
+def _loop_evidence(look: HostProfile, lines: Sequence[HostLine], own: float, share: float) -> Iterator[Statement]:
+    first = lines[0]
+    yield Statement("line_runs", {
+        "file": _near(first.file), "line": first.line, "runs": first.runs_per_step, "time_s": _each_s(look, first),
+    })  # fmt: skip
+    yield Statement("loop_share", {"share": own, "samples": look.samples})
+    if share > own * 1.01:
+        yield Statement("loop_with_backward", {"share": share})
+    if look.operators is not None:
+        yield Statement("operators", {"calls": look.operators.calls})
+
+
+def _loops(line: HostLine) -> bool:
+    return (line.runs_per_step or 0.0) >= _LOOP
+
+
+def _each_s(look: HostProfile, line: HostLine) -> float:
+    return line.share * look.step_s / max(1.0, line.runs_per_step or 1.0)
+
+
+def _with_backward(e: Evidence, lines: Sequence[HostLine], own: float) -> float:
+    """Add the part of the backward pass that undoes the loop: as much of it as of the forward pass.
+
+    A loop that calls no operators (fewer than it has runs) leaves nothing to undo.
+    """
+    if e.look is None or not e.trains:
+        return own
+    forward = e.look.phases.get(FORWARD, 0.0)
+    inside = sum(line.share for line in lines if line.phase == FORWARD)
+    runs = max((line.runs_per_step or 0.0 for line in lines), default=0.0)
+    operators = e.look.operators.calls if e.look.operators is not None else 0.0
+    if forward <= 0.0 or runs <= 0.0 or operators < runs:
+        return own
+    return min(0.98, own + e.look.phases.get(BACKWARD, 0.0) * min(1.0, inside / forward))
+
+
+def _upper(share: float, samples: int) -> float:
+    """Return the upper end of the 95 % confidence interval of a share of samples (Wilson, JASA 22, 1927)."""
+    n = max(1, samples)
+    centre = share + _SURE**2 / (2 * n)
+    half = _SURE * math.sqrt(share * (1.0 - share) / n + _SURE**2 / (4 * n * n))
+    return min(0.98, (centre + half) / (1.0 + _SURE**2 / n))
+
+
+# ── the update ──────────────────────────────────────────────────────────────────────────────────────────────
+
+_MANY, _SMALL = 64, 1 << 14  # tensors, and numbers in one
+
+
+def optimizer(e: Evidence) -> Cause | None:
+    """Return the cause where the update is a large share, and not merely because the batch is small."""
+    if not _many_tensors(e) and e.facts.get("fused_optimizer") is not False:
+        return None  # few tensors, or large ones: what takes long is what has to be done
+    return _update(e)
+
+
+def _update(e: Evidence) -> Cause | None:
+    rule, known, share = rules.OPTIMIZER, e.known, e.share(OPTIMIZER)
+    if share < rule.least:
+        return None
+    many, unfused = _many_tensors(e), e.facts.get("fused_optimizer") is False
+    title = "update_of_many_tensors" if many else "update_not_fused" if unfused else "update_long"
+    return Cause(
+        "optimizer", Kind.OVERHEAD, Statement(title), share, tuple(_update_evidence(e)),
+        usual=(*rule.causes(known), *((Statement("many_tensors"),) if many else ())),
+        remedies=(*rule.remedies(known), *((Remedy("fewer_tensors"),) if many else ())),
+        what_ifs=tuple(_update_what_ifs(e)),
+    )  # fmt: skip
+
+
+def _many_tensors(e: Evidence) -> bool:
+    look = e.look
+    if look is None or look.tensors is None or look.elements is None:
+        return False
+    return look.tensors >= _MANY and look.elements <= _SMALL
+
+
+def _update_evidence(e: Evidence) -> Iterator[Statement]:
+    yield Statement("optimizer_share", {"share": e.share(OPTIMIZER), "time_s": e.phase_s(OPTIMIZER)})
+    if e.look is not None and e.look.tensors is not None and e.look.elements is not None:
+        yield Statement("updates_tensors", {"tensors": e.look.tensors, "elements": e.look.elements})
+    if e.facts.get("fused_optimizer") is False:
+        yield Statement("not_fused")
+
+
+def _update_what_ifs(e: Evidence) -> Iterator[WhatIf]:
+    if e.facts.get("fused_optimizer") is False and e.setting("fused") not in (None, "on"):
+        yield WhatIf({"fused": "on"})
+    accumulation = e.setting("grad_accumulation")
+    if isinstance(accumulation, int):
+        yield WhatIf({"grad_accumulation": 4 * accumulation})
+
+
+# ── memory that is given back and fetched again in every step, or that is short ─────────────────────────────
+
+_FAULTS = 100  # a step
+_SWAPS = 0.5  # page faults a step that read a disk
+_FLUSHING = 0.3  # of the step: what flushes are taken to cost until a smaller batch says more
+
+
+def thrashing(e: Evidence) -> Cause | None:
+    """Return the cause: page faults of a heap that is given back in every step, or swapping."""
+    look = e.look
+    if look is None or e.accelerator:
+        return None
+    cpu_s = look.user_s + look.system_s
+    share = look.system_s / cpu_s if cpu_s > 0.0 else 0.0
+    swaps = look.major_faults >= _SWAPS
+    if swaps:
+        share = max(share, 1.0 - look.main_busy)
+    if share < rules.PRESSURE.least or (look.minor_faults < _FAULTS and not swaps):
+        return None
+    given_back = e.heap not in ("fixed", "huge")
+    what = (WhatIf({}, heap="fixed"),) if given_back else ()
+    kept = (Remedy("heap_fixed", axis="heap"),) if given_back else ()
+    return Cause(
+        "thrashing", Kind.MEMORY, Statement("host_swaps" if swaps else "page_faults"), share, tuple(_faults(look)),
+        usual=(*rules.PRESSURE.causes(e.known), Statement("large_temporaries")),
+        remedies=(*kept, *rules.PRESSURE.remedies(e.known), Remedy("buffers")),
+        what_ifs=(*what, *_smaller(e)) if swaps or not what else what,
+    )  # fmt: skip
+
+
+def _faults(look: HostProfile) -> Iterator[Statement]:
+    yield Statement("faults", {"minor": look.minor_faults, "major": look.major_faults})
+    cpu_s = look.user_s + look.system_s
+    if cpu_s > 0.0:
+        share = look.system_s / cpu_s
+        yield Statement("kernel_time", {"share": share, "system_s": look.system_s, "cpu_s": cpu_s})
+    if look.major_faults >= _SWAPS:
+        yield Statement("main_thread_waits", {"share": 1.0 - look.main_busy})
+
+
+def short_memory(e: Evidence) -> Cause | None:
+    """Return the cause: a device whose allocator had to flush its cache and try again."""
+    times = e.figures.get("allocator_retries") or 0.0
+    if times <= 0.0:
+        return None
+    rule, known = rules.FULL_MEMORY, e.known
+    held = e.device.memory_bytes if e.device is not None else None
+    peak = peak_memory(e.figures, e.case.placement.device)
+    evidence = Statement("flushed", {"times": times})
+    if held and peak:
+        low, high = setting.MEMORY
+        evidence = Statement("flushed_full", {
+            "times": times, "share": peak / held, "memory_bytes": held, "low": low, "high": high, "safe": rule.least,
+        })  # fmt: skip
+    return Cause(
+        "short_memory", Kind.MEMORY, Statement("memory_short"), _FLUSHING, (evidence,), usual=rule.causes(known),
+        remedies=(*rule.remedies(known), Remedy("expandable_segments")), what_ifs=tuple(_smaller(e)),
+    )  # fmt: skip
+
+
+def _smaller(e: Evidence) -> Iterator[WhatIf]:
+    size, accumulation = e.batch_size, e.setting("grad_accumulation")
+    if size > 1:
+        settings: dict[str, Scalar] = {"batch_size": size // 2}
+        if isinstance(accumulation, int):
+            settings["grad_accumulation"] = 2 * accumulation
+        yield WhatIf(settings)
+    if e.setting("gradient_checkpointing") is False:
+        yield WhatIf({"gradient_checkpointing": True})
+
+
+# ── a batch that is too small: a step costs about the same whatever its size ─────────────────────────────────
+
+_ENOUGH = 0.10  # of a step that its fixed cost may be: the batch from which on little is gained
+_MOST_TIMES = 64  # the present batch
+_FIXED = ("python_loop", "optimizer")  # causes whose cost does not grow with the batch
+
+
+def small_batch(e: Evidence, found: Sequence[Cause]) -> Cause | None:
+    """Return the cause: what a step costs whatever its batch, other fixed causes left out."""
+    rule, overhead_s, step_s = rules.FIXED_COST, e.overhead_s, e.step_s
+    if overhead_s is None or not step_s or e.larger is None:
+        return None
+    whole = min(1.0, overhead_s / step_s)
+    share = whole - sum(cause.share for cause in found if cause.id in _FIXED)
+    if share < rule.least:
+        return None
+    times, slower = e.larger[0] / e.batch_size, e.larger[1] / (e.small_s or step_s)
+    return Cause(
+        "small_batch", Kind.OVERHEAD, Statement("small_batch", {"fixed_s": overhead_s}), share,
+        (
+            Statement("larger_batch_takes", {"times": times, "slower": slower}),
+            Statement("fixed_share", {"share": whole, "batch_size": e.batch_size}), *_operators(e),
+        ),
+        usual=rule.causes(e.known), remedies=rule.remedies(e.known), what_ifs=tuple(_larger_what_ifs(e, whole)),
+    )  # fmt: skip
+
+
+def _operators(e: Evidence) -> Iterator[Statement]:
+    operators = e.look.operators if e.look is not None else None
+    if operators is None or not operators.calls:
+        return
+    known: dict[str, Scalar] = {"calls": operators.calls, "each_s": (e.step_s or 0.0) / operators.calls}
+    if operators.kernels:
+        yield Statement("kernels_every", {**known, "kernels": operators.kernels})
+    else:
+        yield Statement("operators_every", known)
+
+
+def _larger_what_ifs(e: Evidence, whole: float) -> Iterator[WhatIf]:
+    size = e.batch_size
+    items = e.facts.get("dataset_items")
+    wanted = size * min(_MOST_TIMES, 2 ** max(2, _doublings(whole)))
+    while isinstance(items, int) and wanted > max(items, size):
+        wanted //= 2
+    for batch in dict.fromkeys((wanted, min(4 * size, wanted))):
+        yield WhatIf({"batch_size": batch})
+    if e.setting("compile") == "off":
+        yield WhatIf({"compile": "reduce-overhead" if e.case.placement.device in ("cuda", "rocm") else "default"})
+
+
+def _doublings(whole: float) -> int:
+    """Return how often the batch doubles until its fixed cost is a tenth of the step."""
+    doublings, share = 0, whole
+    while share > _ENOUGH and doublings < 6:
+        doublings += 1
+        share = whole / (whole + 2**doublings * max(1e-6, 1.0 - whole))
+    return doublings
+
+
+# ── the device: its arithmetic, and whether it is filled ─────────────────────────────────────────────────────
+
+_WORTH = 0.10
+_SAVED = 0.5  # of computing, where a native format does products at twice the rate: the least that vendors state
+
+
+def precision(e: Evidence, found: Sequence[Cause]) -> Cause | None:
+    """Return the cause: products in fp32 on a device that is made for bf16 or tf32."""
+    native = e.device.precisions if e.device is not None else ()
+    better = [word for word in ("bf16", "tf32") if word in native]
+    share = _SAVED * _left(e, found)
+    if e.device is None or e.setting("precision") != "fp32" or not better or share < _WORTH:
+        return None
+    return Cause(
+        "precision", Kind.COMPUTE, Statement("precision", {"device": e.device.name, "format": better[0]}), share,
+        (
+            Statement("passes_in_fp32", {"share": e.computing}),
+            Statement("native_formats", {"device": e.device.name, "formats": tuple(native)}),
+        ),
+        usual=(Statement("not_mixed"),), remedies=tuple(rules.narrower(e.known)),
+        what_ifs=tuple(WhatIf({"precision": word}) for word in better),
+    )  # fmt: skip
+
+
+def computing(e: Evidence, found: Sequence[Cause]) -> Cause | None:
+    """Return what remains: the device computes, and nothing stands in its way."""
+    share = _left(e, [cause for cause in found if cause.id != "precision"])
+    if share <= 0.0:
+        return None
+    cause, known = _computing(e, share), e.known
+    if not known.idles or _waits_for_loader(e):
+        return cause
+    filling = rules.NOT_FILLED.remedies(known)
+    remedies = (*filling, *(one for one in cause.remedies if one not in filling))
+    return msgspec.structs.replace(cause, evidence=(*cause.evidence, *known.idle), remedies=remedies)
+
+
+def _computing(e: Evidence, share: float) -> Cause:
+    rule, known = rules.COMPUTING, e.known
+    decodes = e.share(DECODE) >= rule.least
+    return Cause(
+        "computing", Kind.COMPUTE, Statement("computing"), share,
+        tuple(_phase(e, name) for name in (PREFILL, DECODE, FORWARD, BACKWARD) if e.phase_s(name) is not None),
+        usual=rule.causes(known),
+        remedies=(*((Remedy("larger_batch_to_decode", axis="batch_size"),) if decodes else ()), *rule.remedies(known)),
+        what_ifs=tuple(_computing_what_ifs(e)), sound=True,
+    )  # fmt: skip
+
+
+def _computing_what_ifs(e: Evidence) -> Iterator[WhatIf]:
+    layout = str(e.facts.get("setting_channels_last", ""))
+    if e.setting("channels_last") in ("auto", "off") and layout.startswith("off") and "convolution" not in layout:
+        yield WhatIf({"channels_last": "on"})
+    if e.setting("compile") == "off":
+        yield WhatIf({"compile": "default"})
+
+
+def _left(e: Evidence, found: Sequence[Cause]) -> float:
+    """Return the share of the step in the passes of the model that no other cause explains."""
+    explained = sum(cause.share for cause in found if cause.id != "optimizer")
+    return max(0.0, e.computing * (1.0 - min(1.0, explained)))
+
+
+def _not_filled(e: Evidence) -> Cause:
+    """Return that a device is not in use, and the loader does not explain it. Without phases it may."""
+    rule, known = rules.NOT_FILLED, e.known
+    evidence, usual, remedies = known.idle, rule.causes(known), rule.remedies(known)
+    if e.phases_s:
+        evidence = (*evidence, Statement("data_of_step", {"share": e.share(DATA)}))
+    else:
+        usual, remedies = (Statement("loader_waited_for"), *usual), (*remedies, *rules.more_workers(known))
+    share = 1.0 - (known.utilization or 0.0)
+    title = Statement("not_filled")
+    return Cause("not_filled", Kind.OVERHEAD, title, share, evidence, usual=usual, remedies=remedies)
+
+
+def _between(e: Evidence) -> Cause | None:
+    rule, known, share = rules.BETWEEN_PHASES, e.known, e.share(REST)
+    if share < rule.least:
+        return None
+    return Cause(
+        "between_phases", Kind.OVERHEAD, Statement("between_phases"), share, (_phase(e, REST),),
+        usual=rule.causes(known), remedies=rule.remedies(known),
+    )  # fmt: skip
