@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import io
-import zipfile
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from itertools import groupby, takewhile, zip_longest
@@ -579,6 +578,8 @@ def _emu(points: float) -> Any:
 
 def _without_times(file: bytes) -> bytes:
     """Return the archive with the same time at each of its members."""
+    import zipfile
+
     made = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(file)) as read, zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in read.namelist():
