@@ -18,7 +18,7 @@ from torchstone.api.recording import default_folder
 from torchstone.api.registered import registered, spec_of
 from torchstone.config.run_file import RunRequest
 from torchstone.core.errors import UsageError, unknown
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.axis import AXES, Scalar, axis_values
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.ranks import AXES_OF_RANKS, STRATEGY, WORLD_SIZE
 from torchstone.core.schema.request import WorkloadRequest
@@ -109,9 +109,8 @@ def benchmark(
     word, spec, options = _found(model, dict(options or {}))
     sizes: dict[str, Values] = {} if batch_size is None else {"batch_size": batch_size}
     spread = {**_ranks(distributed_config), **sizes, **(axes or {})}
-    request = WorkloadRequest(
-        task, spec, data, options, {axis: _several(values) for axis, values in spread.items()}, dict(data_options or {})
-    )
+    values = {axis: axis_values(axis, _several(those)) for axis, those in spread.items()}
+    request = WorkloadRequest(task, spec, data, options, values, dict(data_options or {}))
     if family is not None and (found := plan.sketch(request).workload.family) != family:
         raise UsageError(f"benchmark: {word} is of family {found or 'none'}, not {family}")
     asked = RunRequest((request,), name=name or word, device=device, procedure=procedure or Procedure())

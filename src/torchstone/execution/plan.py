@@ -10,7 +10,7 @@ import msgspec
 
 from torchstone.core.errors import MissingError, UsageError, unknown
 from torchstone.core.schema import ranks
-from torchstone.core.schema.axis import AXES, DATALOADER_AXES, LOADER_AXES, Scalar, axis_named, axis_values
+from torchstone.core.schema.axis import AXES, DATALOADER_AXES, LOADER_AXES, Scalar, axis_named
 from torchstone.core.schema.batch import DataCard
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.condition import Condition, without
@@ -161,7 +161,7 @@ def _configurations(
         defaults["feed"] = "loader"
     # The user's axes lead, in the user's order: it is the order of the table's columns and rows.
     names = dict.fromkeys([*request.axes, *(name for name in allowed if not AXES[name].on_request)])
-    spread = {name: _values(name, request.axes.get(name), defaults) for name in names}
+    spread = {name: request.axes.get(name) or (defaults.get(name, AXES[name].default),) for name in names}
     for point in itertools.product(*spread.values()):
         yield dict(zip(spread, point, strict=True))
 
@@ -171,12 +171,6 @@ def _kept(request: WorkloadRequest, points: Sequence[Mapping[str, Scalar]]) -> S
         return without(ranks.possible(points), request.exclude)
     except UsageError as fault:
         raise UsageError(f"{request.task} {request.model}: {fault}") from None
-
-
-def _values(name: str, asked: Sequence[Scalar] | None, defaults: Mapping[str, Scalar]) -> tuple[Scalar, ...]:
-    if asked is None:
-        return (defaults.get(name, AXES[name].default),)
-    return axis_values(name, asked)
 
 
 def place(word: str, found: Inspected, machine: Machine) -> Placement:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import cached_property
 from pathlib import PurePath
 
 import msgspec
@@ -97,7 +98,7 @@ class Case(msgspec.Struct, frozen=True, dict=True):
     configuration: Mapping[str, Scalar]
     placement: Placement
 
-    @property
+    @cached_property
     def case_id(self) -> str:
         """12 hex digits of the SHA-256 of the canonical JSON: equal on every machine for equal work."""
         body = {

@@ -13,7 +13,8 @@ from torchstone.core.schema.condition import Condition
 class WorkloadRequest(msgspec.Struct, frozen=True):
     """One workload in the user's words. `data` None leaves the choice to the model: synthetic, or its own example.
 
-    `options` are the model's, `data_options` the data's. `exclude`: Configurations that meet one of these are left out.
+    `options` are the model's, `data_options` the data's. `axes`: their values, parsed (`axis_values`). `exclude`:
+    Configurations that meet one of these are left out.
 
     `fed`: real data come through the loader whatever the task, as they do for training. Otherwise a question about
     inference (how soon does the model answer?) is one about the model: its batches are resident, and its table says so.

@@ -13,7 +13,9 @@ from torchstone.core.schema.performance_summary import performance_summaries
 from torchstone.core.schema.run import Run
 from torchstone.execution.controller.active_run import missing
 from torchstone.plugins import registry
-from torchstone.storage.query import entry_of, locate
+from torchstone.storage.index import sync
+from torchstone.storage.query import entry_of
+from torchstone.storage.record_reader import record_path
 from torchstone.storage.record_writer import unwritten
 from torchstone.storage.run_document import write_document
 
@@ -44,5 +46,6 @@ def published(run: Run, folder: Path) -> Results:
             registry.load("exporters", "csv").write(run, rows, beside)
     except OSError as fault:
         raise unwritten(table, fault, folder, run.head) from fault
-    summary = msgspec.structs.replace(summary, record=str(locate(folder, run.head.run_id)))  # the index learns of it
+    sync(folder)
+    summary = msgspec.structs.replace(summary, record=str(record_path(folder, run.head.run_id)))
     return Results(summary, document, table, sum(1 for _ in missing(run)))
