@@ -80,15 +80,15 @@ def test_one_flipped_byte_fails_both(measured, tmp_path, capfd):
 
 def test_a_second_release_has_the_same_bytes(measured, capfd):
     store = ["--output-dir", str(measured / "outputs")]
-    for name in ("again", "again.zip"):
+    for name in ("second", "second.zip"):
         words = ["release", "small", "--output", str(measured / name), "--author", "A. Person", *store]
         assert main(words) == 0
-    sums = [(measured / name / "SHA256SUMS").read_bytes() for name in ("results", "again")]
+    sums = [(measured / name / "SHA256SUMS").read_bytes() for name in ("results", "second")]
     assert sums[0] == sums[1]
-    with zipfile.ZipFile(measured / "again.zip") as packed:
-        assert packed.read("again/SHA256SUMS") == sums[0]
+    with zipfile.ZipFile(measured / "second.zip") as packed:
+        assert packed.read("second/SHA256SUMS") == sums[0]
     capfd.readouterr()
-    assert main(["verify", str(measured / "again.zip"), "--json"]) == 0
+    assert main(["verify", str(measured / "second.zip"), "--json"]) == 0
     (found,) = json.loads(capfd.readouterr().out)["files"]
     assert (found["faults"], found["cases"]) == ([], 2)
 

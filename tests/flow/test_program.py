@@ -60,12 +60,12 @@ def test_steps_items_and_phases_of_a_training_with_workers_accumulation_and_eval
     trial = taken(
         OPTIMIZER + "n = 0\nwhile True:\n  for i, (x,) in enumerate(DataLoader(data, batch_size=20, num_workers=2)):\n"
         "    (loss(x) / 2).backward()\n    if i % 2: optimizer.step(); optimizer.zero_grad(); n += 1\n"
-        "    if n % 10 == 9 and i % 2:\n      with torch.no_grad(): model(torch.randn(50, 32))\n      time.sleep(0.3)\n"
+        "    if n % 10 == 9 and i % 2:\n      with torch.no_grad(): model(torch.randn(50, 32))\n      time.sleep(2.0)\n"
     )
     assert trial.outcome.status == Status.OK
     steps_s = trial.values("step_time_s", window="program")
     assert set(trial.values("items", window="program")) == {40.0}
-    assert max(steps_s) < 0.3, "a step with an evaluation is none"
+    assert max(steps_s) < 2.0, "a step with an evaluation is none"
     assert trial.facts["backward_passes"] == 2
     assert trial.facts["loader_workers"] == 2
     phases = {m.phase: sum(m.values) for m in trial.measurements if m.metric == "phase_time_s"}

@@ -150,7 +150,7 @@ def test_the_same_plan_here_and_through_slurm(work, capfd, monkeypatch):
     assert len(list(Path("elsewhere/records").glob("*.jsonl"))) == 2  # this run and that of `run`: no parts
     assert main(["resume", folder.name]) == 2
     assert "nothing is missing" in capfd.readouterr().err
-    until(lambda: not slurm_jobs())
+    until(lambda: not slurm_jobs(), 240.0)
     assert list(Path("outputs").glob("report*")) or list(Path("outputs").rglob("*.md"))  # of the dependent job
 
 
