@@ -58,24 +58,29 @@ def diagnosis_parts(diagnosis: Diagnosis) -> Iterator[Part]:
         return
     if diagnosis.causes:
         first, *others = diagnosis.causes
-        yield from _facts([("cause", text(first.title)), *_cause(first, diagnosis), *_also(others, diagnosis.tried)])
+        told = [row for row in _cause(first, diagnosis) if row[0] != "usually"]
+        yield from _facts([*told, *_also(others, diagnosis.tried)])
         yield from _tried(diagnosis)
         yield from _pictures(diagnosis)
-        yield from _facts([*_left_out(diagnosis.tried), *_gain(diagnosis)])
+        yield from _facts(list(_gain(diagnosis)))
         if diagnosis.command is not None:
             yield Text("run with these settings:")
             yield Command(diagnosis.command)
     else:
         yield from _facts([("cause", "nothing found: the step was not measured in its phases, or has none")])
     yield from _facts(list(_named("limits", [text(one) for one in diagnosis.limits])))
-    yield from (Text(advice_text(one), Role.NOTE) for one in diagnosis.pattern)
     if more := tuple(_more(diagnosis)):
         measured = diagnosis.unmeasured is None
         how = f"torchstone show {diagnosis.run_id} --full" if measured else "--json"
         yield Section("Other causes, and what to check", more, folded=True, how=how)
 
 
-def _more(diagnosis: Diagnosis) -> Iterator[Section]:
+def _more(diagnosis: Diagnosis) -> Iterator[Part]:
+    """Yield what is folded: how the case is fed, usual causes, what was not measured, notes, other causes, checks."""
+    yield from paragraphs(list(_fed(diagnosis)))
+    usual = [("usually", texts(cause.usual, ", ")) for cause in diagnosis.causes[:1] if cause.usual]
+    yield from _facts([*usual, *_left_out(diagnosis.tried)])
+    yield from (Text(advice_text(one), Role.NOTE) for one in diagnosis.pattern)
     for cause in diagnosis.causes[1:]:
         yield Section(text(cause.title), tuple(_facts(list(_cause(cause, diagnosis)))))
     if diagnosis.questions:
@@ -126,11 +131,15 @@ def _about(diagnosis: Diagnosis) -> Iterator[str]:
         step = units.quantity(diagnosis.step_s, "s")
         rate = f": {units.significant(diagnosis.throughput, 4)} {case.workload.item}s/s, {step} a step"
     yield f"{what}, on {case.placement}{rate}"
+    if diagnosis.unmeasured is not None:
+        yield f"from its record alone: {text(diagnosis.unmeasured)}"
+
+
+def _fed(diagnosis: Diagnosis) -> Iterator[str]:
+    case = diagnosis.case
     fed = fed_by(case.workload, case.configuration, diagnosis.fed) if diagnosis.throughput is not None else None
     if fed is not None:
         yield fed
-    if diagnosis.unmeasured is not None:
-        yield f"from its record alone: {text(diagnosis.unmeasured)}"
 
 
 # ── causes ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -230,12 +239,10 @@ def _left_out(tried: Sequence[Tried]) -> Iterator[Row]:
 
 def _gain(diagnosis: Diagnosis) -> Iterator[Row]:
     applied, first = diagnosis.applied, diagnosis.causes[0]
-    if applied is not None and applied.gain is not None:
-        known = f"{gain_words(applied)} times as fast with {applied.what_if.name}, measured live"
-        yield "gain", _live(applied) if applied.gain.is_wide else known
+    if applied is not None and applied.gain is not None:  # which the answer says
         if applied.loss is not None and applied.loss.id != SAME_LOSS:
             still = "it still learns" if diagnosis.case.workload.task == Task.TRAIN else "its answers are still good"
-            yield "", f"it changes what is computed ({text(applied.loss)}): check that {still}"
+            yield "gain", f"it changes what is computed ({text(applied.loss)}): check that {still}"
     elif first.own_code:
         yield "gain", f"only a change of the code brings it; {limit_words(first)}"
     elif any(one.gain is None and (one.first_look or 0.0) > _FASTER for one in diagnosis.tried):

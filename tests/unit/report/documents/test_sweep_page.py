@@ -54,7 +54,7 @@ def test_the_pattern_is_told_with_its_evidence():
     assert (
         "\nNote: at batch_size 8, throughput is 13 % of the top; a step costs about 10.0 ms whatever its size" in text
     )
-    assert "\n- cause: the step waits for the loader" in text
+    assert "\n**The step waits for the loader: " in text
     assert "\n- evidence: data is 40 % of the step (9.12 ms)" in text
     assert "\n- try: num_workers=2,4,8; pin_memory=true" in text
     assert "\nBatch size 512 ran out of memory: it took 512 GiB of 80" in text
