@@ -33,7 +33,7 @@ from torchstone.report.documents.run_answer import answer_parts
 from torchstone.report.documents.scaling import scaling_parts
 from torchstone.report.documents.settings import setting_parts
 from torchstone.report.documents.training import training_parts
-from torchstone.report.documents.tune import tune_parts
+from torchstone.report.documents.tune import tune_choices, tune_parts
 from torchstone.storage.query import read_run
 
 if TYPE_CHECKING:
@@ -106,6 +106,8 @@ def _rest(run: RunSummary, *, every: bool, files: Sequence[tuple[str, str]]) -> 
     yield from choices_of_groups(run)
     if every and (found := tuple(finding_parts(run, every=True))):
         yield Section("each finding", found)
+    if isinstance(run.answer, TuneResult):
+        yield from tune_choices(run, run.answer)
     if run.answer is None:
         yield from note_parts(run, every=every)
     yield from setting_parts(run)

@@ -1,4 +1,4 @@
-"""A tune as a Document: what to choose and what it gains, the other choices, why, and the settings to write."""
+"""A tune as a Document: what to choose and what it gains, the settings to write, why; and the other choices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torchstone.core import units
 from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.estimate import Estimate, too_wide
 from torchstone.report.diagnosis_messages import text
-from torchstone.report.document import Facts, Part, Role, Section, Text
+from torchstone.report.document import Facts, Part, Role, Text
 from torchstone.report.documents.choices import chosen_parts
 from torchstone.report.documents.run_answer import rate_words
 from torchstone.report.documents.wording import point_words, scalar_word
@@ -20,12 +20,15 @@ def tune_parts(run: RunSummary, answer: TuneResult) -> Iterator[Part]:
     """Yield what a completed tune found, above the tables of its run."""
     case = next(case for case in run.cases if case.case_id == answer.recommended.case_id)
     yield Text(_sentences(answer, rate_words(case)), Role.HEADLINE)
+    yield Facts((("settings", point_words(answer.settings)), *_facts(run, answer)))
+
+
+def tune_choices(run: RunSummary, answer: TuneResult) -> Iterator[Part]:
+    """Yield the fastest, the most efficient and the recommended of the settings, and the Pareto front."""
+    case = next(case for case in run.cases if case.case_id == answer.recommended.case_id)
     chosen = Chosen(answer.highest_throughput, answer.best_efficiency, answer.recommended, answer.pareto)
     work, accelerator = case.workload, case.placement.device != "cpu"
     yield from chosen_parts(chosen, str(work.task), work.item, accelerator=accelerator)
-    yield Facts(tuple(_facts(run, answer)))
-    settings = tuple((axis, scalar_word(value)) for axis, value in answer.settings.items())
-    yield Section("settings", (Facts(settings),))
 
 
 def _sentences(answer: TuneResult, rate: str) -> str:
@@ -52,15 +55,13 @@ def _is_alone(answer: TuneResult) -> bool:
 
 
 def _facts(run: RunSummary, answer: TuneResult) -> Iterator[tuple[str, str]]:
-    if answer.gain is not None:
-        yield "gain", _gain(answer.gain)
-    elif _is_present(answer) and _is_alone(answer):
+    if answer.gain is None and _is_present(answer) and _is_alone(answer):
         yield "gain", "not known: no other setting was run; give more --probes, or more --search-time"
-    elif _is_present(answer):
+    elif answer.gain is None and _is_present(answer):
         yield "gain", "none: the present settings are the best of those that were run"
-    elif answer.present is None:
+    elif answer.gain is None and answer.present is None:
         yield "gain", "not known: name the present settings with --present batch_size=…"
-    else:
+    elif answer.gain is None:
         yield "gain", "not known: the present settings could not be measured"
     if (now := _present(run, answer)) is not None:
         yield "present", now
