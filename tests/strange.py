@@ -50,15 +50,18 @@ def values_of(kind: Any) -> st.SearchStrategy[Any]:
     if kind in (Any, types.NoneType, None):
         return st.none()
     if issubclass(kind, msgspec.Struct):
-        hints = typing.get_type_hints(kind)
-        return st.fixed_dictionaries({name: values_of(hints[name]) for name in kind.__struct_fields__}).map(
-            lambda fields: kind(**fields)
-        )
+        return st.deferred(lambda: _structs_of(kind))  # whose fields may be of its own kind again
     if issubclass(kind, Enum):
         return st.sampled_from(list(kind))
     return {
         str: st.sampled_from(WORDS), bool: st.booleans(), float: st.sampled_from(NUMBERS), int: st.sampled_from(WHOLE)
     }[kind]  # fmt: skip
+
+
+def _structs_of(kind: Any) -> st.SearchStrategy[Any]:
+    hints = typing.get_type_hints(kind)
+    fields = {name: values_of(hints[name]) for name in kind.__struct_fields__}
+    return st.fixed_dictionaries(fields).map(lambda found: kind(**found))
 
 
 def changed(draw: Callable[..., Any], value: Any, kind: Any) -> Any:

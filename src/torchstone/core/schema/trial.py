@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
+from torchstone.core.messages import Value
 from torchstone.core.schema.axis import Scalar
 
 
@@ -63,7 +64,6 @@ class Purpose(StrEnum):
 # The fact of a trial that was to be forked and was started as a new interpreter: why.
 UNLIKE_NODES = "unlike_nodes"  # what each node of a trial is, where they are not of one kind
 NOT_FORKED = "not_forked"
-DEVICE_LOST = "the device was lost"  # what the message of an Outcome begins with when a device disappears
 ENERGY_TICK = "energy_tick_s"  # a fact: how often the device's energy counter moves
 
 
@@ -96,12 +96,31 @@ class Disturbance(msgspec.Struct, frozen=True):
     processes: tuple[tuple[str, float], ...] = ()
 
 
+class Reason(StrEnum):
+    """Why a trial failed, where something is decided by it."""
+
+    DEVICE_LOST = "device_lost"
+    IN_LOADER = "in_loader"  # something was raised in a process of a DataLoader
+    LOADER_KILLED = "loader_killed"  # by SIGKILL: a process of a DataLoader
+    RANK_DIED = "rank_died"  # without a last word; values: rank, and wrong, its signal or exit code
+    PEER_GONE = "peer_gone"  # the other end of a connection between ranks: that one failed first
+
+
 class Outcome(msgspec.Struct, frozen=True):
-    """How it ended, why, and where in the user's own code if it did not end well."""
+    """How it ended, why, and where in the user's own code if it did not end well.
+
+    `message` is for people; what is decided reads `reason` and its `values`.
+    """
 
     status: Status
     message: str | None = None
     traceback: str | None = None
+    reason: Reason | None = None
+    values: Mapping[str, Value] = {}
+
+    def __hash__(self) -> int:
+        """Return a hash; equal values have equal ones."""
+        return hash((self.status, self.message, self.traceback, self.reason))
 
 
 class Trial(msgspec.Struct, frozen=True, tag="trial", tag_field="record"):

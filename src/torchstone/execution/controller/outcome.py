@@ -7,14 +7,12 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from torchstone.core.schema.trial import Outcome, Status
+from torchstone.core.schema.trial import Outcome, Reason, Status
 from torchstone.execution.host_memory import oom_kills
 from torchstone.execution.worker.outcome import frames_in, is_own, place
-from torchstone.execution.worker.ranks.roll import SILENT
+from torchstone.execution.worker.ranks.roll import ENDED, SILENT
 
 _KILLED, _LEFT = "killed by SIGKILL", "exited with code 0"
-_LOADER_KILLED = "is killed by signal: Killed"  # torch's words for a process of a DataLoader
-_RANK_DIED = re.compile(r"(?P<rank>rank \d+): (?P<wrong>(killed by|exited with code) \w+( \d+)?)")
 _COLLECTIVES = "/torch/distributed/"  # in a file of torch: waits for other ranks
 RANK = re.compile(r"rank \d+")  # before the stack of each rank that was asked where it is
 _KERNEL = "by the kernel's out-of-memory killer"
@@ -49,12 +47,13 @@ class TrialEnd:
 
     def said(self, outcome: Outcome) -> Outcome:
         """Return the Outcome of a trial that said how it ended."""
-        if outcome.status == Status.CRASHED and _LOADER_KILLED in (outcome.message or "") and self._struck():
-            return Outcome(Status.OUT_OF_MEMORY, f"a DataLoader worker was killed {_KERNEL}", outcome.traceback)
-        rank = _RANK_DIED.fullmatch(outcome.message or "")
-        if rank is not None and outcome.status == Status.CRASHED:
-            died = self.died(rank["wrong"])
-            return msgspec.structs.replace(died, message=f"{rank['rank']}: {died.message}")
+        if outcome.status == Status.CRASHED and outcome.reason == Reason.LOADER_KILLED and self._struck():
+            said = f"a DataLoader worker was killed {_KERNEL}"
+            return msgspec.structs.replace(outcome, status=Status.OUT_OF_MEMORY, message=said)
+        if outcome.reason == Reason.RANK_DIED and outcome.values["wrong"] != ENDED:
+            died = self.died(str(outcome.values["wrong"]))
+            said = f"rank {outcome.values['rank']}: {died.message}"
+            return msgspec.structs.replace(died, message=said, reason=outcome.reason, values=outcome.values)
         return outcome
 
     def _struck(self) -> bool | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from torchstone.core.errors import MissingError
 from torchstone.core.schema.machine import DeviceInfo, Room
 from torchstone.core.schema.trial import Outcome, Status
@@ -45,4 +47,4 @@ def beside(outcome: Outcome, room: Room | None) -> Outcome:
         return outcome
     left, whole = quantity(room.free_bytes, "bytes"), quantity(room.total_bytes, "bytes")
     why = f"both sides share the device, and the first left {left} of {whole} free: use smaller batches, or {_APART}"
-    return Outcome(outcome.status, f"{outcome.message or 'out of memory'}; {why}", outcome.traceback)
+    return msgspec.structs.replace(outcome, message=f"{outcome.message or 'out of memory'}; {why}")

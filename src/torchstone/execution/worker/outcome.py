@@ -14,7 +14,7 @@ from pathlib import Path
 
 from torchstone.core.errors import Unsupported, UsageError
 from torchstone.core.schema.message import Ended
-from torchstone.core.schema.trial import DEVICE_LOST, Outcome, Status
+from torchstone.core.schema.trial import Outcome, Reason, Status
 from torchstone.core.units import quantity
 
 # What the allocators of devices and hosts say; torch raises plain RuntimeErrors for some of them.
@@ -39,6 +39,13 @@ _LOST = re.compile(
 )
 _NO_THREAD = "can't start new thread"
 _CAUGHT = re.compile(r"Caught \w+ in DataLoader worker process \d+\.")
+_KILLED = "is killed by signal: Killed"
+# What gloo, NCCL and torch's store say where the other end of a connection has gone.
+_PEER_IS_GONE = re.compile(
+    r"connection (was )?(closed|reset|refused)|broken pipe|remote process exited|remoteerror|failed to recv"
+    r"|socket timeout|peer closed|no route to host|DistNetworkError|DistStoreError",
+    re.IGNORECASE,
+)
 _GONE = re.compile(r"DataLoader worker \(pid")  # torch wraps the error that has the signal or the exit code in another
 _FRAME = re.compile(r'  File "(?P<file>[^"]+)", line (?P<line>\d+),? in (?P<function>.+)')
 _OURS = Path(__file__).resolve().parents[2]
@@ -60,13 +67,24 @@ def ended_by(error: BaseException) -> Ended:
     if isinstance(error, UsageError) and error.__cause__ is not None:
         error = error.__cause__  # a lack of memory is nobody's mistake, wherever it shows
     said, lines, frames = _told(error)
+    reason = _reason(error, said)
     if _is_out_of_memory(error) or _is_out_of_memory(error.__cause__):
         if _PERHAPS_NO_MEMORY.search(said) and (full := _full_device()) is not None:
             said = f"{said} ({full})"
-        return Ended(Outcome(Status.OUT_OF_MEMORY, said + place(frames), lines))
+        return Ended(Outcome(Status.OUT_OF_MEMORY, said + place(frames), lines, reason))
+    lost = "the device was lost: " if reason == Reason.DEVICE_LOST else ""
+    return Ended(Outcome(Status.CRASHED, lost + said + place(frames), lines, reason))
+
+
+def _reason(error: BaseException, said: str) -> Reason | None:
+    """Return what drivers, torch and its libraries mean by an error: here alone their words are read."""
     if isinstance(error, RuntimeError) and _LOST.search(str(error)):
-        said = f"{DEVICE_LOST}: {said}"
-    return Ended(Outcome(Status.CRASHED, said + place(frames), lines))
+        return Reason.DEVICE_LOST
+    if _CAUGHT.match(str(error).strip()):
+        return Reason.IN_LOADER
+    if _GONE.search(said):
+        return Reason.LOADER_KILLED if _KILLED in said else Reason.IN_LOADER
+    return Reason.PEER_GONE if _PEER_IS_GONE.search(said) else None
 
 
 @cache

@@ -13,7 +13,7 @@ from torchstone.core.schema.claim import claims
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.run import Run
-from torchstone.core.schema.trial import DEVICE_LOST, Stage, Status, Trial
+from torchstone.core.schema.trial import Reason, Stage, Status, Trial
 from torchstone.plugins.checks._cases import here_or_there, once, peak_of, sound, taken
 from torchstone.plugins.protocols import check
 
@@ -174,7 +174,7 @@ def device_lost(run: Run) -> Iterator[Finding]:
     """Fire on a Case with a trial whose device was lost; the advice knows whether it worked again afterwards."""
     every = list(taken(run))
     for case_id, case, trials in every:
-        lost = [t for t in trials if (t.outcome.message or "").startswith(DEVICE_LOST)]
+        lost = [t for t in trials if t.outcome.reason == Reason.DEVICE_LOST]
         if lost:
             same = {other_id for other_id, other, _ in every if other.placement == case.placement}
             later = (t for t in run.trials if t.order > lost[0].order and t.case_id in same)

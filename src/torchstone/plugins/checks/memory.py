@@ -11,7 +11,7 @@ from torchstone.core.schema.axis import DATALOADER_AXES
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
-from torchstone.core.schema.trial import Series, Status, Trial
+from torchstone.core.schema.trial import Reason, Series, Status, Trial
 from torchstone.core.stats.integrate import increase
 from torchstone.core.stats.readings import spans_s
 from torchstone.core.stats.trend import rising, sen_slope
@@ -76,7 +76,7 @@ def allocator_retries(run: Run) -> Iterator[Finding]:
 # ── out of memory ───────────────────────────────────────────────────────────────────────────────────────────
 
 _NO_MEMORY = ("grad_accumulation", "learning_rate", *DATALOADER_AXES)
-_IN_LOADER = "DataLoader worker"
+_OF_A_LOADER = (Reason.IN_LOADER, Reason.LOADER_KILLED)
 
 
 @check("a trial that ran out of memory, or was skipped because it was predicted to")
@@ -119,7 +119,7 @@ def _but_for_size(case: Case) -> tuple[object, ...]:
 def _more_room(case: Case, trial: Trial, run: Run) -> tuple[tuple[str, ...], Values]:
     remedy, values = less_memory(case, run)
     workers = case.configuration.get("num_workers")
-    if _IN_LOADER in (trial.outcome.message or "") and isinstance(workers, int) and workers > 1:
+    if trial.outcome.reason in _OF_A_LOADER and isinstance(workers, int) and workers > 1:
         return ("fewer_workers", remedy), {**values, "workers": setting(run, "num_workers", workers // 2)}
     return (remedy,), values
 

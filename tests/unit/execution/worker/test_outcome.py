@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from torchstone.core.errors import Unsupported, UsageError
-from torchstone.core.schema.trial import DEVICE_LOST, Status
+from torchstone.core.schema.trial import Reason, Status
 from torchstone.execution.worker.outcome import ended_by
 
 
@@ -163,7 +163,8 @@ def test_a_thread_too_many_is_a_matter_of_memory_only_under_a_limit(monkeypatch)
 def test_a_lost_device_is_named(said, lost):
     outcome = raised(RuntimeError(said)).outcome
     assert outcome.status == Status.CRASHED
-    assert outcome.message.startswith(f"{DEVICE_LOST}: RuntimeError: {said}") is lost
+    assert (outcome.reason == Reason.DEVICE_LOST) is lost
+    assert outcome.message.startswith(f"the device was lost: RuntimeError: {said}") is lost
 
 
 def test_an_exception_in_a_loaders_process_is_told_as_it_was_there():
@@ -176,6 +177,7 @@ def test_an_exception_in_a_loaders_process_is_told_as_it_was_there():
     outcome = raised(ValueError(text)).outcome
     assert outcome.message == "ValueError: bad row, in a DataLoader worker, at rows.py:31 in __getitem__"
     assert '"/home/me/rows.py", line 31' in outcome.traceback
+    assert outcome.reason == Reason.IN_LOADER
 
 
 def test_the_end_of_a_loaders_process_is_told_with_its_signal():
@@ -218,3 +220,18 @@ def test_a_loader_whose_end_torch_did_not_see_is_asked_for_it(codes, says):
     except RuntimeError as error:
         outcome = ended_by(error).outcome
     assert (outcome.message or "").startswith(f"RuntimeError: {says}")
+    assert outcome.reason == (Reason.LOADER_KILLED if "Killed" in says else Reason.IN_LOADER)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "[../gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.1]:1",
+        "NCCL error in: ncclRemoteError: A call failed possibly due to a network error",
+        "[../gloo/transport/tcp/pair.cc:446] Connection reset by peer",
+        "Broken pipe", "failed to recv, got 0 bytes",
+    ],
+)  # fmt: skip
+def test_that_another_rank_has_gone_is_no_reason_of_its_own(said):
+    assert raised(RuntimeError(said)).outcome.reason == Reason.PEER_GONE
+    assert raised(RuntimeError("shapes differ")).outcome.reason is None

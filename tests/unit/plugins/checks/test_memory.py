@@ -9,7 +9,7 @@ from build import a_case, a_machine, a_run, a_trial
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.run import Run
-from torchstone.core.schema.trial import DEVICE_LOST, Outcome, Series, Status
+from torchstone.core.schema.trial import Outcome, Reason, Series, Status
 from torchstone.plugins import registry
 
 MB = 1 << 20
@@ -90,7 +90,9 @@ def test_noise_is_rarely_taken_for_a_leak(seconds):
 
 def test_a_lost_device_is_advised_on_by_what_came_after():
     card = a_case(placement=Placement("cuda"))
-    lost = a_trial(case_id=card.case_id, status=Status.CRASHED, outcome=Outcome(Status.CRASHED, f"{DEVICE_LOST}: Xid"))
+    lost = a_trial(
+        case_id=card.case_id, status=Status.CRASHED, outcome=Outcome(Status.CRASHED, "Xid", reason=Reason.DEVICE_LOST)
+    )
     (gone,) = look("device_lost", a_run([lost], cases=[card]))
     assert gone.message == "cuda:0 was lost in 1 of 1 trials"
     assert "dmesg | grep -i xid" in gone.advice

@@ -5,7 +5,7 @@ from build import a_case, a_run, a_trial
 
 from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.run import Plan, Run, Slot
-from torchstone.core.schema.trial import Outcome, Status
+from torchstone.core.schema.trial import Outcome, Reason, Status
 from torchstone.plugins import registry
 
 
@@ -66,7 +66,7 @@ def test_what_was_skipped_for_another_reason_is_not():
 def test_a_loader_that_eats_the_hosts_memory_is_told_to_have_fewer_processes():
     run = run_of(num_workers=8)
     case_id = run.head.plan.cases[1].case_id
-    outcome = Outcome(Status.OUT_OF_MEMORY, "a DataLoader worker was killed by the kernel's out-of-memory killer")
+    outcome = Outcome(Status.OUT_OF_MEMORY, "it was killed", reason=Reason.LOADER_KILLED)
     trial = a_trial(case_id=case_id, status=Status.OUT_OF_MEMORY, outcome=outcome)
     (finding,) = registry.load("checks", "out_of_memory").look(a_run([trial], cases=run.head.plan.cases))
     assert "num_workers=4" in finding.advice

@@ -7,7 +7,6 @@ says; as soon as one node has failed for a reason of its own, all are ended.
 from __future__ import annotations
 
 import os
-import re
 import select
 from collections.abc import Mapping, Sequence
 
@@ -15,18 +14,11 @@ import msgspec
 
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.message import Ended, Event, Stack
-from torchstone.core.schema.trial import Outcome, Status
+from torchstone.core.schema.trial import Outcome, Reason, Status
 from torchstone.execution.controller.nodes.peer import Peer
 from torchstone.execution.controller.nodes.words import AskWhere, Kill, Over, Where
 from torchstone.execution.controller.outcome import RANK
 from torchstone.plugins.machine_protocols import LiveTrial
-
-# What gloo, NCCL and torch's store say where the other end of a connection has gone.
-_PEER_IS_GONE = re.compile(
-    r"connection (was )?(closed|reset|refused)|broken pipe|remote process exited|remoteerror|failed to recv"
-    r"|socket timeout|peer closed|no route to host|DistNetworkError|DistStoreError",
-    re.IGNORECASE,
-)
 
 
 class SpreadTrial:
@@ -105,7 +97,7 @@ class SpreadTrial:
         """Return the end of the whole: of the first node that failed for a reason of its own, else once all have."""
         failed = [end for end in self._ends if end.outcome.status != Status.OK]
         lost = [end for end in failed if end.outcome.status == Status.INTERRUPTED]  # whatever its peers say of that
-        own = lost or [end for end in failed if not _PEER_IS_GONE.search(end.outcome.message or "")]
+        own = lost or [end for end in failed if end.outcome.reason != Reason.PEER_GONE]
         if own or self._open:
             return own[0] if own else None
         return (failed or self._ends)[0] if self._ends else None

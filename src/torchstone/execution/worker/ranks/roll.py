@@ -17,15 +17,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+import msgspec
+
+from torchstone.core.messages import Values
 from torchstone.core.schema.codec import Malformed, decode, encode
 from torchstone.core.schema.message import ASK_WHERE, Ended, Event
-from torchstone.core.schema.trial import Outcome, Status
+from torchstone.core.schema.trial import Outcome, Reason, Status
 
 _CHUNK_BYTES = 1 << 16
 _PID = b"pid "
 _LEFT_S = 2.0  # for the others to notice by themselves that one has left in silence
 _STACKS_S, _PAUSE_S = 0.3, 0.02  # for all ranks to write where they are, and for one to finish its lines
-_ENDED = "ended"  # where its status is gone
+ENDED = "ended"  # where its status is gone
 SILENT = "no answer"  # what stands for the stack of a rank that does not write one
 
 
@@ -82,9 +85,7 @@ class Roll:
         """
         if agent is None and self._ends and all(end.outcome.status == Status.OK for end in self._ends.values()):
             return Ended(Outcome(Status.OK))
-        deaths = [
-            (rank, _ending(exits[rank]) if why == _ENDED and rank in exits else why) for rank, why in self._deaths
-        ]
+        deaths = [(rank, _ending(exits[rank]) if why == ENDED and rank in exits else why) for rank, why in self._deaths]
         return first_failure(self._ends, deaths) or Ended(Outcome(Status.CRASHED, agent or "a rank is missing"))
 
     def _listen(self) -> None:
@@ -119,7 +120,7 @@ class Roll:
                 try:
                     self._watched[os.pidfd_open(self.pids[rank])] = rank
                 except ProcessLookupError:  # it has ended, and the agent has waited for it
-                    self._deaths.append((rank, _ENDED))
+                    self._deaths.append((rank, ENDED))
                 continue
             try:
                 event: Event = decode(line, Event)
@@ -131,7 +132,7 @@ class Roll:
 
     def _died(self, descriptor: int) -> None:
         rank = self._watched.pop(descriptor)
-        wrong = _ENDED
+        wrong = ENDED
         with contextlib.suppress(ChildProcessError):  # the agent was faster
             found = os.waitid(os.P_PIDFD, descriptor, os.WEXITED | os.WNOWAIT | os.WNOHANG)
             if found is not None:
@@ -151,7 +152,8 @@ def first_failure(ends: Mapping[int, Ended], deaths: Sequence[tuple[int, str]]) 
         if rank in failed:
             break
         if rank not in ends:
-            return Ended(Outcome(Status.CRASHED, f"rank {rank}: {wrong}"))
+            values: Values = {"rank": rank, "wrong": wrong}
+            return Ended(Outcome(Status.CRASHED, f"rank {rank}: {wrong}", reason=Reason.RANK_DIED, values=values))
     else:
         rank = min(failed, default=-1)
     if rank < 0:
@@ -161,7 +163,7 @@ def first_failure(ends: Mapping[int, Ended], deaths: Sequence[tuple[int, str]]) 
     of_all = end.outcome.status == Status.CRASHED and end.outcome.traceback is None  # nothing was raised: a lost loss
     if alike or of_all or end.mistake is not None or end.outcome.status == Status.UNSUPPORTED:
         return end
-    return Ended(Outcome(end.outcome.status, f"rank {rank}: {end.outcome.message}", end.outcome.traceback))
+    return Ended(msgspec.structs.replace(end.outcome, message=f"rank {rank}: {end.outcome.message}"))
 
 
 def _silence(pid: int) -> bytes:
