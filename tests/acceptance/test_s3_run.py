@@ -166,7 +166,7 @@ def test_s3_24_what_suits_the_hardware_is_set_and_said(desk, taken):
         assert all(re.fullmatch(r"\S+: .{4,}", text) for text in told.values())
         assert trial["facts"]["fused_optimizer"] is True
     text = desk.claimed("S3-24").out
-    assert re.search(r"^settings: .+\n(  .+\n)*  fused +\S+: ", text, re.MULTILINE)
+    assert re.search(r"^\[settings: .+\n( +.+\n)* +fused +\S+: ", text, re.MULTILINE)
 
 
 def test_s3_27_and_28_when_and_on_what(run):

@@ -162,11 +162,11 @@ def test_s4_61_settings_that_differ_are_told_with_the_ratio_at_equal_ones(elsewh
 
 
 def test_s4_61_a_card_that_gains_little_is_told_with_what_to_do(elsewhere):
-    shown = " ".join(elsewhere.claimed("S4-61").out.split())
-    assert "cuda:0 beside the CPU: " in shown
-    assert "little for an accelerator" in shown
+    elsewhere.claimed("S4-61")
     (page,) = (elsewhere.folder / "outputs" / "diagnostics").rglob("performance_report.md")
     text = page.read_text(encoding="utf-8")
+    assert "cuda:0 beside the CPU: " in text
+    assert "little for an accelerator" in " ".join(text.split())
     for remedy in (
         "pin_memory",
         "num_workers",

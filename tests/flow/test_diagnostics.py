@@ -90,7 +90,7 @@ def test_pictures_and_reports_have_the_names_that_people_know(diagnosed, tmp_pat
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in paths)
     assert (diagnosed.folder / "performance_report.md").read_text() == text
     assert text.startswith("# Diagnosis of ")
-    for part in ("- cause: ", "it was measured in a program of yours", "| 128 | out of memory |", "## Skipped",
+    for part in ("- kind: ", "it was measured in a program of yours", "| 128 | out of memory |", "## Skipped",
                  "Which is fastest is not known. SUSPECT", "](time_breakdown.png)"):  # fmt: skip
         assert part in text
     other = diagnosed.report(tmp_path / "other" / "mine.md")
