@@ -50,10 +50,13 @@ class TrialEnd:
         if outcome.status == Status.CRASHED and outcome.reason == Reason.LOADER_KILLED and self._struck():
             said = f"a DataLoader worker was killed {_KERNEL}"
             return msgspec.structs.replace(outcome, status=Status.OUT_OF_MEMORY, message=said)
-        if outcome.reason == Reason.RANK_DIED and outcome.values["wrong"] != ENDED:
-            died = self.died(str(outcome.values["wrong"]))
-            said = f"rank {outcome.values['rank']}: {died.message}"
-            return msgspec.structs.replace(died, message=said, reason=outcome.reason, values=outcome.values)
+        wrong = outcome.values.get("wrong", ENDED) if outcome.reason == Reason.RANK_DIED else ENDED
+        if wrong != ENDED:
+            died, rank = self.died(str(wrong)), outcome.values["rank"]
+            told = {"rank": rank}  # without `wrong`: of another node, this one here has nothing to add
+            return msgspec.structs.replace(
+                died, message=f"rank {rank}: {died.message}", reason=outcome.reason, values=told
+            )
         return outcome
 
     def _struck(self) -> bool | None:

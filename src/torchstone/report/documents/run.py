@@ -131,7 +131,7 @@ def _measured_how(run: RunSummary) -> str:
         how = f"{counted}, measured by {', '.join(tools)}; torchstone check {run.run_id} looks for its mistakes"
     else:
         how = f"{counted}, ± half the 95 % confidence interval"
-    return f"{_machine(run)}: {how}"
+    return f"{_machine(run)}: {how}" + (f", {run.status}" if run.status != "done" else "")
 
 
 def _machine(run: RunSummary) -> str:
