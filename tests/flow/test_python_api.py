@@ -630,7 +630,7 @@ def test_a_window_s_advice_fits_a_loop(capsys):
     advice = {f.check: f.advice for f in only(window.summary).findings}
     assert advice["few_samples"] == "measure at least 20 steps after warm-up"
     assert advice["few_trials"].startswith("run the script 3 times: `torchstone history latest`")
-    assert main(["show", "latest"]) == 0
+    assert main(["show", "latest", "--full"]) == 0
     assert "1 trial a case, all steps of a loop, inline" in capsys.readouterr().out
 
 

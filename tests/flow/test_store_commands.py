@@ -81,7 +81,7 @@ def said(capfd):
 @pytest.mark.parametrize("word", [RUN_ID, "20261121", "mine", "{record}"])
 def test_show_finds_a_run_by_what_it_is_called(stored, said, word):
     word = word.format(record=stored / "records" / f"{RUN_ID}.jsonl")
-    assert f"mine: run {RUN_ID}, " in said("show", word)
+    assert f"torchstone show {RUN_ID} --full" in said("show", word)
     found = json.loads(said("show", word, "--json"))
     assert found["run_id"] == RUN_ID
     assert len(found["cases"]) == 3
@@ -90,7 +90,7 @@ def test_show_finds_a_run_by_what_it_is_called(stored, said, word):
 
 def test_show_without_a_word_is_the_newest(stored, said):
     assert said("show") == said("show", "latest")
-    assert "other: run 20261122-100000-beef" in said("show")
+    assert "torchstone show 20261122-100000-beef --full" in said("show")
 
 
 def test_a_prefix_of_several_names_them(stored, capfd):
@@ -101,7 +101,7 @@ def test_a_prefix_of_several_names_them(stored, capfd):
 
 def test_show_full_is_the_whole_report(stored, said):
     text = said("show", "mine", "--full")
-    blocks = [line for line in text.splitlines() if line.startswith("[")]
+    blocks = [line for line in text.splitlines() if line.startswith("[") and line.isupper()]
     assert blocks[:4] == ["[SYSTEM]", "[DEVICES]", "[MODEL]", "[DATA]"]
     assert {"[THROUGHPUT]", "[INFERENCE PERFORMANCE]", "[TRAINING]", "[MEMORY]", "[RUNTIME]"} <= set(blocks)
     assert blocks[-1] == "[TOTAL RUNTIME]"
@@ -119,7 +119,7 @@ def test_tables_fit_the_terminal(stored, said, monkeypatch, width):
         table = lines[place - 2 : place] + list(_until_blank(lines[place:]))
         assert max(map(len, table)) <= width
         assert not any("…" in line for line in table), "columns leave whole"
-    assert ("terminal too narrow" in " ".join(lines)) is (width == 80)
+    assert ("in a wider terminal" in " ".join(lines)) is (width == 80)
     for command in (["runs"], ["list"]):
         assert max(len(line) for line in said(*command).splitlines()) <= width
 
