@@ -67,6 +67,8 @@ def disturbance(trial: Trial, *, cores: int | None, threads: int | None, one_pro
         return None
     parts = tuple(part for span in whole for part in evidence.disturbed_parts(span))
     share, held = min(1.0, _length(parts) / _length(whole)), evidence.cores_held(whole)
+    if held is not None and cores is not None:
+        held = min(held, float(cores))  # in a window of a few ms, one tick of the kernel's clock looks like more
     seen = evidence.causes_of(parts)
     can_be_cut = one_process and bool(parts) and _enough_left(trial, spans, parts)
     if can_be_cut and not evidence.over(tuple(outside(whole, parts))):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -53,12 +53,8 @@ def snapshot(proc: Path = _PROC) -> Snapshot:
 
 def cores_of_others(before: Snapshot, after: Snapshot, elapsed_s: float) -> float:
     """Return how many cores programs other than this process and what it started have used between two snapshots."""
-    ours = _family(after, os.getpid())
-    spent = (
-        process.cpu_s - (before[pid].cpu_s if pid in before else 0.0)
-        for pid, process in after.items() if pid not in ours
-    )  # fmt: skip
-    return max(0.0, sum(spent)) / elapsed_s if elapsed_s > 0.0 else 0.0
+    spent_s = sum(used for _, used in _spent(before, after, os.getpid()))
+    return spent_s / elapsed_s if elapsed_s > 0.0 else 0.0
 
 
 def busiest(before: Snapshot, after: Snapshot, elapsed_s: float, own: int | None = None) -> tuple[Program, ...]:
@@ -66,13 +62,9 @@ def busiest(before: Snapshot, after: Snapshot, elapsed_s: float, own: int | None
 
     `own`: the process that leads ours, which are left out; None: this one.
     """
-    ours = _family(after, os.getpid() if own is None else own)
     used: dict[str, float] = {}
-    for pid, process in after.items():
-        earlier = before.get(pid)
-        spent_s = process.cpu_s - (earlier.cpu_s if earlier is not None else 0.0)
-        if pid not in ours and spent_s > 0.0:
-            used[process.name] = used.get(process.name, 0.0) + spent_s
+    for name, spent_s in _spent(before, after, os.getpid() if own is None else own):
+        used[name] = used.get(name, 0.0) + spent_s
     cores = [(name, round(spent_s / elapsed_s, 2)) for name, spent_s in used.items() if elapsed_s > 0.0]
     return tuple(sorted((one for one in cores if one[1] >= _NAMED_CORES), key=lambda one: -one[1])[:_NAMED])
 
@@ -98,6 +90,23 @@ def wait_for_quiet(
             told = True
         before, at_s = after, now_s
     return clock() - began_s
+
+
+def _spent(before: Snapshot, after: Snapshot, own: int) -> Iterator[tuple[str, float]]:
+    """Yield the CPU seconds of each program but ours between two snapshots, by its name.
+
+    What an ended process has used, all its life long, stands at its parent once that has waited for it: what was seen
+    of it before is taken off there.
+    """
+    ours = _family(before, own) | _family(after, own)
+    seen_s: dict[int, float] = {}
+    for pid, process in before.items():
+        if pid not in after:
+            seen_s[process.parent] = seen_s.get(process.parent, 0.0) + process.cpu_s
+    for pid, process in after.items():
+        if pid not in ours:
+            used_s = process.cpu_s - (before[pid].cpu_s if pid in before else 0.0)
+            yield process.name, max(0.0, used_s - seen_s.get(pid, 0.0))
 
 
 def _family(processes: Snapshot, leader: int) -> set[int]:

@@ -41,6 +41,16 @@ def test_the_busiest_are_named_by_what_they_used_since_and_ours_are_left_out():
     assert cores_of_others(before, after, 2.0) == 1.5
 
 
+def test_what_an_ended_process_used_before_is_not_counted_again_at_its_parent():
+    """A server whose worker of 90 s CPU time ends: its parent has these 90 s from then on."""
+    before = {50: ProcessTime("postgres", 1, 10.0), 51: ProcessTime("postgres", 50, 90.0)}
+    after = {50: ProcessTime("postgres", 1, 100.5)}
+    assert busiest(before, after, 1.0) == (("postgres", 0.5),)
+    assert cores_of_others(before, after, 1.0) == 0.5
+    nobody_waited = {50: ProcessTime("postgres", 1, 10.5)}
+    assert cores_of_others(before, nobody_waited, 1.0) == 0.0
+
+
 def waited(*busy, longest_s=10.0):
     """Wait beside a program that is busy in each look for which `busy` says so."""
     now, spent = [0.0], [0.0]
