@@ -154,6 +154,10 @@ def test_others_on_the_device_and_heat(metric, value, cause):
     assert cause in found(watched(more=[gauge]), one_process=False).causes
 
 
+def test_others_hold_no_more_cores_than_there_are():
+    assert found(watched(lambda _: 11.0)).cores == 2.0
+
+
 def test_without_evidence_nothing_is_said():
     assert disturbance(a_trial(STEPS_S), cores=2, threads=2, one_process=True) is None
 
