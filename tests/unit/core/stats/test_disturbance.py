@@ -155,11 +155,8 @@ def test_others_on_the_device_and_heat(metric, value, cause):
 
 
 def test_others_hold_no_more_cores_than_there_are():
-    series = [
-        counter(name, lambda _, cores=cores: cores) for name, cores in (("host_busy_s", 13.0), ("process_cpu_s", 2.0))
-    ]
-    trial = a_trial(STEPS_S, series=series, facts={"logical_cores": 2})
-    assert found(trial).cores == 2.0
+    series = [counter("host_busy_s", lambda _: 13.0), counter("process_cpu_s", lambda _: 2.0)]
+    assert found(a_trial(STEPS_S, series=series, facts={"logical_cores": 2})).cores == 2.0
 
 
 def test_without_evidence_nothing_is_said():
