@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 
 import msgspec
 import pytest
+from acceptance.conftest import Desk
 from build import a_case, a_machine, a_trial, peaks_of
 from comparable import a_gpu, write_record
 from comparable import a_stored_run as a_gpu_run
@@ -23,8 +24,9 @@ AT_S = tuple(2.0 + 0.01 * place for place in range(8))
 
 
 @pytest.fixture(scope="module")
-def stored(desk):
-    """A machine without and one with a card, three batch sizes each."""
+def stored(tmp_path_factory):
+    """A machine without and one with a card, three batch sizes each, on a desk of their own."""
+    desk = Desk(tmp_path_factory.mktemp("stored"))
     slow = [(case(batch_size=size), 100.0 + 20 * place) for place, size in enumerate(SIZES)]
     fast = [(case("cuda", batch_size=size), 1000.0 + 500 * place) for place, size in enumerate(SIZES)]
     store(desk.folder / "outputs", [
