@@ -49,8 +49,8 @@ def some_runs():
 
 
 @pytest.fixture(scope="module")
-def places(tmp_path_factory):
-    """An output folder, and a team's store that its runs were pushed to in another order."""
+def stores(tmp_path_factory):
+    """An output folder, a team's store that its runs were pushed to in another order, and an empty one."""
     folder = tmp_path_factory.mktemp("same") / "outputs"
     store(folder, list(some_runs()))
     records = sorted((folder / "records").iterdir())
@@ -63,7 +63,22 @@ def places(tmp_path_factory):
         taken, faults = push_records([*records[20:], *records[:20]], team)
         assert (len(taken), faults) == (40, [])
         assert sync(folder) == ()
-        yield folder, team
+        empty = team_at(server.secret_url(server.new_database("empty")), typed=False)
+        create(empty)
+        yield folder, team, empty
+
+
+@pytest.fixture
+def places(stores):
+    """The two that have the same runs."""
+    folder, team, _ = stores
+    return folder, team
+
+
+@pytest.fixture
+def team(stores):
+    """The one that tests push to."""
+    return stores[2]
 
 
 def plain(found: Any) -> Any:
@@ -203,9 +218,8 @@ def test_tables_have_the_columns_of_the_index_in_its_order(places):
         assert [name for (name,) in theirs] == ours
 
 
-def test_the_trials_of_a_run_grow_by_those_that_were_taken(places, tmp_path):
+def test_the_trials_of_a_run_grow_by_those_that_were_taken(team, tmp_path):
     """Pushed shorter, longer and shorter again: what is longer stays."""
-    _, team = places
     run = a_stored_run(200, [(BERT, 1.0)], machine(), trials=6, run_id="growing")
     store(tmp_path, [run])
     path = tmp_path / "records" / "growing.jsonl"
@@ -216,8 +230,7 @@ def test_the_trials_of_a_run_grow_by_those_that_were_taken(places, tmp_path):
     assert len(read_record(locate(team, "growing")).trials) == 6
 
 
-def test_a_value_that_no_database_holds_is_refused_and_the_others_stay(places, tmp_path):
-    _, team = places
+def test_a_value_that_no_database_holds_is_refused_and_the_others_stay(team, tmp_path):
     huge = a_trial([0.1], case_id=BERT.case_id, number=2**70)
     failed = msgspec.structs.replace(huge, number=0, outcome=Outcome(Status.CRASHED, "a\0b"))
     run = a_stored_run(201, [(BERT, 1.0)], machine(), run_id="with-a-nul")
@@ -229,9 +242,8 @@ def test_a_value_that_no_database_holds_is_refused_and_the_others_stay(places, t
     assert find(team, "with-a-nul").trials[0].outcome.message == "a\ufffdb"
 
 
-def test_results_of_other_tools_and_a_copy_of_their_file(places, tmp_path):
+def test_results_of_other_tools_and_a_copy_of_their_file(team, tmp_path):
     """What another tool wrote has no time of its own: its copy has another id, and is the same run."""
-    _, team = places
     for sample in ("timm_train.csv", "optimum_training.json", "sweep_table.csv"):
         path, copy = tmp_path / sample, tmp_path / "copied" / sample
         shutil.copy(SAMPLES / sample, path)
