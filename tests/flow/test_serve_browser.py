@@ -90,7 +90,8 @@ def listed(page, count):
 def test_filter_back_and_forward(page, place):
     page.goto(place[1] + "/")
     assert page.url == place[1] + "/runs"
-    assert len(names(page)) == 13
+    every = len(names(page))
+    assert every >= 13, "another test adds one that is alive"
     page.get_by_label("Model").select_option("resnet50")
     page.wait_for_url("**/runs?model=resnet50")
     listed(page, 4)
@@ -100,7 +101,7 @@ def test_filter_back_and_forward(page, place):
     page.go_back()
     listed(page, 4)
     page.go_back()
-    listed(page, 13)
+    listed(page, every)
     page.go_forward()
     listed(page, 4)
 
