@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from run_sheet.here import Here
@@ -14,6 +16,7 @@ _COPIED_BYTES = 1 << 32  # 4.3 GB read and 4.3 GB written
 _SIDE = 8192
 _SUSTAINED_S = 5.0
 _LAUNCHES = 10_000
+_PROCESSES = 3
 
 
 def compare(here: Here) -> None:
@@ -30,7 +33,6 @@ def compare(here: Here) -> None:
 def by_hand(here: Here) -> None:
     """Note the rates of the plainest loops there are."""
     bench = Bench(here)
-    torch = bench.torch
     here.note("hand_copy_bytes_s", _copied(bench))
     bench.give_back()
     side = _SIDE if not here.on_cpu else 1024
@@ -44,9 +46,21 @@ def by_hand(here: Here) -> None:
     here.note("hand_sustained_last_second_flops", flops / last)
     if not here.on_cpu:
         _transfers(here, bench)
-    one = torch.zeros(1, device=bench.device)
-    add = one.add_
-    here.note("hand_launch_s", min(bench.seconds(lambda: add(1.0), _LAUNCHES) for _ in range(5)))
+    here.note("hand_launch_s", _launch_s(bench))
+    spent = [_launched_elsewhere(here) for _ in range(_PROCESSES)]
+    here.note("hand_launch_fastest_s", min(spent))
+    here.note("hand_launch_slowest_s", max(spent))
+
+
+def _launch_s(bench: Bench) -> float:
+    add = bench.torch.zeros(1, device=bench.device).add_
+    return min(bench.seconds(lambda: add(1.0), _LAUNCHES) for _ in range(5))
+
+
+def _launched_elsewhere(here: Here) -> float:
+    """Return the same of a fresh process: what Python takes differs by tens of percent from one to the next."""
+    done = here.python("-m", "run_sheet.rates", here.device, limit_s=60)
+    return float(done.out.split()[-1])
 
 
 def _copied(bench: Bench) -> float:
@@ -82,3 +96,7 @@ def _transfers(here: Here, bench: Bench) -> None:
         for name, to, source in (("to_device", there, own), ("to_host", own, there)):
             one_s = bench.steady_seconds(partial(to.copy_, source, non_blocking=True), for_s=0.2)
             here.note(f"hand_{name}_{kind}_bytes_s", size / one_s)
+
+
+if __name__ == "__main__":
+    print(_launch_s(Bench(Here(sys.argv[1], quick=False, isolation=None, folder=Path(), tell=lambda *_: None))))

@@ -20,7 +20,20 @@ _READS = 40
 _WINDOWS = ((0.6, 8), (2.0, 5), (10.0, 2))  # seconds, how many
 _CLOSED_S = 4.0
 _TICKS_S = 3.0  # of looking at the counter every few milliseconds
-_IDLE_S, _STEPS_S = 30.0, 3.0
+_IDLE_S, _STEPS_S, _BIN_S = 30.0, 6.0, 0.25
+_NEIGHBOUR = """
+import sys, time
+import torch
+a = torch.ones(4096, 4096, device="cuda")
+torch.cuda.synchronize()
+print("ready", flush=True)
+for line in sys.stdin:
+    ends_s = time.perf_counter() + 2.0
+    while time.perf_counter() < ends_s:
+        a @ a
+        torch.cuda.synchronize()
+    print("done", flush=True)
+"""
 _READER = """
 import sys, time
 import msgspec
@@ -56,6 +69,25 @@ def costs(here: Here) -> None:
     if "device_energy_j" in there:
         _energy(here, bench, product, each_s, there["device_energy_j"])
     _disturbance(here, bench, product, found.info)
+    if "device_working_processes" in there:
+        _neighbours(here, there["device_working_processes"])
+
+
+def _neighbours(here: Here, gauge: Any) -> None:
+    """Note how many processes beside this one worked: while one has a context and waits, and while it computes."""
+    words = [sys.executable, "-c", _NEIGHBOUR]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        if other.stdin is None or other.stdout is None or other.stdout.readline().strip() != "ready":
+            raise RuntimeError("the process beside this one did not start")
+        time.sleep(2.0)  # the driver's samples lag: those of its start are over
+        gauge.read()
+        time.sleep(2.0)
+        here.note("working_beside_idle", gauge.read())
+        other.stdin.write("go\n")
+        other.stdin.flush()
+        other.stdout.readline()
+        here.note("working_beside_busy", gauge.read())
+        other.stdin.close()
 
 
 def _costs_s(gauge: Any, reads: int) -> tuple[float, float]:
@@ -186,12 +218,24 @@ def tell_ramp(here: Here, readings: Sequence[tuple[float, float]], ends_s: Seque
     steady = median(step for step, end in zip(steps, ends_s, strict=True) if end >= 2.0 / 3.0 * _STEPS_S)
     here.note("first_step_over_steady", steps[0] / steady)
     here.note("step_settled_s", settled_after(steps, ends_s, steady))
+    here.note("step_us_by_quarter_second", " ".join(f"{1e6 * middle:.0f}" for _, middle in _bins(steps, ends_s)))
 
 
 def settled_after(steps_s: Sequence[float], ends_s: Sequence[float], steady_s: float) -> float | None:
-    """Return from when on the median of nine steps stays within 2 % of the steady one; None: it never does."""
-    windows = [(ends_s[n], median(steps_s[n : n + 9])) for n in range(len(steps_s) - 8)]
-    away = [n for n, (_, middle) in enumerate(windows) if abs(middle / steady_s - 1.0) > 0.02]
+    """Return from when on the middle step of every quarter of a second is within 2 % of the steady one; None: never.
+
+    A card at its power limit changes its clock all the time: nine steps of 1 ms on an H200 never kept within 2 %.
+    """
+    bins = _bins(steps_s, ends_s)
+    away = [n for n, (_, middle_s) in enumerate(bins) if abs(middle_s / steady_s - 1.0) > 0.02]
     if not away:
         return ends_s[0]
-    return windows[away[-1] + 1][0] if away[-1] + 1 < len(windows) else None
+    return bins[away[-1] + 1][0] if away[-1] + 1 < len(bins) else None
+
+
+def _bins(steps_s: Sequence[float], ends_s: Sequence[float]) -> list[tuple[float, float]]:
+    """Return of each quarter of a second its beginning and the median of the steps that end in it."""
+    bins: dict[int, list[float]] = {}
+    for step_s, end_s in zip(steps_s, ends_s, strict=True):
+        bins.setdefault(int(end_s / _BIN_S), []).append(step_s)
+    return [(number * _BIN_S, median(bins[number])) for number in sorted(bins)]

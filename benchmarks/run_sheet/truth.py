@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from math import sqrt
+from math import log, sqrt
 from typing import Any
 
 from run_sheet import documents
@@ -69,6 +69,9 @@ def _one(here: Here, name: str, precision: str) -> None:
     here.note(f"hands_apart_{short}", after["step_s"] / before["step_s"])
     here.note(f"ours_{short}_s", ours_s)
     here.note(f"ours_over_hand_{short}", ours_s / hand_s)
+    # Generation waits for Python, whose speed differs between two processes of the same loop.
+    here.note(f"off_{short}", abs(log(ours_s / hand_s)))
+    here.note(f"allowed_{short}", max(0.01, abs(log(after["step_s"] / before["step_s"]))))
     if before.get("peak_bytes") and peak_bytes:
         here.note(f"peak_over_hand_{short}", peak_bytes / before["peak_bytes"])
 

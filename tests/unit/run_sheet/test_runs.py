@@ -130,11 +130,16 @@ def test_memory_that_ends_is_told_and_what_comes_after_it(tmp_path):
         )
         for b, end in ends.items()
     ]
-    step = stepping(tmp_path, {"cases": cases}, {"cases": [case("z", batch_size=8, figures={"step_time_p50": 0.88})]})
+    again = [
+        case("y", batch_size=8, figures={"step_time_p50": 0.88}),
+        case("z", batch_size=64, figures={"step_time_p50": 6.4}),
+    ]
+    step = stepping(tmp_path, {"cases": cases}, {"cases": again})
     runs.out_of_memory(step)
     assert (step.told["memory_ended"], step.told["foreseen"], step.told["other_ends"]) == (True, True, "none")
     assert step.told["why_2048"] == "ran out"
-    assert step.told["again_over_before"] == pytest.approx(1.1)
+    assert step.told["again_over_before_8"] == pytest.approx(1.1)
+    assert step.told["again_over_before_64"] == pytest.approx(1.0)
 
 
 def test_pinned_and_pageable_are_told_apart(tmp_path):

@@ -65,6 +65,8 @@ RAW = table(
     ("device_throttled", _U.RATIO, _L, _P.MEAN, _P.MAX, "1 while a power or thermal limit throttles the clock"),
     ("device_power_capped", _U.RATIO, _N, _P.MEAN, _P.MAX, "1 while the power limit alone throttles it"),
     ("device_other_processes", _U.COUNT, _L, _P.MAX, _P.MAX, "processes on the device that are not the trial"),
+    ("device_working_processes", _U.COUNT, _L, _P.MAX, _P.MAX,
+     "processes that are not the trial and ran kernels since the last reading"),
     ("package_energy_j", _U.JOULE, _L, _P.LAST, _P.SUM, "the CPU packages' energy counter (RAPL), unwrapped"),
     ("rss_bytes", _U.BYTE, _N, _P.MAX, _P.SUM,
      "resident memory of the trial's processes; pages they share count in each"),

@@ -27,7 +27,7 @@ import msgspec
 from torchstone.core.messages import DISTURBED, Values, filled
 from torchstone.core.schema.trial import Disturbance, Disturber, Measurement, Series, Stage, Trial
 from torchstone.core.stats.integrate import increase, outside
-from torchstone.core.stats.readings import gauge
+from torchstone.core.stats.readings import gauge, processes_beside
 
 EVIDENCE_PERIOD_S = 0.1
 TOLERATED_CORES = 0.15  # that other processes may hold, mean over the windows of a trial
@@ -206,7 +206,7 @@ class _Evidence:
             found.append(Disturber.QUOTA)
         if self._total(_series(self._trial, "host_swapped_bytes"), spans) > _SWAPPED_BYTES:
             found.append(Disturber.SWAP)
-        beside, held = gauge(self._trial, "device_other_processes"), gauge(self._trial, "device_throttled")
+        beside, held = processes_beside(self._trial), gauge(self._trial, "device_throttled")
         capped = gauge(self._trial, "device_power_capped")  # a card at its power limit is as it should be
         if beside is not None and beside[0] > 0:
             found.append(Disturber.DEVICE_SHARED)

@@ -14,7 +14,8 @@ from torchstone.core.stats.integrate import beside, increase, inside, integral, 
 Found = dict[str, tuple[float, int]]  # figure → value, how many readings or steps stand behind it
 
 _GAUGES = ("device_utilization", "device_memory_used_bytes", "device_temperature_c", "device_clock_hz")
-_BETWEEN_WINDOWS = ("device_other_processes",)  # to read it disturbs: it is read before them and after
+# To read these disturbs: they are read before the windows and after.
+_BETWEEN_WINDOWS = ("device_other_processes", "device_working_processes")
 FEWEST_TICKS = 20  # of an energy counter: each end of the windows is known to a tick, so that is 5 % at worst
 USUAL_TICK_S = 0.1  # of NVIDIA's counters, where it could not be measured
 _OVER: dict[Pool, Callable[[Sequence[float]], float]] = {
@@ -57,6 +58,15 @@ def gauge(trial: Trial, metric: str, over_steps: Pool | None = None) -> tuple[fl
     how = over_steps or RAW[metric].over_steps
     value = pool([pool(readings, how) for readings in each], RAW[metric].over_ranks)
     return value, sum(map(len, each))
+
+
+def processes_beside(trial: Trial) -> tuple[float, int] | None:
+    """Return the most processes beside the trial that used its device, and the number of readings; None: not told.
+
+    Where the driver does not tell which of them worked, all that have a context on it are taken for such.
+    """
+    working = gauge(trial, "device_working_processes")
+    return working if working is not None else gauge(trial, "device_other_processes")
 
 
 def ticked_enough(trial: Trial) -> bool:

@@ -46,6 +46,7 @@ _PEER_IS_GONE = re.compile(
     r"|socket timeout|peer closed|no route to host|DistNetworkError|DistStoreError",
     re.IGNORECASE,
 )
+_MOST = 300  # characters of an error's first line
 _GONE = re.compile(r"DataLoader worker \(pid")  # torch wraps the error that has the signal or the exit code in another
 _FRAME = re.compile(r'  File "(?P<file>[^"]+)", line (?P<line>\d+),? in (?P<function>.+)')
 _OURS = Path(__file__).resolve().parents[2]
@@ -133,17 +134,25 @@ def _told(error: BaseException) -> tuple[str, str, list[tuple[str, int, str]]]:
     if _CAUGHT.match(text):
         frames = frames_in(text)
         last = [line for line in text.splitlines()[1:] if line and not line.startswith((" ", "Original", "Traceback"))]
-        return f"{(last or [text])[0][:300]}, in a DataLoader worker,", text, frames
+        return f"{_shortened((last or [text])[0])}, in a DataLoader worker,", text, frames
     if _GONE.match(text) and error.__cause__ is not None and _GONE.match(str(error.__cause__)):
         text = str(error.__cause__).strip()
     elif _GONE.match(text):
         text = _end_of_loader(error) or text
-    first = text.splitlines()[0][:300] if text else ""
+    first = _shortened(text.splitlines()[0]) if text else ""
     if isinstance(error, SystemExit):
         code = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
         first = f"exit code {code}" + (f": {first}" if code == 1 and not isinstance(error.code, int) else "")
     name = type(error).__name__
     return f"{name}: {first}" if first else name, own_lines(error), _frames(error)
+
+
+def _shortened(line: str) -> str:
+    """Return a line of at most 300 characters, cut at the end of a sentence: torch tells of memory in five of them."""
+    if len(line) <= _MOST:
+        return line
+    end = line.rfind(". ", 0, _MOST)
+    return line[:end] if end > 0 else line[:_MOST] + "…"
 
 
 def _end_of_loader(error: BaseException) -> str | None:

@@ -4,7 +4,6 @@ On a CPU there are none. Inductor's pool starts and idles beside the steps that 
 several times slower. Compiling in the trial's own process takes longer, and leaves nothing behind. For an accelerator
 Triton builds hundreds of kernels on a host of many cores, one after the other in a single process: there the pool
 works, as torch has it, and is closed when warm-up is over. What is compiled after that, the trial compiles alone.
-Closing has not run beside a device yet.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A graph that is replayed writes to the memory of the time before. What a step gave out is therefore gone after the next:
 reading it raises "accessing tensor output of CUDAGraphs that has been overwritten by a subsequent run"
-(torch/_inductor/cudagraph_trees.py of torch 2.13). Written from those sources; it has not run on a device yet.
+(torch/_inductor/cudagraph_trees.py of torch 2.13). Written from those sources.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from torchstone.plugins.telemetry._gauges import KeptOpen
@@ -88,13 +88,15 @@ class OtherProcesses:
     def __init__(self, pid: int, proc: Path) -> None:
         self._pid, self._family, self._inside = pid, Descendants(pid, proc), not _first_namespace(proc)
 
-    def among(self, pids: Sequence[int]) -> float | None:
-        """Return how many of these are not of the trial, or None: what the driver tells is not of this trial.
+    def among(self, pids: Sequence[int], which: Collection[int] | None = None) -> float | None:
+        """Return how many of these (of `which` of them) are not the trial's; None: the driver tells other pids.
 
         Inside a container that is so where not even the trial is in the list: it has the host's pids, or none at all.
         """
-        ours = [pid for pid in pids if pid == self._pid or self._family.has(pid)]
-        return None if self._inside and not ours else float(len(pids) - len(ours))
+        others = [pid for pid in pids if pid != self._pid and not self._family.has(pid)]
+        if self._inside and len(others) == len(pids):
+            return None
+        return float(sum(which is None or pid in which for pid in others))
 
 
 def _first_namespace(proc: Path) -> bool:

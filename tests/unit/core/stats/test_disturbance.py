@@ -154,6 +154,15 @@ def test_others_on_the_device_and_heat(metric, value, cause):
     assert cause in found(watched(more=[gauge]), one_process=False).causes
 
 
+def test_a_process_that_holds_the_device_and_waits_disturbs_nothing():
+    at_s = (1.9, 2.5, 3.0, 4.1)
+    waiting = [
+        Series("device_other_processes", "nvml", at_s, (1.0,) * 4),
+        Series("device_working_processes", "nvml", at_s, (0.0,) * 4),
+    ]
+    assert not found(watched(more=waiting), one_process=False).disturbed
+
+
 def test_others_hold_no_more_cores_than_there_are():
     series = [counter("host_busy_s", lambda _: 13.0), counter("process_cpu_s", lambda _: 2.0)]
     assert found(a_trial(STEPS_S, series=series, facts={"logical_cores": 2})).cores == 2.0

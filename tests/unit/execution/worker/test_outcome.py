@@ -235,3 +235,17 @@ def test_a_loader_whose_end_torch_did_not_see_is_asked_for_it(codes, says):
 def test_that_another_rank_has_gone_is_no_reason_of_its_own(said):
     assert raised(RuntimeError(said)).outcome.reason == Reason.PEER_GONE
     assert raised(RuntimeError("shapes differ")).outcome.reason is None
+
+
+def test_a_long_line_ends_with_a_sentence():
+    """As an H200 told it on 2026-11-27."""
+    line = (
+        "CUDA out of memory. Tried to allocate 79.69 GiB. GPU 0 has a total capacity of 139.80 GiB of which 58.38 GiB "
+        "is free. Process 771 has 518.00 MiB memory in use. Process 842 has 80.39 GiB memory in use. Including "
+        "non-PyTorch memory, this process has 524.00 MiB memory in use. Of the allocated memory 5.00 MiB is allocated "
+        "by PyTorch, and 1024.00 KiB is reserved by PyTorch but unallocated."
+    )
+    outcome = ended_by(torch.OutOfMemoryError(line)).outcome
+    assert outcome.status == Status.OUT_OF_MEMORY
+    assert outcome.message is not None
+    assert outcome.message.endswith("this process has 524.00 MiB memory in use")

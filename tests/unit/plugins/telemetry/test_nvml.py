@@ -43,6 +43,7 @@ class FakeNvml:
             "nvmlDeviceGetCurrentClocksEventReasons": 0x0,
             "nvmlDeviceGetCurrentClocksThrottleReasons": 0x4,
             "nvmlDeviceGetComputeRunningProcesses": [],
+            "nvmlDeviceGetProcessUtilization": pynvml.NVMLError_NotFound(),  # nothing ran
             "nvmlDeviceIsMigDeviceHandle": SimpleNamespace(value=0),
             "nvmlDeviceGetMigMode": [0, 0],
             "nvmlDeviceGetComputeMode": 0,
@@ -210,6 +211,42 @@ def test_other_processes_are_those_outside_the_trial(proc):
     assert "device_other_processes" not in read(computing(200), pid=None, proc=proc)
 
 
+def sample(pid, busy, at_us):
+    return SimpleNamespace(pid=pid, smUtil=busy, timeStamp=at_us)
+
+
+def test_a_process_that_holds_the_device_and_waits_has_not_worked(proc):
+    """Of what the driver tells: the trial, one that waits, one that has ended, one that works."""
+    samples = [sample(100, 97, 5), sample(200, 0, 5), sample(300, 40, 5)]
+    asked = []
+
+    def utilization(handle, since_us):
+        asked.append(since_us)
+        newer = [one for one in samples if one.timeStamp > since_us]
+        if not newer:
+            raise pynvml.NVMLError_NotFound
+        return newer
+
+    nvml = computing(100, 101, 200)
+    nvml.answers["nvmlDeviceGetProcessUtilization"] = utilization
+    (gauge,) = [one for one in Nvml(nvml, proc=proc).open(100, info()) if one.metric == "device_working_processes"]
+    assert gauge.read() == 0.0, "what was before it was opened is another trial's"
+    samples += [sample(300, 60, 7), sample(200, 0, 7)]
+    assert gauge.read() == 0.0, "300 has ended, 200 waits"
+    samples.append(sample(200, 1, 9))
+    assert gauge.read() == 1.0
+    assert gauge.read() == 0.0
+    assert asked == [0, 5, 5, 7, 9]
+
+
+def test_where_the_driver_tells_no_process_s_share_the_others_are_counted_alone(proc):
+    nvml = computing(100, 200)
+    nvml.answers["nvmlDeviceGetProcessUtilization"] = NOT_SUPPORTED
+    told = read(nvml, pid=100, proc=proc)
+    assert told["device_other_processes"] == 1.0
+    assert "device_working_processes" not in told
+
+
 def test_in_a_container_pids_of_the_host_say_nothing(proc):
     (proc / "self" / "ns").mkdir(parents=True)
     (proc / "self" / "ns" / "pid").touch()  # its inode is not that of the first namespace
@@ -224,7 +261,10 @@ def test_in_a_container_pids_of_the_host_say_nothing(proc):
     [
         ({}, set()),
         ({"nvmlDeviceIsMigDeviceHandle": SimpleNamespace(value=1)}, CARDS_OWN),
-        ({"nvmlDeviceGetMigMode": [1, 1]}, {*CARDS_OWN, "device_memory_used_bytes", "device_other_processes"}),
+        (
+            {"nvmlDeviceGetMigMode": [1, 1]},
+            {*CARDS_OWN, "device_memory_used_bytes", "device_other_processes", "device_working_processes"},
+        ),
         ({"nvmlDeviceGetMigMode": [0, 1]}, set()),
         ({"nvmlDeviceIsMigDeviceHandle": AttributeError(), "nvmlDeviceGetMigMode": NOT_SUPPORTED}, set()),
     ],
@@ -267,7 +307,8 @@ def test_the_power_limit_alone_is_told_from_heat_and_the_hardware(reasons, cappe
 
 def test_the_list_of_processes_alone_is_left_for_the_time_between_windows(proc):
     gauges = Nvml(computing(100), proc=proc).open(100, info())
-    assert [gauge.metric for gauge in gauges if getattr(gauge, "between_windows", False)] == ["device_other_processes"]
+    left = [gauge.metric for gauge in gauges if getattr(gauge, "between_windows", False)]
+    assert left == ["device_other_processes", "device_working_processes"]
 
 
 def test_the_energy_counter_can_say_how_often_it_moves():

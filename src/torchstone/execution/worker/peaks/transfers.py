@@ -22,7 +22,7 @@ from torchstone.plugins.machine_protocols import Device
 _CACHE_BYTES = {"cpu": 64 << 20, "device": 256 << 20}  # where nobody tells: an MI300X has as much
 _TRANSFER_BYTES = 256 << 20
 _LAUNCHES = 1000
-_COPIES = 10  # in a lap: of one, on a fast memory the launch is 4 to 7 % (an estimate; it has not run on a card)
+_COPIES = 10  # in a lap: of one, on a fast memory the launch is 4 to 7 % (an estimate; of ten, 2 % on an H200)
 
 
 def memory(device: Device, most_bytes: int, budget_s: float, clock: Clock) -> Iterator[Rate]:

@@ -73,17 +73,54 @@ class Nvml(TelemetrySource):
             return ()
         beside = OtherProcesses(pid, self._proc)
 
-        def others() -> float | None:
+        def alive() -> list[int]:
             # Only what computes: a desktop's own drawing is always there.
-            return beside.among([process.pid for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle)])
+            return [process.pid for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle)]
 
-        gauge = _guarded(nvml, "device_other_processes", others)
-        gauge.between_windows = True  # 4.5 ms a call, under the driver's lock (flightlessmango/MangoHud#2104)
         try:
-            others()
+            alive()
         except (nvml.NVMLError, AttributeError):  # not supported here
             return ()
-        return (gauge,)
+        working = _Working(nvml, handle)
+        gauges = [_guarded(nvml, "device_other_processes", lambda: beside.among(alive()))]
+        if working.supported:
+            gauges.append(_guarded(nvml, "device_working_processes", lambda: working.read(beside, alive())))
+        for gauge in gauges:
+            gauge.between_windows = True  # 4.5 ms a call, under the driver's lock (flightlessmango/MangoHud#2104)
+        return gauges
+
+
+class _Working:
+    """Processes that ran kernels since the last reading, by the driver's samples of each process.
+
+    A notebook that holds a model and waits has a context on the device, and takes nothing from a trial.
+    """
+
+    def __init__(self, nvml: Any, handle: Any) -> None:
+        self._nvml, self._handle, self._last_us = nvml, handle, 0
+        try:
+            self._samples()
+        except (nvml.NVMLError, AttributeError):  # slices, virtual devices, and devices before Maxwell tell nothing
+            self.supported = False
+        else:
+            self.supported = True
+
+    def read(self, beside: OtherProcesses, alive: Sequence[int]) -> float | None:
+        """Return how many of the processes that are alive and not the trial's have worked since the last call.
+
+        The samples lag: those of a trial that has just ended are told after its end, so it has to be alive.
+        """
+        worked = {sample.pid for sample in self._samples() if sample.smUtil > 0}
+        return beside.among(alive, worked)
+
+    def _samples(self) -> Sequence[Any]:
+        """Return the samples since the last call; none where nothing ran."""
+        try:
+            samples: Sequence[Any] = self._nvml.nvmlDeviceGetProcessUtilization(self._handle, self._last_us)
+        except self._nvml.NVMLError_NotFound:
+            return ()
+        self._last_us = max((sample.timeStamp for sample in samples), default=self._last_us)
+        return samples
 
 
 def _gauges(nvml: Any, handle: Any) -> Sequence[Reading]:

@@ -9,7 +9,7 @@ from typing import Any
 # drivers differ in whether they refuse to tell them of a slice or tell the card's.
 OF_THE_CARD = frozenset({"device_utilization", "device_power_w", "device_power_limit_w", "device_energy_j"})
 # Of a card that is divided, when it is not known which slice the trial is on.
-OF_ALL_SLICES = OF_THE_CARD | {"device_memory_used_bytes", "device_other_processes"}
+OF_ALL_SLICES = OF_THE_CARD | {"device_memory_used_bytes", "device_other_processes", "device_working_processes"}
 
 
 def not_of_the_trial(nvml: Any, handle: Any) -> frozenset[str]:
