@@ -10,6 +10,21 @@ from torchstone.cli._parsing import Parser, suggest_command
 from torchstone.core.errors import ExitCode, TorchstoneError
 from torchstone.report.translation.spoken import speaking
 
+QUESTIONS = {
+    "How fast is my training?": "torchstone run -- python train.py --batch_size 16",
+    "Is my change faster?": "torchstone ab main HEAD --task train --model py:model.py:load",
+    "Which settings are fastest?": "torchstone tune distilbert",
+    "Why is it slow?": "torchstone diagnose distilbert",
+    "Does it fit into memory?": "torchstone memory gpt2 --task train --for h100-80gb",
+}
+
+GROUPS = {
+    "measure": ("run", "train", "evaluate", "goodput", "resume", "reproduce", "submit"),
+    "decide": ("tune", "ab", "ci", "compare", "recommend", "diagnose", "memory", "cost", "history"),
+    "read": ("show", "runs", "report", "serve", "verify", "check", "export", "list", "machine"),
+    "share": ("push", "store", "import", "release", "manifest"),
+}
+
 COMMANDS = {
     "run": "measure a model: training or inference, over any axes",
     "tune": "find the fastest safe settings, at a few percent of the cost of measuring all",
@@ -48,8 +63,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; return its exit code (ExitCode, docs/exit-codes.md)."""
     words = sys.argv[1:] if arguments is None else arguments
     try:
-        if not words or words[0] in ("-h", "--help"):
-            return _help()
+        if not words or words[0] in ("-h", "--help", "--help-all"):
+            return _help(whole="--help-all" in words)
         if words[0] in ("-V", "--version"):
             return _version()
         name = suggest_command(words[0], COMMANDS)
@@ -93,18 +108,22 @@ def _show_slice(device: str | list[str] | None) -> None:
         show_slice(words, os.environ)
 
 
-def _help() -> int:
+def _help(*, whole: bool) -> int:
+    """Print five questions with a command each and the names of all commands; `whole`: what each does, exit codes."""
+    print("torchstone measures speed, memory and energy of PyTorch training and inference on this machine.\n")
+    width = max(map(len, QUESTIONS))
+    for question, typed in QUESTIONS.items():
+        print(f"  {question:<{width}}  {typed}")
     width = max(map(len, COMMANDS))
-    print("usage: torchstone COMMAND [OPTIONS]\n")
-    print("Measure speed, memory and energy of PyTorch training and inference on this machine.\n")
-    for name, meaning in COMMANDS.items():
-        print(f"  {name:<{width}}  {meaning}")
-    print("\nStart with:  torchstone run smoke        (a minute)")
-    print("             torchstone list             (models, data, axes, recipes, …)")
-    print("             torchstone COMMAND --help")
-    print("\nExit codes:")
-    for code in ExitCode:
-        print(f"  {code:<{width}}  {code.meaning}")
+    for group, names in GROUPS.items():
+        if whole:
+            print(f"\n{group}:", *(f"  {name:<{width}}  {COMMANDS[name]}" for name in names), sep="\n")
+        else:
+            print("\n" * (group == "measure") + f"  {group:<7}  {'  '.join(names)}")
+    if whole:
+        print("\nexit codes:", *(f"  {code:<{width}}  {code.meaning}" for code in ExitCode), sep="\n")
+    more = "" if whole else "; torchstone --help-all describes them and the exit codes"
+    print(f"\ntorchstone COMMAND --help shows what a command answers, and its options{more}")
     return ExitCode.DONE
 
 
