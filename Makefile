@@ -12,7 +12,7 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 .PHONY: help setup setup-dev setup-pre-commit demo smoke benchmark benchmark-gpu benchmark-all slurm slurm-cpu slurm-gpu report report-pdf report-pptx report-full quick-report manifest verify-manifest release test test-analysis test-reporting test-long acceptance mutations test-all lint format types docs \
         bench-overhead bench-ranks bench-startup bench-spread bench-peers bench-anatomy bench-search bench-tune bench-kill \
         bench-resume bench-sweep bench-records bench-reports bench-decode bench-load bench-intervals bench-loaders bench-ab bench-compare bench-peaks bench-diagnose \
-        bench-defaults bench-disturbed bench-memory accept-accelerator accelerator-bundle check-cuda-build clean
+        readme-picture bench-defaults bench-disturbed bench-memory accept-accelerator accelerator-bundle check-cuda-build clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -220,6 +220,9 @@ bench-sweep: setup-dev ## the tool's own overhead in a sweep of 336 trivial tria
 
 bench-records: setup-dev ## how fast 10,000 trials are listed and shown
 	@$(BIN)/python benchmarks/records.py
+
+readme-picture: setup-dev ## the README's picture of a terminal, of a real run: on a machine that does nothing else
+	@PATH="$(abspath $(BIN)):$$PATH" python benchmarks/terminal.py docs/images/run.svg -- torchstone run -- python examples/train.py --batch_size 16
 
 bench-reports: setup-dev ## how soon reports of 336 cases and of 10,000 trials are there, how large, in what memory
 	@$(BIN)/python benchmarks/reports.py

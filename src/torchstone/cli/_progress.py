@@ -149,7 +149,7 @@ class ProgressBar:
         if self._time_s is not None:
             left_s = max(0.0, self._time_s - (self._clock() - self._opened_s))
             self._bar.update(self._task, total=max(self._taken + 1, self._expected(left_s)))
-        left = f"{units.quantity(left_s, 's', 2)} left" if left_s is not None else ""
+        left = f"{units.quantity(left_s, 's', 2)} left" if left_s is not None and left_s >= 1.0 else ""
         text = plain(f"{self._so_far() or self._label()} {now}")
         text = text.replace("[", "(").replace("]", ")")  # brackets are markup to rich
         self._bar.update(self._task, completed=self._taken, description=text, left=left)
