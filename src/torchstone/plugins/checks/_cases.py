@@ -125,20 +125,22 @@ def here_or_there(run: Run, remedy: str) -> str:
     return f"{remedy}_there" if is_imported(run) else remedy
 
 
-def less_memory(case: Case, run: Run) -> tuple[str, Values]:
+def less_memory(case: Case, run: Run, smaller: int | None = None) -> tuple[str, Values]:
     """Return the remedy for less memory with its values: what reduces it, cheapest first, without what is used already.
 
-    Half the batch, bf16, accumulation, checkpointing, then a smaller model.
+    A smaller batch (half of this, or `smaller`), bf16, accumulation, checkpointing, then a smaller model.
     """
     configuration = case.configuration
     size, pulls = configuration.get("batch_size"), configuration.get("grad_accumulation")
-    rungs = [setting(run, "batch_size", size // 2)] if isinstance(size, int) and size > 1 else []
+    if smaller is None:
+        smaller = size // 2 if isinstance(size, int) else 0
+    rungs = [setting(run, "batch_size", smaller)] if smaller else []
     if configuration.get("precision") in ("fp32", "tf32"):
         rungs.append(setting(run, "precision", "bf16"))
     if case.workload.task == Task.TRAIN:
-        if isinstance(size, int) and size > 1:
-            twice = 2 * (pulls if isinstance(pulls, int) and pulls > 0 else 1)
-            rungs.append(f"batch_size={size // 2} grad_accumulation={twice}")
+        if smaller and isinstance(size, int):
+            as_many = size // smaller * (pulls if isinstance(pulls, int) and pulls > 0 else 1)
+            rungs.append(f"batch_size={smaller} grad_accumulation={as_many}")
         if not configuration.get("gradient_checkpointing"):
             rungs.append(setting(run, "gradient_checkpointing", "true"))
     return ("less_memory", {"settings": tuple(rungs)}) if rungs else ("smaller_model", {})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from statistics import median
 
 from torchstone.core.figures import raw
@@ -86,18 +86,22 @@ def out_of_memory(run: Run) -> Iterator[Finding]:
     short = [(case_id, case, trial) for case_id, case, trials in every if (trial := _short(trials)) is not None]
     if not short:
         return
-    fitted: dict[tuple[object, ...], dict[str, int]] = {}
-    for case_id, case, trials in every:
+    fitted: dict[tuple[object, ...], dict[int, float]] = {}
+    for _, case, trials in every:
         size = case.configuration.get("batch_size")
-        if isinstance(size, int) and any(t.outcome.status == Status.OK for t in trials):
-            fitted.setdefault(_but_for_size(case), {})[case_id] = size
+        if isinstance(size, int) and (sound_ones := [t for t in trials if t.outcome.status == Status.OK]):
+            peak = max((max(raw(t, "peak_reserved_bytes"), default=0.0) for t in sound_ones), default=0.0)
+            fitted.setdefault(_but_for_size(case), {})[size] = peak
     for case_id, case, trial in short:
-        sizes = [size for other, size in fitted.get(_but_for_size(case), {}).items() if other != case_id]
         size = case.configuration.get("batch_size")
+        sizes = {other: peak for other, peak in fitted.get(_but_for_size(case), {}).items() if other != size}
+        alike = [other for _, other, _ in short if _but_for_size(other) == _but_for_size(case)]
+        too_large = [n for one in alike if isinstance(n := one.configuration.get("batch_size"), int)]
         told = ["case"] if size is None else []
         told += ["skipped"] if trial.outcome.status == Status.SKIPPED else []
         told += ["fitted"] if sizes and size is not None else []
-        remedies, values = _more_room(case, trial, run)
+        smaller = _smaller_batch(min(too_large), sizes, _memory_bytes(case, run)) if too_large else None
+        remedies, values = _more_room(case, trial, run, smaller)
         values |= {"batch_size": size, "why": trial.outcome.message, "fitted": max(sizes, default=None)}
         yield Finding("out_of_memory", Severity.WARNING, case_id, values, "_".join(told), remedies)
 
@@ -116,8 +120,28 @@ def _but_for_size(case: Case) -> tuple[object, ...]:
     return (str(case.workload.canonical()), str(case.placement), rest)
 
 
-def _more_room(case: Case, trial: Trial, run: Run) -> tuple[tuple[str, ...], Values]:
-    remedy, values = less_memory(case, run)
+def _smaller_batch(too_large: int, fitted: Mapping[int, float], memory_bytes: float | None) -> int:
+    """Return half of what is too large, or half of that, down to the largest that fitted.
+
+    `fitted`: batch size → its peak in bytes, which grows linearly with it: by two of them, what will not fit is known.
+    """
+    most = max(fitted, default=0)
+    smaller = too_large // 2
+    if memory_bytes and len(fitted) > 1:
+        first, second = sorted(fitted)[-2:]
+        slope = max(0.0, (fitted[second] - fitted[first]) / (second - first))
+        while smaller > most and fitted[second] + slope * (smaller - second) > memory_bytes:
+            smaller //= 2
+    return max(smaller, most)
+
+
+def _memory_bytes(case: Case, run: Run) -> float | None:
+    device = run.head.machine.device(case.placement.device, case.placement.index)
+    return None if device is None or device.memory_bytes is None else float(device.memory_bytes)
+
+
+def _more_room(case: Case, trial: Trial, run: Run, smaller: int | None) -> tuple[tuple[str, ...], Values]:
+    remedy, values = less_memory(case, run, smaller)
     workers = case.configuration.get("num_workers")
     if trial.outcome.reason in _OF_A_LOADER and isinstance(workers, int) and workers > 1:
         return ("fewer_workers", remedy), {**values, "workers": setting(run, "num_workers", workers // 2)}

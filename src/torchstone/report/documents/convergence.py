@@ -113,8 +113,11 @@ def _around(span: Span | None) -> str:
 
 
 def _percent(rate: Span | None) -> tuple[str, str]:
-    """Return by how much the loss changes over 1,000 items, in percent, and the ends of its interval."""
-    if rate is None or rate.low is None or rate.high is None:
+    """Return by how much the loss changes over 1,000 items, in percent, and the ends of its interval.
+
+    None where the interval holds both a fall and a rise: of few steps it reaches from -100 % to any number.
+    """
+    if rate is None or rate.low is None or rate.high is None or rate.low < 0.0 < rate.high:
         return units.MISSING, ""
     value, low, high = (f"{100 * math.expm1(min(slope, _STEEP)):+.3g}" for slope in (rate.value, rate.low, rate.high))
     return f"{value} %", f"[{low}, {high}]"

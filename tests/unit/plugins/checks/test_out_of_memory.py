@@ -1,11 +1,13 @@
 """Out of memory: the ladder of advice leaves out what is in use already, and names what fitted."""
 
 import msgspec
-from build import a_case, a_run, a_trial
+from build import a_case, a_machine, a_run, a_trial
 
+from torchstone.core.schema.case import Placement
 from torchstone.core.schema.estimate import Severity
+from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.run import Plan, Run, Slot
-from torchstone.core.schema.trial import Outcome, Reason, Status
+from torchstone.core.schema.trial import Measurement, Outcome, Reason, Stage, Status
 from torchstone.plugins import registry
 
 
@@ -89,3 +91,24 @@ def test_a_batch_size_that_is_not_known_is_not_told():
     trial = a_trial(case_id=case.case_id, status=Status.OUT_OF_MEMORY)
     (finding,) = registry.load("checks", "out_of_memory").look(a_run([trial], cases=[case]))
     assert finding.message == "the case ran out of memory"
+
+
+def test_no_batch_is_advised_that_is_known_not_to_fit():
+    """GPT-2 on an H200: 8, 64 and 512 fitted, the last with 114 GiB of 140; 2048 and 8192 do not."""
+    base = a_case(placement=Placement("cuda", 0))
+    sizes = {8: 4 << 30, 64: 16 << 30, 512: 114 << 30, 2048: None, 8192: None}
+    cases = [msgspec.structs.replace(base, configuration={**base.configuration, "batch_size": n}) for n in sizes]
+    trials = []
+    for case, peak in zip(cases, sizes.values(), strict=True):
+        if peak is None:
+            trials.append(a_trial(status=Status.OUT_OF_MEMORY, case_id=case.case_id))
+        else:
+            trial = a_trial(case_id=case.case_id)
+            peaks = Measurement("peak_reserved_bytes", Stage.STEADY, (float(peak),))
+            trials.append(msgspec.structs.replace(trial, measurements=(*trial.measurements, peaks)))
+    card = DeviceInfo("cuda", "cuda", "nvidia", 0, "NVIDIA H200", memory_bytes=140 << 30)
+    run = a_run(trials, cases=cases, machine=a_machine(devices=(card,)))
+    for finding in registry.load("checks", "out_of_memory").look(run):
+        assert finding.values["settings"][0] == "--axis batch_size=512"
+        kept = f"batch_size=512 grad_accumulation={finding.values['batch_size'] // 512}"
+        assert kept in finding.values["settings"]

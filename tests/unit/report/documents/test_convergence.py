@@ -7,11 +7,12 @@ import re
 import pytest
 from learning import falling, of_losses, rising
 
+from torchstone.analysis.advice.trainings import Span
 from torchstone.analysis.summary import summarize
 from torchstone.cli import main
 from torchstone.core.schema.codec import encode
 from torchstone.report.document import Document, Section, Table
-from torchstone.report.documents.convergence import convergence_parts
+from torchstone.report.documents.convergence import _percent, convergence_parts
 from torchstone.report.renderers.terminal import terminal
 from torchstone.storage.query import find
 
@@ -168,3 +169,12 @@ def test_a_group_is_named_by_all_that_tells_it_from_the_others(outputs):
         f"convergence: net:cnn on cpu, data digits, batch_size 16, num_workers {workers}, compile {mode}"
         for workers in (0, 2) for mode in ("off", "default")
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "shown_"),
+    [(-0.9, 0.4, False), (-7.0, 60.0, False), (-0.9, -0.4, True), (0.1, 0.4, True)],
+)
+def test_a_slope_that_may_be_a_fall_or_a_rise_is_not_shown(low, high, shown_):
+    value, interval = _percent(Span(-0.5, low, high))
+    assert (value != "–", interval != "") == (shown_, shown_)
