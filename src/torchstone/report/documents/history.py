@@ -27,7 +27,7 @@ from torchstone.report.document import (
     paragraphs,
 )
 from torchstone.report.documents.history_line import CHANGED, LEFT_OUT, line
-from torchstone.storage.summaries import settings_words
+from torchstone.storage.rows import settings_words
 
 _AT_LENGTH = 3  # histories without a change that are told like those with one
 _MOST_CHANGED = 6  # things that changed
