@@ -12,6 +12,10 @@ from typing import Any, Protocol
 
 from torchstone.core.errors import TorchstoneError, UsageError
 
+# What a query needs of a database: the index of a folder (SQLite) and a team's store (PostgreSQL) have it both.
+#
+# Queries are written once, in SQLite's words, of which storage/team/session.py makes PostgreSQL's.
+
 Values = Sequence[Any] | Mapping[str, Any]
 NO_LIMIT = 2**62
 

@@ -11,7 +11,7 @@ from torchstone.analysis.recommend.case_history import Change, Histories, Histor
 from torchstone.analysis.recommend.software import Changed
 from torchstone.core import units
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.stats.segmentation import FEWEST
+from torchstone.core.stats.change_points import FEWEST
 from torchstone.report.charts.history import chart
 from torchstone.report.document import (
     Chart,
