@@ -18,8 +18,8 @@ from statistics import fmean
 from typing import Any
 
 from torchstone.core.stats.best_of_many import pair_level
+from torchstone.core.stats.comparing import in_turn, prior_of
 from torchstone.core.stats.moderated import half_width, of_history, of_siblings, spread_of
-from torchstone.core.stats.paired import in_turn, prior_of
 from torchstone.execution.controller.rounds import FEWEST
 
 DATA = Path(__file__).parent / "data" / "intervals.json"

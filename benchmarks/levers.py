@@ -26,7 +26,7 @@ import msgspec
 from aa import SLOW, WORKLOADS, append, case_of
 
 from torchstone.core.schema.procedure import Procedure
-from torchstone.core.stats.trimmed import trimmed_mean
+from torchstone.core.stats.nested import trimmed_mean
 from torchstone.workflows.ab.experiment import in_turns
 from torchstone.workflows.ab.interleaving import TurnPlan
 from torchstone.workflows.ab.pair import Variant

@@ -42,11 +42,10 @@ from torchstone.storage.catalogue import Wanted, run_lines
 from torchstone.storage.database import opened
 from torchstone.storage.index import current
 from torchstone.storage.measured import measured_of_case
-from torchstone.storage.place import Place
+from torchstone.storage.place import Place, Team, team_at
 from torchstone.storage.query import find, runs
-from torchstone.storage.team.address import Team, team_at
-from torchstone.storage.team.migrations import create
-from torchstone.storage.team.session import PREPARE, Session, connect
+from torchstone.storage.team.records import create
+from torchstone.storage.team.session import PREPARE, TeamSession, connect
 
 PROMISED_S, TIMES = 0.3, 5
 _PROMISED_OF_ALL_S = {"recommend": 3.0, "history": 1.0}  # commands whole
@@ -136,7 +135,7 @@ def _copied(folder: Path, team: Team) -> None:
     """Copy the rows of the index and the records; the summaries over all runs are made by the store itself."""
     with opened(folder) as index, connect(team) as raw:
         raw.execute(PREPARE)
-        session = Session(raw)
+        session = TeamSession(raw)
         for table, columns in _COLUMNS.items():
             places = ", ".join("?" * columns)
             session.executemany(f"INSERT INTO {table} VALUES ({places})", index.execute(f"SELECT * FROM {table}"))

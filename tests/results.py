@@ -40,9 +40,9 @@ from torchstone.report.documents.run_pictures import TRAINING
 from torchstone.report.documents.runs import exported_document, imported_document, pushed_document, runs_document
 from torchstone.report.documents.team_store import store_document
 from torchstone.storage.index import Problem
+from torchstone.storage.place import team_at
 from torchstone.storage.query import RunRow, entry_of
-from torchstone.storage.team.address import team_at
-from torchstone.storage.team.status import Status as TeamStatus
+from torchstone.storage.team.tables import TeamStatus
 from torchstone.workflows.diagnose.measured_diagnosis import told
 from torchstone.workflows.machine_check.conditions import Condition, Fitness, worst
 from torchstone.workflows.machine_check.examination import Examination

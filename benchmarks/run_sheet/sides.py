@@ -97,7 +97,7 @@ def _by_turns(here: Here, side: int, turn_s: float, pairs: int) -> list[float]:
     from torchstone.core.schema.case import Case, Placement
     from torchstone.core.schema.procedure import Procedure
     from torchstone.core.schema.request import WorkloadRequest
-    from torchstone.core.stats.trimmed import trimmed_mean
+    from torchstone.core.stats.nested import trimmed_mean
     from torchstone.execution import plan
     from torchstone.workflows.ab.experiment import as_ab_does, in_turns
     from torchstone.workflows.ab.interleaving import TurnPlan

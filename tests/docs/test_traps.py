@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from fakes import FakeClock, FakeQueue
 
-from torchstone.core.stats.caching_allocator import Cached
+from torchstone.core.stats.peak_memory import Cached
 
 TRAPS = Path(__file__).parents[2] / "docs" / "traps"
 EXAMPLES = sorted((TRAPS / "examples").glob("*.py"))

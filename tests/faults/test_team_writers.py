@@ -12,10 +12,9 @@ from postgresql import OWNER, postgresql
 from stored import a_stored_run, case, machine, store
 
 from torchstone.storage.importing import push_records
-from torchstone.storage.team.address import team_at
-from torchstone.storage.team.faults import AwayError
-from torchstone.storage.team.migrations import UPGRADE_LOCK, create
-from torchstone.storage.team.writing import Writer
+from torchstone.storage.place import team_at
+from torchstone.storage.team.records import UPGRADE_LOCK, Writer, create
+from torchstone.storage.team.session import AwayError
 
 WRITERS, RUNS, TRIALS = 16, 10, 20
 

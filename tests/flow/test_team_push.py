@@ -71,7 +71,7 @@ def test_a_run_that_cannot_be_pushed_is_kept_and_ends_as_it_would(team, outputs,
 def test_a_store_that_is_away_at_the_end_gets_the_run_by_the_words_that_are_said(team, tmp_path, capsys, monkeypatch):
     """A training that timed out: it fails whether it could be pushed or not, and its trial is data."""
     monkeypatch.setenv("TORCHSTONE_STORE", team.url("bench", WRITER))
-    monkeypatch.setattr("torchstone.storage.team.writing.PATIENCE_S", 0.5)
+    monkeypatch.setattr("torchstone.storage.team.records.PATIENCE_S", 0.5)
     team.kill()
     try:
         folder = str(tmp_path / "else where")

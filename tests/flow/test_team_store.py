@@ -200,7 +200,7 @@ def test_a_wrong_password_is_never_printed(team, runs, capsys, monkeypatch):
 
 
 def test_a_server_that_is_away_loses_nothing(team, runs, capsys, monkeypatch):
-    monkeypatch.setattr("torchstone.storage.team.writing.PATIENCE_S", 0.5)
+    monkeypatch.setattr("torchstone.storage.team.records.PATIENCE_S", 0.5)
     before = {path.name: path.read_bytes() for path in (runs / "records").iterdir()}
     team.kill()
     try:

@@ -25,7 +25,7 @@ from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.run import Answered
 from torchstone.execution import machine_facts, plan
 from torchstone.storage.record_writer import RecordWriter
-from torchstone.storage.training.metrics_log import MetricsLog
+from torchstone.storage.training import MetricsLog
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "tune.yaml"
 SETTINGS = {"batch_size": 256, "num_workers": 1, "learning_rate": 1e-3}

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from torchstone.core.stats.distribution import of_one_trial, over_several
+from torchstone.core.stats.quantile import of_one_trial, over_several
 
 DRAWS = 600
 NORMAL_QUANTILES = {0.25: -0.6744897501960817, 0.5: 0.0, 0.75: 0.6744897501960817, 0.95: 1.6448536269514722}

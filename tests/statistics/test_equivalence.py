@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from torchstone.core.stats.equivalence import MARGIN, Sameness, of_losses
+from torchstone.core.stats.convergence import MARGIN, Sameness, of_losses
 
 DRAWS = 600
 STEPS = 240

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from torchstone.core.stats.best_of_many import pair_level
-from torchstone.core.stats.paired import in_turn, prior_of
+from torchstone.core.stats.comparing import in_turn, prior_of
 
 
 def one_run(cases, rounds, dice, apart):

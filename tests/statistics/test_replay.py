@@ -10,8 +10,8 @@ from statistics import fmean
 
 import pytest
 
+from torchstone.core.stats.comparing import in_turn, prior_of
 from torchstone.core.stats.moderated import half_width, of_siblings, spread_of
-from torchstone.core.stats.paired import in_turn, prior_of
 
 REAL = Path(os.environ.get("TORCHSTONE_TEST_DATA") or Path(__file__).parents[3] / "shared" / "data") / "noise"
 DRAWS = 2000

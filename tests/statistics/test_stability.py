@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from torchstone.core.stats.stability import Behaviour, behaviour, has_diverged, spikes
+from torchstone.core.stats.convergence import Behaviour, behaviour, has_diverged, spikes
 
 DRAWS = 300
 Losses = list[float]

@@ -17,8 +17,7 @@ from statistics import median
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Measurement, Series, Stage, Trial
-from torchstone.core.stats.integrate import increase, integral
-from torchstone.core.stats.readings import energy_tick_s
+from torchstone.core.stats.readings import energy_tick_s, increase, integral
 
 _LEAST = 2.0  # times the resolution
 _COUNTERS = ("device_energy_j", "package_energy_j")

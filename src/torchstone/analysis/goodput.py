@@ -11,8 +11,7 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Placement, Task, Workload
 from torchstone.core.schema.load import SERVER
 from torchstone.core.schema.trial import ended_well, estimation_trials, replicates
-from torchstone.core.stats.calibration import Crossing
-from torchstone.core.stats.rate_search import Reading, crossed
+from torchstone.core.stats.rate_search import Crossing, Reading, crossed
 from torchstone.storage.query import TrialRow
 
 _P99 = "query_latency_p99_s"

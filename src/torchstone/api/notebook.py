@@ -12,7 +12,7 @@ from torchstone.report.document import Document, Part, Role, Text
 from torchstone.report.documents.run import run_document
 from torchstone.report.documents.run_pictures import pictured_part, run_pictures
 from torchstone.storage.query import read_run
-from torchstone.storage.training.metrics_log import metrics_of
+from torchstone.storage.training import metrics_of
 
 
 class ShownRun(RunSummary, frozen=True):

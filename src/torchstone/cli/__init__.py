@@ -83,7 +83,7 @@ def main(arguments: list[str] | None = None) -> int:
             code: int = command.run(options)
     except TorchstoneError as error:
         from torchstone.core.plain_text import plain
-        from torchstone.storage.team.address import without_passwords
+        from torchstone.storage.place import without_passwords
 
         # It may name a file of a stranger's folder, or quote what is in it. The user's own code has several lines.
         lines = [plain(line.expandtabs()) for line in without_passwords(str(error)).split("\n")]

@@ -29,7 +29,7 @@ _GATES = (Judgement.WORSE, Judgement.UNCLEAR, Judgement.BETTER)
 
 def rules_of(options: argparse.Namespace) -> Rules:
     """Return the rules that the flags give. Raises UsageError."""
-    from torchstone.config.durations import share
+    from torchstone.core.units import share
 
     alarms = share(options.false_alarms, "--false-alarms")
     if not 0.0 < alarms < 0.5:
@@ -44,7 +44,7 @@ def gate_of(options: argparse.Namespace) -> tuple[dict[Judgement, float], list[s
     The option takes several words: what is none of them is a side, as in `ab --fail-on worse main HEAD`. Raises
     UsageError where that makes too many.
     """
-    from torchstone.config.durations import share
+    from torchstone.core.units import share
 
     gate: dict[Judgement, float] = {}
     others: list[str] = []

@@ -18,7 +18,7 @@ def apply(path: Path, run: RunSummary) -> None:
     answer = run.answer
     if not isinstance(answer, TuneResult):
         raise UsageError(f"{run.run_id} is not a completed tune: nothing to apply")
-    from torchstone.config.current_settings import present_settings
+    from torchstone.config.applying import present_settings
     from torchstone.workflows.tune.space import applied
 
     case = next(case for case in run.cases if case.case_id == answer.recommended.case_id)

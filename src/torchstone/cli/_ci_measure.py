@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
 def _asked(options: argparse.Namespace, tests: int) -> CiAsked:
     from torchstone.analysis.ci.price import within_words
     from torchstone.cli._procedure_options import at_least, positive_s
-    from torchstone.config.durations import share
+    from torchstone.core.units import share
     from torchstone.workflows.ab.revisions import committed_utc, find
     from torchstone.workflows.ci.measuring import USUAL_S, CiAsked, least_s
 

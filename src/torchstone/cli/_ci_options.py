@@ -48,7 +48,7 @@ def add_event(parser: argparse.ArgumentParser) -> None:
 
 def limit_of(options: argparse.Namespace) -> float | None:
     """Return the limit that --fail-on gives; None without one. Raises UsageError."""
-    from torchstone.config.durations import share
+    from torchstone.core.units import share
 
     if options.fail_on is None:
         return None

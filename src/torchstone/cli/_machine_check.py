@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _all(options: argparse.Namespace) -> int:
     """Measure all devices; return 1 where one is slower than the others beyond the bound."""
-    from torchstone.config.durations import share
+    from torchstone.core.units import share
     from torchstone.workflows.machine_check.all_devices import examine_all
     from torchstone.workflows.machine_check.side_by_side import BOUND
 

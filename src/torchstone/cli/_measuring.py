@@ -18,7 +18,7 @@ from torchstone.core.schema.load import SEARCH
 
 if TYPE_CHECKING:
     from torchstone.execution.controller.device_lock import WhenBusy
-    from torchstone.storage.team.address import Team
+    from torchstone.storage.place import Team
     from torchstone.workflows.run.results import Results
 
 

@@ -10,8 +10,7 @@ from torchstone.cli._folder import add_folder, folder_of
 from torchstone.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from torchstone.storage.place import Place
-    from torchstone.storage.team.address import Team
+    from torchstone.storage.place import Place, Team
 
 VARIABLE = "TORCHSTONE_STORE"
 
@@ -62,6 +61,6 @@ def given_team(options: argparse.Namespace) -> Team | None:
 def _team(typed: str | None, of_environment: str) -> Team | None:
     if typed is None and not of_environment:
         return None
-    from torchstone.storage.team.address import team_at
+    from torchstone.storage.place import team_at
 
     return team_at(typed, typed=True) if typed is not None else team_at(of_environment, typed=False)

@@ -135,7 +135,7 @@ def affinity(word: str | None) -> str | None:
 
 def with_procedure(request: RunRequest, options: argparse.Namespace) -> RunRequest:
     """Return the request with the procedure, name and devices that were typed. Raises UsageError for a wrong one."""
-    from torchstone.config.durations import duration_s, share
+    from torchstone.core.units import duration_s, share
 
     typed = ProcedureTyped.of(options)
     target = share(typed.target, "--target") if typed.target is not None else None
@@ -163,7 +163,7 @@ def with_procedure(request: RunRequest, options: argparse.Namespace) -> RunReque
 
 def positive_s(flag: str, text: str | None) -> float | None:
     """Return the duration that a flag gives, in seconds; None where it was not given. Raises UsageError."""
-    from torchstone.config.durations import duration_s
+    from torchstone.core.units import duration_s
 
     if text is None:
         return None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from torchstone.core.schema.run import Head, Slot
     from torchstone.core.schema.trial import Trial
-    from torchstone.storage.summaries import Rated
+    from torchstone.storage.rows import Rated
 
 
 class ProgressBar:
@@ -160,14 +160,14 @@ class ProgressBar:
 
     def _note(self, trial: Trial) -> None:
         from torchstone.core.figures import figures
-        from torchstone.storage.summaries import RATE, Rated
+        from torchstone.storage.rows import RATE, Rated
 
         rate = figures(trial).values.get(RATE)
         self._rated.setdefault(trial.case_id, []).append(Rated(trial.outcome, trial.purpose, rate, trial.disturbed))
 
     def _so_far(self) -> str:
         """Return the answer as it stands, once every case has been measured: of one workload the fastest."""
-        from torchstone.storage.summaries import rates_of
+        from torchstone.storage.rows import rates_of
 
         head = self._head
         if head is None or not head.procedure.in_rounds or len(self._rated) < len(head.measurable):

@@ -11,7 +11,7 @@ from torchstone.cli._place import VARIABLE, team_of_environment
 from torchstone.core.errors import TorchstoneError, UsageError
 
 if TYPE_CHECKING:
-    from torchstone.storage.team.address import Team
+    from torchstone.storage.place import Team
     from torchstone.workflows.run.results import Results
 
 
@@ -29,7 +29,7 @@ def push_to(options: argparse.Namespace) -> Team | None:
     """
     if not options.push:
         return None
-    from torchstone.storage.team.faults import library
+    from torchstone.storage.team.session import library
 
     if (team := team_of_environment()) is None:
         raise UsageError(f"--push needs the team's store: set {VARIABLE}=postgresql://USER@HOST/DATABASE")

@@ -190,7 +190,7 @@ def _filtered(
     from torchstone.plugins.model_choice import takes
 
     if typed.task == Task.LOADGEN:
-        from torchstone.config.loads import as_loads
+        from torchstone.config.run_file import as_loads
 
         workloads = as_loads(workloads)
     chosen = [w for w in workloads if typed.task in (None, w.task)]

@@ -37,7 +37,7 @@ def _pictures(summary: RunSummary) -> tuple[Sequence[Section], Curves]:
     from torchstone.analysis.advice.loss_curves import curves_of
     from torchstone.report.documents.run_pictures import pictured_part, run_pictures
     from torchstone.storage.query import read_run
-    from torchstone.storage.training.metrics_log import metrics_of
+    from torchstone.storage.training import metrics_of
 
     training = metrics_of(summary.run_id, summary.procedure.fit)
     run = read_run(Path(summary.record), pictured_part(summary))

@@ -69,8 +69,8 @@ def add_tune_options(parser: argparse.ArgumentParser) -> None:
 def tune_asked(options: argparse.Namespace) -> TuneRequest:
     """Return the request that recipe and flags make together. Raises UsageError."""
     from torchstone.cli._run_options import WorkloadTyped, asked, axes_of
-    from torchstone.config.current_settings import present_settings
-    from torchstone.config.durations import duration_s
+    from torchstone.config.applying import present_settings
+    from torchstone.core.units import duration_s
     from torchstone.workflows.tune.specification import TuneRequest
 
     if options.recipe is None and options.config is None and options.model is None:

@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
     """Compare, write the document, show it; return 1 if --fail-on finds something."""
     from torchstone.analysis.compare.compare import Asked, compare
     from torchstone.analysis.compare.task_answers import answers
-    from torchstone.config.durations import share
+    from torchstone.core.units import share
     from torchstone.report.comparison_json import checked_output, report, write_report
 
     folder, gate = writable(folder_of(options)), _gate(options.fail_on)
@@ -178,7 +178,7 @@ def _prices(texts: list[str] | None, participants: list[ComparedInput]) -> dict[
 
 def _gate(texts: list[str] | None) -> Gate | None:
     from torchstone.analysis.compare.compare import Gate
-    from torchstone.config.durations import share
+    from torchstone.core.units import share
 
     if not texts:
         return None

@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     """Judge, print the figures, and say where the files are."""
     from torchstone.core.errors import UsageError
     from torchstone.report.charts.confusion_matrix import confusion_chart
-    from torchstone.storage.training.folder import training_of
+    from torchstone.storage.training import training_of
     from torchstone.workflows.train.evaluation import Asked, evaluate
 
     if options.folder is not None and options.model_dir is not None:
@@ -60,6 +60,6 @@ def run(options: argparse.Namespace) -> int:
 
 def _latest(store: Path) -> Path:
     from torchstone.storage.query import trainings
-    from torchstone.storage.training.folder import newest
+    from torchstone.storage.training import newest
 
     return newest(store / "training", trainings(store))

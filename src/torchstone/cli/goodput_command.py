@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
 def _settings(options: argparse.Namespace) -> dict[str, Scalar]:
     """Return the axes that the flags of a load mean. Raises UsageError."""
     from torchstone.cli._procedure_options import at_least, positive_s
-    from torchstone.config.durations import duration_s
+    from torchstone.core.units import duration_s
 
     at_least("--trials", options.trials, 1)
     wait_s = duration_s(options.max_wait, "--max-wait") if options.max_wait is not None else None

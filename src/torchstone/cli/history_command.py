@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
 def _margin(text: str | None) -> float | None:
     if text is None:
         return None
-    from torchstone.config.durations import share
+    from torchstone.core.units import share
 
     word, colon, margin = text.partition(":")
     if word != "worse":

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Push; return 2 if a run was refused, after all others were pushed."""
     from torchstone.storage.importing import push_records
-    from torchstone.storage.team.faults import AwayError
+    from torchstone.storage.team.session import AwayError
 
     if bool(options.runs) == options.all:
         raise UsageError("name the runs to push, or type torchstone push --all")

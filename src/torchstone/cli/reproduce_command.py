@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Measure each run of the bundle again and say what comes of it; return 1 where --fail-on names an answer."""
-    from torchstone.config.durations import share
+    from torchstone.core.units import share
 
     folder, margin = writable(folder_of(options)).absolute(), share(options.margin, "--margin")
     for word in options.fail_on:

@@ -19,7 +19,7 @@ from torchstone.cli._pushing import add_push, push_to
 from torchstone.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from torchstone.storage.team.address import Team
+    from torchstone.storage.place import Team
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -31,23 +31,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Do it, and print the state of the store."""
-    from torchstone.storage.team.status import status
+    from torchstone.storage.team.tables import status
 
     if options.print:
         return _print(options)
     team = team_of(options)
     done = ""
     if options.what == "create":
-        from torchstone.storage.team.migrations import create
+        from torchstone.storage.team.records import create
 
         done = "created" if create(team).before is None else "there"
     elif options.what == "upgrade":
-        from torchstone.storage.team.migrations import upgrade
+        from torchstone.storage.team.records import upgrade
 
         upgraded = upgrade(team, _say)
         done = "current" if upgraded.before == upgraded.now else "upgraded"
     elif options.what == "roles":
-        from torchstone.storage.team.roles import make_roles
+        from torchstone.storage.team.tables import make_roles
 
         make_roles(team)
         done = "roles"
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _print(options: argparse.Namespace) -> int:
-    from torchstone.storage.team.roles import statements
+    from torchstone.storage.team.tables import statements
 
     if options.what != "roles":
         raise UsageError("--print goes with torchstone store roles")

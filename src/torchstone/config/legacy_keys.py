@@ -10,13 +10,62 @@ from typing import Any
 
 import msgspec
 
-from torchstone.config.positions import KeyPath, Position, moved
-from torchstone.config.source import Source
-from torchstone.config.training_words import of_training_script
+from torchstone.config.source import KeyPath, Position, Source, moved
 from torchstone.core.errors import TorchstoneError, UsageError
-from torchstone.core.schema.axis import AXES, AxisStage, axes_of
+from torchstone.core.schema.axis import AXES, DATALOADER_AXES, AxisStage, axes_of
 from torchstone.core.schema.ranks import AXES_OF_RANKS, BACKEND, STRATEGY, WORLD_SIZE
 from torchstone.plugins.model_choice import takes
+
+_TRAINING = {
+    "use_amp": "precision",
+    "learning_rate": "learning_rate",
+    "gradient_accumulation_steps": "grad_accumulation",
+    "optimizer": "optimizer",
+    "gradient_checkpointing": "gradient_checkpointing",
+}
+
+
+def of_training_script(source: Source) -> Source:
+    """Return the source in the words of a run file; itself where it has no part `training`.
+
+    Raises UsageError at the user's key. `use_amp: true` is precision bf16.
+    """
+    if "training" not in source.data:
+        return source
+    data, training = source.data.get("data"), source.data["training"]
+    if not isinstance(training, dict) or not training:
+        raise source.fault(("training",), f"must be a mapping with {', '.join((*_TRAINING, 'epochs'))}")
+    axes: dict[str, Any] = {}
+    result = {key: value for key, value in source.data.items() if key != "training"}
+    positions = dict(source.positions)
+    if isinstance(data, dict):
+        for word in [word for word in DATALOADER_AXES if word in data]:  # what else is under `data` names it
+            axes[word] = data[word]
+            moved(positions, ("data", word), ("axes", word))
+        result["data"] = {key: value for key, value in data.items() if key not in DATALOADER_AXES} or None
+    for word, value in training.items():
+        path: KeyPath = ("training", word)
+        if word == "epochs":
+            fit = result.get("fit") or {}
+            result["fit"] = {"epochs": value, **fit} if isinstance(fit, dict) else fit
+            moved(positions, path, ("fit", "epochs"))
+        elif word not in _TRAINING:
+            raise source.unknown_key(path, (*_TRAINING, "epochs"))
+        else:
+            axes[_TRAINING[word]] = _precision(source, path, value) if word == "use_amp" else value
+            moved(positions, path, ("axes", _TRAINING[word]))
+    own = result.get("axes")
+    if own is not None and not isinstance(own, dict):
+        raise source.fault(("axes",), "must be a mapping of names to values")
+    result = {"task": "train", **result, "axes": {**axes, **(own or {})}}
+    return msgspec.structs.replace(source, data=result, positions=positions)
+
+
+def _precision(source: Source, path: KeyPath, value: Any) -> str:
+    if not isinstance(value, bool):
+        raise source.fault(path, f"{value!r} is not true or false")
+    return "bf16" if value else "fp32"
+
 
 _AXES = {
     "batch_sizes": "batch_size",
@@ -30,12 +79,14 @@ _PROCEDURE = {"warmup_iterations": "warmup", "training_iterations": "iterations"
 _OTHERS = ("mixed_precision", "model_families", "hardware_types", "distributed_configs", "benchmark")
 # The part `benchmark:` of a finder of the best training settings: its words, and where they go. It trains, and loads.
 _FINDER = {
-    "batch_sizes": ("axes", "batch_size"), "num_workers_options": ("axes", "num_workers"),
+    "batch_sizes": ("axes", "batch_size"),
+    "num_workers_options": ("axes", "num_workers"),
     "steps_per_test": ("procedure", "iterations"),
-}  # fmt: skip
+}
 _FINDER_TESTS: Mapping[str, tuple[str, list[Any]]] = {
-    "test_mixed_precision": ("precision", ["fp32", "bf16"]), "test_pin_memory": ("pin_memory", [False, True]),
-}  # fmt: skip
+    "test_mixed_precision": ("precision", ["fp32", "bf16"]),
+    "test_pin_memory": ("pin_memory", [False, True]),
+}
 
 
 def translated(source: Source) -> Source:

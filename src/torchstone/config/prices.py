@@ -17,8 +17,7 @@ from typing import Any
 
 import msgspec
 
-from torchstone.config.positions import KeyPath
-from torchstone.config.source import MOST_BYTES, Source, read_file
+from torchstone.config.source import MOST_BYTES, KeyPath, Source, read_file
 from torchstone.core.datasheet import folded
 from torchstone.core.errors import UsageError
 

@@ -1,27 +1,211 @@
-"""A run file's meaning: which workloads, on which device, by which Procedure. Every fault names file, line and key."""
+"""A run file: workloads, device, `procedure:` (how to measure) and `fit:` (training to an end).
+
+Every fault names file, line and key. Durations as 30s or 5m, shares as 1%.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 
-from torchstone.config.fit import FitRequest, read_fit
 from torchstone.config.legacy_keys import translated
-from torchstone.config.positions import KeyPath
-from torchstone.config.procedure import read_procedure
-from torchstone.config.source import Source
+from torchstone.config.source import KeyPath, Source
+from torchstone.core.cores import affinity_word
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.axis import Scalar, axis_named
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.condition import Condition, comparison_of, parse
-from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.fit import KEPT, SCHEDULES, Fit
+from torchstone.core.schema.procedure import DISTURBED, HEAPS, Procedure
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.run import Source as Origin
+from torchstone.core.units import duration_s, share
 from torchstone.plugins import registry
+from torchstone.plugins.model_choice import takes
+
+_SHORT: Mapping[str, str] = {
+    "within": "within_s",
+    "budget": "budget_s",
+    "percentiles": "percentiles_s",
+    "timeout": "timeout_s",
+    "warmup_budget": "warmup_budget_s",
+    "telemetry": "telemetry_period_s",
+    "telemetry_period": "telemetry_period_s",
+    "time_limit": "time_limit_s",
+}
+
+
+def read_procedure(source: Source) -> Procedure:
+    """Return the Procedure of a run file. Raises UsageError naming file, line and key."""
+    given = source.data.get("procedure")
+    if given is not None and not isinstance(given, dict):
+        raise source.fault(("procedure",), "must be a mapping of names to values")
+    values: dict[str, Any] = {}
+    for key, value in (given or {}).items():
+        path = ("procedure", key)
+        name = _SHORT.get(key, key)
+        if name not in _PROCEDURE_KEYS:
+            raise source.unknown_key(path, (*_PROCEDURE_KEYS, *_SHORT))
+        if name in values:
+            raise source.fault(path, f"{name} is given twice, by its long and its short name")
+        try:
+            values[name] = _PROCEDURE_KEYS[name](value)
+        except UsageError as fault:
+            raise source.fault(path, str(fault)) from None
+    if values.get("cpu_affinity") is not None and values.get("pin_threads"):
+        raise source.fault(("procedure", "cpu_affinity"), "excludes pin_threads: give one of them")
+    if values.get("target") is not None:
+        values.setdefault("aim", values["target"])
+    return Procedure(**values)
+
+
+def _whole(least: int, optional: bool = False) -> Callable[[Any], int | None]:
+    def read(value: Any) -> int | None:
+        if value is None and optional:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise UsageError(f"{value!r} is not a whole number")
+        if value < least:
+            raise UsageError(f"{value} is too small: {least} or more")
+        return value
+
+    return read
+
+
+def _positive_s(value: Any) -> float:
+    found = duration_s(value)
+    if found <= 0.0:
+        raise UsageError("must be more than 0 s")
+    return found
+
+
+def _limit(value: Any) -> float | None:
+    return None if value is None else _positive_s(value)
+
+
+def _target(value: Any) -> float | None:
+    return None if value is None else share(value)
+
+
+def truth(value: Any) -> bool:
+    """Return a truth of a run file. Raises UsageError for what is none."""
+    if not isinstance(value, bool):
+        raise UsageError(f"{value!r} is not true or false")
+    return value
+
+
+def one_of(words: Sequence[str]) -> Callable[[Any], str]:
+    """Return what reads one of these words. It raises UsageError, with the nearest of them, for any other."""
+
+    def read(value: Any) -> str:
+        if value not in words:
+            raise unknown("value", str(value), words)
+        return str(value)
+
+    return read
+
+
+_PROCEDURE_KEYS: Mapping[str, Callable[[Any], Any]] = {
+    "trials": _whole(1, optional=True),
+    "within_s": _limit,
+    "aim": share,
+    "percentiles_s": duration_s,
+    "warmup": _whole(0, optional=True),
+    "warmup_budget_s": duration_s,
+    "iterations": _whole(1, optional=True),
+    "target": _target,
+    "budget_s": _positive_s,
+    "min_steps": _whole(1),
+    "timeout_s": _positive_s,
+    "seed": _whole(0),
+    "isolation": one_of(("auto", "fork", "spawn")),
+    "disturbed": one_of(DISTURBED),
+    "heap": one_of(HEAPS),
+    "pin_threads": truth,
+    "cpu_affinity": affinity_word,
+    "settings": one_of(("device", "torch")),
+    "telemetry_period_s": duration_s,
+    "count_flops": truth,
+    "phases": truth,
+    "time_limit_s": _limit,
+    "foresee": truth,
+    "nvtx": truth,
+    "profile": truth,
+}
+_OF_A_FIT = {"epochs", "fit"}  # said under `fit:`
+_OF_A_PROGRAM = {"in_place", "let_finish"}  # which no file describes
+if set(_PROCEDURE_KEYS) | _OF_A_FIT | _OF_A_PROGRAM != set(msgspec.structs.asdict(Procedure())):
+    raise TypeError("config/run_file.py and core/schema/procedure.py name different keys")
+
+
+class FitRequest(msgspec.Struct, frozen=True):
+    """What a run file says of training to an end. `data`: the source that reads a bare path given by --data."""
+
+    fit: Fit = Fit()
+    epochs: int | None = None
+    data: str | None = None
+
+
+def read_fit(source: Source) -> FitRequest:
+    """Return it. Raises UsageError naming file, line and key."""
+    given = source.data.get("fit")
+    if given is not None and not isinstance(given, dict):
+        raise source.fault(("fit",), "must be a mapping of names to values")
+    values: dict[str, Any] = {}
+    for key, value in (given or {}).items():
+        if key not in _FIT_KEYS:
+            raise source.unknown_key(("fit", key), _FIT_KEYS)
+        try:
+            values[key] = _FIT_KEYS[key](value)
+        except UsageError as fault:
+            raise source.fault(("fit", key), str(fault)) from None
+    epochs, data = values.pop("epochs", None), values.pop("data", None)
+    return FitRequest(Fit(**values), epochs, data)
+
+
+def _positive(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise UsageError(f"{value!r} is not a whole number from 1 up")
+    return value
+
+
+def _rise(value: Any) -> float:
+    return 0.0 if value == 0 and not isinstance(value, bool) else share(value)
+
+
+def _source(value: Any) -> str:
+    from torchstone.plugins import registry
+
+    return one_of(tuple(registry.names("data")))(value)
+
+
+_FIT_KEYS: Mapping[str, Callable[[Any], Any]] = {
+    "epochs": _positive,
+    "data": _source,
+    "schedule": one_of(SCHEDULES),
+    "warmup_share": _rise,
+    "early_stop": _positive,
+    "validation": share,
+    "augment": truth,
+    "keep": one_of(KEPT),
+}
+
+
+def as_loads(workloads: Sequence[WorkloadRequest]) -> tuple[WorkloadRequest, ...]:
+    """Return the workloads of tasks infer and loadgen as loads, without the axes that a load has not."""
+    found = []
+    for one in workloads:
+        if one.task in (Task.INFER, Task.LOADGEN):
+            axes = {
+                axis: values for axis, values in one.axes.items() if takes(Task.LOADGEN, one.model, one.options, axis)
+            }
+            found.append(msgspec.structs.replace(one, task=str(Task.LOADGEN), axes=axes))
+    return tuple(found)
+
 
 _TOP = ("about", "name", "device", "procedure", "workloads", "exclude", "first", "fit")
 _WORKLOAD = ("task", "model", "data", "options", "axes")

@@ -12,9 +12,9 @@ from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.quantity import Unit
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import T, Trial, ended_well, estimation_trials
+from torchstone.core.stats.comparing import prior_of
 from torchstone.core.stats.interval import Interval, over_trials
 from torchstone.core.stats.moderated import Prior, Spread, of_history, of_siblings, spread_of
-from torchstone.core.stats.paired import prior_of
 from torchstone.core.stats.quantile import needed
 from torchstone.core.units import is_wide
 

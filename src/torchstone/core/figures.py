@@ -15,7 +15,7 @@ from torchstone.core.schema.trial import Stage, Trial
 from torchstone.core.stats.convergence import ending, rate
 from torchstone.core.stats.disturbance import undisturbed_part
 from torchstone.core.stats.quantile import quantile
-from torchstone.core.stats.readings import Found, from_series, pool
+from torchstone.core.stats.readings import FigureValues, from_series, pool
 
 LATENCY, FIRST_TOKEN, EACH_TOKEN = "latency_per_batch", "time_to_first_token", "time_per_output_token"
 QUERY = "query_latency"
@@ -47,7 +47,7 @@ def figures(trial: Trial) -> Figures:
     Rates are total items over total time. A trial that failed has what it measured before it did, mostly nothing.
     A value that is not finite is left out: a check tells why, and no interval can be made of it.
     """
-    found: Found = communication(trial)
+    found: FigureValues = communication(trial)
     trial = over_ranks(trial)
     items = raw(trial, "items")
     quiet = undisturbed_part(trial)  # counters and gauges are of whole windows, and so are the items they are shared by
@@ -108,11 +108,11 @@ def closed_loop_only(trial: Trial) -> bool:
     return not raw(trial, "window_time_s", False)
 
 
-def _rates(trial: Trial) -> Found:
+def _rates(trial: Trial) -> FigureValues:
     side = closed_loop_only(trial)
     time_s = sum(raw(trial, "window_time_s", side))
     items, tokens = raw(trial, "items", side), raw(trial, "tokens", side)
-    found: Found = {}
+    found: FigureValues = {}
     if time_s > 0.0 and sum(items) > 0.0:
         throughput = sum(items) / time_s
         found["throughput"] = (throughput, len(items))
@@ -130,7 +130,7 @@ def _rates(trial: Trial) -> Found:
     return found
 
 
-def _steps(trial: Trial) -> Found:
+def _steps(trial: Trial) -> FigureValues:
     steps, flops = raw(trial, "step_time_s", False), trial.values("flops", Stage.SETUP)
     found = _counted(trial)
     if steps:
@@ -146,11 +146,11 @@ def _steps(trial: Trial) -> Found:
     return found
 
 
-def _counted(trial: Trial) -> Found:
+def _counted(trial: Trial) -> FigureValues:
     """Return what one step needs, which is the same in every step."""
     names = {"flops": "flops_per_step", "traffic_bytes": "traffic_per_step_bytes", "operators": "operators_per_step"}
     told = {figure: trial.values(metric, Stage.SETUP) for metric, figure in names.items()}
-    found: Found = {figure: (values[0], 1) for figure, values in told.items() if values}
+    found: FigureValues = {figure: (values[0], 1) for figure, values in told.items() if values}
     flops, traffic = found.get("flops_per_step"), found.get("traffic_per_step_bytes")
     if flops is not None and traffic is not None and traffic[0] > 0.0:
         found["arithmetic_intensity"] = (flops[0] / traffic[0], 1)
@@ -161,7 +161,7 @@ def _spread(values: Sequence[float], mean: float) -> float:
     return math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1))
 
 
-def _latencies(trial: Trial) -> Found:
+def _latencies(trial: Trial) -> FigureValues:
     times, items = raw(trial, "latency_s", True), raw(trial, "items", True)
     n = len(times)
     if n == 0:
@@ -174,7 +174,7 @@ def _latencies(trial: Trial) -> Found:
     return found
 
 
-def _generation(trial: Trial) -> Found:
+def _generation(trial: Trial) -> FigureValues:
     """Return what a closed loop told of its tokens: the first, and those after it, a value a batch of prompts."""
     first, each = raw(trial, "time_to_first_token_s"), raw(trial, "time_per_output_token_s")
     found = {**_order_statistics(FIRST_TOKEN, first), **_order_statistics(EACH_TOKEN, each)}
@@ -184,7 +184,7 @@ def _generation(trial: Trial) -> Found:
     return found
 
 
-def _of_load(trial: Trial) -> Found:
+def _of_load(trial: Trial) -> FigureValues:
     """Return what a load generator measured: the latency of queries, and how many items their batches had."""
     found = _order_statistics(QUERY, raw(trial, "query_latency_s"))
     if found or raw(trial, "batch_time_s"):
@@ -193,32 +193,32 @@ def _of_load(trial: Trial) -> Found:
     return found
 
 
-def _order_statistics(name: str, times: Sequence[float]) -> Found:
+def _order_statistics(name: str, times: Sequence[float]) -> FigureValues:
     """Return mean, median and the high percentiles of times (s), as figures of that name; nothing of none."""
     if not times:
         return {}
     ordered, n = sorted(times), len(times)
-    found: Found = {f"{name}_{word}_s": (quantile(ordered, q), n) for word, q in _HIGH.items()}
+    found: FigureValues = {f"{name}_{word}_s": (quantile(ordered, q), n) for word, q in _HIGH.items()}
     found[f"{name}_mean_s"], found[f"{name}_p50_s"] = (fmean(times), n), (median(ordered), n)
     return found
 
 
-def _waits(trial: Trial) -> Found:
+def _waits(trial: Trial) -> FigureValues:
     side = closed_loop_only(trial)
     waits, time_s = raw(trial, "data_wait_s", side), sum(raw(trial, "window_time_s", side))
-    found: Found = {"data_wait_s": (median(waits), len(waits))} if waits else {}
+    found: FigureValues = {"data_wait_s": (median(waits), len(waits))} if waits else {}
     if waits and time_s > 0.0:
         found["data_wait_share"] = (sum(waits) / time_s, len(waits))
     return found
 
 
-def _single(trial: Trial) -> Found:
+def _single(trial: Trial) -> FigureValues:
     """Return what a trial has once: from its setup, its memory, and its losses."""
     answers = trial.facts.get("task") in _ANSWERING
     first = "time_to_first_prediction_s" if answers else "first_step_time_s"
     setup = {first: "first_step_time_s", "model_load_time_s": "model_load_time_s", "start_time_s": "start_time_s"}
     named = {figure: trial.values(metric, Stage.SETUP) for figure, metric in setup.items()}
-    found: Found = {figure: (values[0], 1) for figure, values in named.items() if values}
+    found: FigureValues = {figure: (values[0], 1) for figure, values in named.items() if values}
     for metric in _MEMORY:
         values = raw(trial, metric)
         if values:
@@ -246,13 +246,13 @@ def loss_curve(trial: Trial) -> tuple[float, ...]:
     return kept[:-1] if 1 < len(kept) < steps else kept
 
 
-def _losses(trial: Trial) -> Found:
+def _losses(trial: Trial) -> FigureValues:
     """Return what the kept losses say: the first steps of the process and every later one up to the engine's limit."""
     losses = raw(trial, "loss")
     n = len(losses)
     if n == 0 or not all(map(math.isfinite, losses)):
         return {"loss_first": (losses[0], 1), "loss_last": (losses[-1], 1)} if n else {}
-    found: Found = {"loss_first": (losses[0], 1), "loss_last": (losses[-1], 1)}
+    found: FigureValues = {"loss_first": (losses[0], 1), "loss_last": (losses[-1], 1)}
     found.update(loss_min=(min(losses), n), loss_max=(max(losses), n), loss_mean=(fmean(losses), n))
     if n > 1:
         found["loss_std"] = (_spread(losses, fmean(losses)), n)
@@ -266,7 +266,7 @@ def _losses(trial: Trial) -> Found:
     return found
 
 
-def _phases(trial: Trial) -> Found:
+def _phases(trial: Trial) -> FigureValues:
     """Return `phase_<name>_s`, the mean time a step of each named phase, and the mean step that they sum to.
 
     Medians of parts do not sum to anything, and leave out what comes in every n-th step only: the batch that a loader's
@@ -277,17 +277,17 @@ def _phases(trial: Trial) -> Found:
         for m in trial.measurements
         if m.metric == "phase_time_s" and m.stage == Stage.STEADY and m.phase and m.values and m.rank == 0
     ]
-    found: Found = {f"{PHASE}{m.phase}_s": (fmean(m.values), len(m.values)) for m in parts}
+    found: FigureValues = {f"{PHASE}{m.phase}_s": (fmean(m.values), len(m.values)) for m in parts}
     if steps := raw(trial, "anatomy_step_time_s"):
         found[ANATOMY_STEP] = (fmean(steps), len(steps))
     return found
 
 
-def _totals(trial: Trial, found_before: Found) -> Found:
+def _totals(trial: Trial, found_before: FigureValues) -> FigureValues:
     """Return the totals of all steady windows together, and the energy of a step where that of the windows is known."""
     steps = len(raw(trial, "step_time_s", False)) + len(raw(trial, "latency_s", True))
     items, time_s, faults = raw(trial, "items"), raw(trial, "window_time_s"), raw(trial, "minor_faults")
-    found: Found = {}
+    found: FigureValues = {}
     if steps:
         found["steps"] = (steps, steps)
     if items:

@@ -15,7 +15,7 @@ import msgspec
 from torchstone.core.schema.metric import RAW
 from torchstone.core.schema.quantity import Pool
 from torchstone.core.schema.trial import Measurement, Stage, Trial
-from torchstone.core.stats.readings import Found, pool
+from torchstone.core.stats.readings import FigureValues, pool
 
 ALONE, TOGETHER = "unsynchronized_step_time_s", "synchronized_step_time_s"  # of the pass that tells communication apart
 _FEWEST_STEPS = 3
@@ -76,7 +76,7 @@ def slowest(trial: Trial) -> Slowest | None:
     return Slowest(rank, last / steps, means[rank] / usual - 1.0 if usual > 0.0 else 0.0)
 
 
-def communication(trial: Trial) -> Found:
+def communication(trial: Trial) -> FigureValues:
     """Return what communication costs a step, of which part compute hides, and which share the slowest rank has in it.
 
     Hidden is what does not make a step longer than one without communication (Li et al., PyTorch Distributed, VLDB
@@ -84,7 +84,7 @@ def communication(trial: Trial) -> Found:
     """
     whole = over_ranks(trial)
     together, alone, own = (whole.values(name) for name in (TOGETHER, ALONE, "communication_time_s"))
-    found: Found = {}
+    found: FigureValues = {}
     if (late := slowest(trial)) is not None:
         found["slowest_rank_excess"], found["slowest_rank_share"] = (late.excess, len(alone)), (late.share, len(alone))
     if not together or not alone:

@@ -25,7 +25,7 @@ from torchstone.storage.query import read_run
 from torchstone.storage.record_reader import read_bounded
 from torchstone.storage.record_writer import record_lines
 from torchstone.storage.rows import CUT_OFF
-from torchstone.storage.training.metrics_log import metrics_of
+from torchstone.storage.training import metrics_of
 
 RECORDS, CLAIMS, TRAININGS = "records", "claims", "trainings"  # folders
 CARRYING = frozenset({".html"})  # of the formats that carry a record: `verify` reads it from them

@@ -39,7 +39,7 @@ from torchstone.report.translation.documents import translated
 from torchstone.storage.manifest import MANIFEST
 from torchstone.storage.query import entry_of
 from torchstone.storage.record_reader import checked_id, read_record
-from torchstone.storage.training.folder import METRICS
+from torchstone.storage.training import METRICS
 from torchstone.workflows.ab import recomputed as ab
 from torchstone.workflows.tune import recomputed as tune
 

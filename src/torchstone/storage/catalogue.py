@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from torchstone.storage.connection import Connection
-from torchstone.storage.summaries import CaseRow, RunLine
+from torchstone.storage.database import Connection
+from torchstone.storage.rows import CaseRow, RunLine
 
 _MOST_WORDS = 8  # of a search
 _MOST_CHOICES = 300  # values of a filter that are offered
@@ -121,8 +121,11 @@ def run_lines(
     terms.between("started_utc", wanted)
     terms.containing("words", wanted.text)
     for column, value in (
-        ("model", wanted.model), ("device_name", wanted.device), ("task", wanted.task), ("verdict", wanted.verdict)
-    ):  # fmt: skip
+        ("model", wanted.model),
+        ("device_name", wanted.device),
+        ("task", wanted.task),
+        ("verdict", wanted.verdict),
+    ):
         if value:
             of_case.add(f"c.{column} || '' = ?", value)
     if of_case.conditions:

@@ -6,11 +6,59 @@ import contextlib
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, Protocol
 
 from torchstone.core.errors import TorchstoneError, UsageError
-from torchstone.storage import summaries
+
+# What a query needs of a database: the index of a folder (SQLite) and a team's store (PostgreSQL) have it both.
+#
+# Queries are written once, in SQLite's words, of which storage/team/session.py makes PostgreSQL's.
+
+Values = Sequence[Any] | Mapping[str, Any]
+NO_LIMIT = 2**62
+
+
+class QueryResult(Protocol):
+    """What a query found."""
+
+    def fetchone(self) -> Any:
+        """Return the next row; None behind the last."""
+        ...
+
+    def fetchall(self) -> list[Any]:
+        """Return all rows that are left."""
+        ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Connection(Protocol):
+    """An open database. Places of values are `?` or `:name`."""
+
+    def execute(self, statement: str, values: Values = ..., /) -> QueryResult:
+        """Run one statement."""
+        ...
+
+    def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> object:
+        """Run `INSERT INTO … VALUES …` for each row."""
+        ...
+
+
+@contextlib.contextmanager
+def streamed(connection: Connection, statement: str, values: Values) -> Iterator[Iterable[Any]]:
+    """Give what a query finds, row after row: of a server the whole of it would first come into memory.
+
+    The rest is given up at the end of the block: a connection that still sends rows cannot be closed.
+    """
+    stream = getattr(connection, "stream", None)
+    if stream is None:
+        yield connection.execute(statement, values)
+        return
+    with contextlib.closing(stream(statement, values)) as rows:
+        yield rows
+
 
 # Raise this whenever a formula in figures.py changes: stored figures are then derived again from the records.
 FIGURES_VERSION = 3
@@ -47,6 +95,57 @@ CREATE TABLE problems (
     file TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, message TEXT NOT NULL
 ) STRICT;
 """
+# The tables of the list pages: a row per run, case, finding and series.
+_LISTS = (
+    """CREATE TABLE lines (
+    started_utc TEXT NOT NULL, run_id TEXT NOT NULL UNIQUE REFERENCES runs (run_id) ON DELETE CASCADE,
+    name TEXT NOT NULL, status TEXT NOT NULL, host TEXT NOT NULL, cases INTEGER NOT NULL, trials INTEGER NOT NULL,
+    ok INTEGER NOT NULL, verdict TEXT NOT NULL, work TEXT NOT NULL, devices TEXT NOT NULL, words TEXT NOT NULL,
+    PRIMARY KEY (started_utc, run_id)
+) STRICT, WITHOUT ROWID""",
+    "CREATE INDEX lines_by_name ON lines (name, started_utc, run_id)",
+    """CREATE TABLE cases (
+    run_id TEXT NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE, place INTEGER NOT NULL, case_id TEXT NOT NULL,
+    started_utc TEXT NOT NULL, task TEXT NOT NULL, model TEXT NOT NULL, settings TEXT NOT NULL,
+    device_name TEXT NOT NULL, host TEXT NOT NULL, verdict TEXT NOT NULL, trials INTEGER NOT NULL,
+    counted INTEGER NOT NULL, rate REAL, low REAL, high REAL,
+    priors TEXT NOT NULL,
+    PRIMARY KEY (run_id, place)
+) STRICT, WITHOUT ROWID""",
+    "CREATE INDEX cases_in_time ON cases (case_id, device_name, host, started_utc)",
+    "CREATE INDEX cases_by_model ON cases (model)",
+    "CREATE INDEX cases_by_device ON cases (device_name)",
+    """CREATE TABLE findings (
+    id INTEGER PRIMARY KEY, run_id TEXT NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE,
+    started_utc TEXT NOT NULL, check_name TEXT NOT NULL, severity TEXT NOT NULL, subject TEXT NOT NULL,
+    message TEXT NOT NULL, advice TEXT NOT NULL
+) STRICT""",
+    "CREATE INDEX findings_by_run ON findings (run_id)",
+    "CREATE INDEX findings_in_time ON findings (started_utc)",
+    "CREATE INDEX findings_by_check ON findings (check_name, started_utc)",
+    "CREATE INDEX findings_by_severity ON findings (severity, started_utc)",
+    """CREATE TABLE series (
+    id INTEGER PRIMARY KEY, case_id TEXT NOT NULL, device_name TEXT NOT NULL, host TEXT NOT NULL, task TEXT NOT NULL,
+    model TEXT NOT NULL, settings TEXT NOT NULL, runs INTEGER NOT NULL, newest_utc TEXT NOT NULL,
+    UNIQUE (case_id, device_name, host)
+) STRICT""",
+    "CREATE INDEX series_in_time ON series (newest_utc)",
+    """CREATE TRIGGER case_added AFTER INSERT ON cases WHEN NEW.counted > 0 BEGIN
+    INSERT INTO series (case_id, device_name, host, task, model, settings, runs, newest_utc)
+        VALUES (NEW.case_id, NEW.device_name, NEW.host, NEW.task, NEW.model, NEW.settings, 1, NEW.started_utc)
+        ON CONFLICT (case_id, device_name, host)
+        DO UPDATE SET runs = runs + 1, newest_utc = max(newest_utc, excluded.newest_utc);
+END""",
+    """CREATE TRIGGER case_removed AFTER DELETE ON cases WHEN OLD.counted > 0 BEGIN
+    UPDATE series SET runs = runs - 1, newest_utc = coalesce((
+        SELECT started_utc FROM cases WHERE case_id = OLD.case_id AND device_name = OLD.device_name
+        AND host = OLD.host AND counted > 0 ORDER BY started_utc DESC LIMIT 1), '')
+        WHERE case_id = OLD.case_id AND device_name = OLD.device_name AND host = OLD.host;
+    DELETE FROM series
+        WHERE runs = 0 AND case_id = OLD.case_id AND device_name = OLD.device_name AND host = OLD.host;
+END""",
+)
+_LIST_NAMES = ("lines", "cases", "findings", "series")
 
 
 @contextlib.contextmanager
@@ -163,9 +262,9 @@ def make(connection: sqlite3.Connection, anew: bool = False) -> None:
     with transaction(connection):
         if _version_of(connection) == VERSION and not anew:
             return
-        for table in (*summaries.NAMES, "trials", "runs", "problems"):
+        for table in (*_LIST_NAMES, "trials", "runs", "problems"):
             connection.execute(f"DROP TABLE IF EXISTS {table}")
-        for statement in (*_TABLES.split(";")[:-1], *summaries.TABLES):
+        for statement in (*_TABLES.split(";")[:-1], *_LISTS):
             connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute(f"PRAGMA application_id = {_OURS}")

@@ -13,10 +13,10 @@ from torchstone.core.schema.run import Run
 from torchstone.plugins import registry
 from torchstone.plugins.checking import look
 from torchstone.plugins.protocols import Importer
-from torchstone.storage.consistency import check_run
+from torchstone.storage.record_reader import check_run
 
 _BEGINNING = 64 * 1024
-_SAID = 200  # characters of a fault
+_FAULT_CHARACTERS = 200  # characters of a fault
 _OURS = (b'{"record":"head"', b'{"record":"document"')
 _FORMATS = (".json", ".jsonl", ".csv", ".txt", ".log", ".out")  # a model's weights need not be opened to be told apart
 
@@ -52,7 +52,7 @@ def read_foreign(tool: str, path: Path) -> Sequence[Run]:
     except (UsageError, MissingError):
         raise
     except Exception as fault:  # a form that nobody has thought of, or a third party's importer
-        said = "".join(c if c.isprintable() else " " for c in str(fault)[:_SAID])  # it may quote the file
+        said = "".join(c if c.isprintable() else " " for c in str(fault)[:_FAULT_CHARACTERS])  # it may quote the file
         raise UsageError(f"{path}: not as {tool} writes it ({type(fault).__name__}: {said})") from fault
 
 

@@ -21,15 +21,14 @@ from torchstone.core.schema.run import Run
 from torchstone.plugins import registry
 from torchstone.storage import foreign
 from torchstone.storage.merging import is_longer, is_twin, same_beginning
-from torchstone.storage.place import Place
+from torchstone.storage.place import Place, Team
 from torchstone.storage.query import read_run
 from torchstone.storage.record_reader import read_record, record_path
 from torchstone.storage.record_writer import record_lines
-from torchstone.storage.team.faults import RefusedError
+from torchstone.storage.team.session import RefusedError
 
 if TYPE_CHECKING:
-    from torchstone.storage.team.address import Team
-    from torchstone.storage.team.writing import Writer
+    from torchstone.storage.team.records import Writer
 
 _MOST_FILES = 100_000
 _Keep = Callable[[Path], list[tuple[str, bool]]]
@@ -120,7 +119,7 @@ def _keeping(place: Place) -> Iterator[_Keep]:
     if isinstance(place, Path):
         yield lambda source: [_stored(run, source, place) for run in _read(source)]
         return
-    from torchstone.storage.team.writing import Writer
+    from torchstone.storage.team.records import Writer
 
     with Writer(place) as writer:
         yield lambda source: _pushed(writer, source)

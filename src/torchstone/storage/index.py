@@ -12,8 +12,7 @@ import msgspec
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.run import Run
-from torchstone.storage.connection import Connection
-from torchstone.storage.database import is_unwritable, make, opened, transaction
+from torchstone.storage.database import Connection, is_unwritable, make, opened, transaction
 from torchstone.storage.place import Place
 from torchstone.storage.record_reader import read_record
 from torchstone.storage.rows import insert_rows, rows_of

@@ -1,8 +1,10 @@
-"""Every Case that was measured, over all stored runs: from the index alone, with those figures that are asked for."""
+"""Every measured case of all stored runs, from the index alone, and the usual spread between trials on this machine."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -12,12 +14,47 @@ from torchstone.core.schema.case import Case
 from torchstone.core.schema.codec import decode
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.machine import DeviceInfo, Machine
-from torchstone.core.schema.run import Source
+from torchstone.core.schema.run import Source, Usual
 from torchstone.core.schema.trial import REPLICATE_COLUMNS, undisturbed
-from torchstone.core.stats.moderated import Prior
-from torchstone.storage.connection import Connection, streamed
+from torchstone.core.stats.moderated import Prior, Spread, spread_of, usual
+from torchstone.storage.database import Connection, streamed
 from torchstone.storage.index import Problem, current
 from torchstone.storage.place import Place
+
+_FEWEST_CASES = 3  # fewer say little of a machine
+_MOST_CASES = 200  # the newest: a machine changes
+_PACE = "throughput"
+
+
+def usual_spread(folder: Path, machine: Machine) -> Usual | None:
+    """Return what the runs of an output folder tell of this machine's trials; None where there are too few.
+
+    Counted are cases with two trials and more in processes of their own, on this host and one of its devices.
+    """
+    if not (folder / "records").is_dir():
+        return None
+    found: list[tuple[str, Spread]] = []
+    for one in reversed(measured(folder, (_PACE,)).measured):
+        spread = _spread(one, machine)
+        if spread is not None:
+            found.append((one.run_id, spread))
+        if len(found) == _MOST_CASES:
+            break
+    if len(found) < _FEWEST_CASES or (deviation := usual([spread for _, spread in found])) is None:
+        return None
+    return Usual(round(deviation, 6), len(found), len({run_id for run_id, _ in found}))
+
+
+def _spread(one: Measured, machine: Machine) -> Spread | None:
+    here = one.machine.host.hostname == machine.host.hostname
+    device = machine.device(one.case.placement.device, one.case.placement.index)
+    same = here and device is not None and one.device is not None and device.name == one.device.name
+    if not same or one.procedure.get("isolation") not in ("fork", "spawn"):
+        return None
+    values = [value for value in one.values(_PACE) if value > 0.0]
+    spread = spread_of([math.log(value) for value in values])
+    return spread if spread is not None and spread.variance > 0.0 else None
+
 
 # What these find is that there is little to go by, which intervals say already: the figures themselves may be sound.
 _FEW = ("few_trials", "few_samples")
@@ -87,7 +124,7 @@ class _Findings(msgspec.Struct):
 _HEAD, _FINDINGS = msgspec.json.Decoder(_Head), msgspec.json.Decoder(_Findings)
 
 
-class Store(msgspec.Struct, frozen=True):
+class MeasuredCases(msgspec.Struct, frozen=True):
     """What is stored, oldest run first. `runs`: how many there are, those without a figure too."""
 
     measured: tuple[Measured, ...]
@@ -95,7 +132,7 @@ class Store(msgspec.Struct, frozen=True):
     problems: tuple[Problem, ...] = ()
 
 
-def measured(place: Place, figures: Sequence[str]) -> Store:
+def measured(place: Place, figures: Sequence[str]) -> MeasuredCases:
     """Return every measured Case of an output folder, or of a team's store, with these figures of its trials.
 
     Of a Case's trials there are those behind its estimate (`estimation_trials`). Left out are the trials of searches,
@@ -104,14 +141,14 @@ def measured(place: Place, figures: Sequence[str]) -> Store:
     with current(place) as (connection, problems):
         trials = _trials(connection, figures)
         rows = connection.execute(f"{_RUNS} ORDER BY started_utc, run_id").fetchall()
-    known = _Known()
+    known = _DecodedOnce()
     found = tuple(one for row in rows for one in _of_run(row, trials.get(row[0], {}), known))
-    return Store(found, len(rows), problems)
+    return MeasuredCases(found, len(rows), problems)
 
 
-def measured_kept(place: Place) -> Store:
+def measured_kept(place: Place) -> MeasuredCases:
     """Return the same with the figures KEPT and no facts: of each run a row is read, and no trial."""
-    known = _Known()
+    known = _DecodedOnce()
     found: list[Measured] = []
     runs = 0
     with current(place) as (connection, problems):
@@ -120,15 +157,15 @@ def measured_kept(place: Place) -> Store:
             for *row, text in each:
                 runs += 1
                 try:
-                    readings = _KEPT.decode(text).readings
+                    readings = _READINGS.decode(text).readings
                 except msgspec.MsgspecError as fault:  # somebody else than torchstone wrote it
                     raise ValueError(f"run {row[0]}: {fault}") from fault
                 values = {one.case_id: _Values(one.trials, one.figures, one.priors) for one in readings}
                 found += _of_run(row, values, known)
-    return Store(tuple(found), runs, problems)
+    return MeasuredCases(tuple(found), runs, problems)
 
 
-def measured_cases(place: Place, beginning: str, figures: Sequence[str]) -> Store:
+def measured_cases(place: Place, beginning: str, figures: Sequence[str]) -> MeasuredCases:
     """Return as `measured` does the Cases alone whose id begins so, and all their runs: nothing else is read."""
     with current(place) as (connection, problems):
         (runs,) = connection.execute("SELECT COUNT(*) FROM runs").fetchone()
@@ -142,10 +179,10 @@ def measured_cases(place: Place, beginning: str, figures: Sequence[str]) -> Stor
                 trials.setdefault(run_id, {}).update(own)
             of_case = f"{_RUNS} WHERE run_id IN (SELECT run_id FROM cases WHERE case_id = ?)"  # noqa: S608 -- names only
             rows.update({row[0]: row for row in connection.execute(of_case, (case_id,))})
-    known = _Known()
+    known = _DecodedOnce()
     in_time = sorted(rows.values(), key=lambda row: (row[2], row[0]))
     found = tuple(one for row in in_time for one in _of_run(row, trials.get(row[0], {}), known))
-    return Store(found, runs, problems)
+    return MeasuredCases(found, runs, problems)
 
 
 def measured_of_case(connection: Connection, case_id: str, figures: Sequence[str], newest: int) -> tuple[Measured, ...]:
@@ -156,7 +193,7 @@ def measured_of_case(connection: Connection, case_id: str, figures: Sequence[str
         (case_id, newest),
     ).fetchall()
     read = _reader(figures)
-    known = _Known()
+    known = _DecodedOnce()
     every: list[Measured] = []
     for row in rows:
         found = connection.execute(
@@ -193,11 +230,11 @@ class _Readings(msgspec.Struct):
     readings: list[_KeptValues]
 
 
-_KEPT = msgspec.json.Decoder(_Readings)
+_READINGS = msgspec.json.Decoder(_Readings)
 _PRIORS = msgspec.json.Decoder(dict[str, Prior])
 
 
-class _Known:
+class _DecodedOnce:
     """Machines and Cases that come again and again, decoded once."""
 
     def __init__(self) -> None:
@@ -239,7 +276,7 @@ class _Known:
 _Trials = dict[str, dict[str, _Values]]  # by run and Case
 
 
-def _of_run(row: Sequence[str], values: Mapping[str, _Values], known: _Known) -> Iterator[Measured]:
+def _of_run(row: Sequence[str], values: Mapping[str, _Values], known: _DecodedOnce) -> Iterator[Measured]:
     if not values:
         return
     run_id, name, started_utc, text, noted = row

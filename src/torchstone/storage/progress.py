@@ -19,9 +19,8 @@ from torchstone.core.schema.case import Case, model_name
 from torchstone.core.schema.codec import decode
 from torchstone.core.schema.run import Added, End, Head, Line
 from torchstone.core.schema.trial import Status, Trial
-from torchstone.storage.bounds import bounded
-from torchstone.storage.record_reader import MOST_LINE_BYTES, read_bounded
-from torchstone.storage.summaries import RATE, Rate, Rated, believed_rates, rates_of_values, settings_words
+from torchstone.storage.record_reader import MOST_LINE_BYTES, bounded, read_bounded
+from torchstone.storage.rows import RATE, Rate, Rated, believed_rates, rates_of_values, settings_words
 
 _MOST_S = 0.2  # of one look: the rest of a long record is read by the next ones
 _LATEST = 12  # trials that are listed
@@ -54,7 +53,7 @@ class LatestTrial(msgspec.Struct, frozen=True):
     purpose: str
 
 
-class Progress(msgspec.Struct, frozen=True):
+class RunProgress(msgspec.Struct, frozen=True):
     """A run so far. `planned`: its trials, where their number is known beforehand; `latest`: newest first.
 
     `ended`: how it ended, None while it goes on; `whole`: the record has been read to its end.
@@ -72,7 +71,7 @@ class Progress(msgspec.Struct, frozen=True):
     whole: bool
 
 
-class _Taken(NamedTuple):
+class _ListedTrial(NamedTuple):
     """What is listed of a trial."""
 
     case_id: str
@@ -97,12 +96,12 @@ class Following:
         # page does not grow with the record.
         self._rated: dict[str, list[Rated]] = {}
         self._rates: dict[str, tuple[list[float], int]] = {}  # of a Case without a trial since: its rates, and failures
-        self._latest: deque[_Taken] = deque(maxlen=_LATEST)
+        self._latest: deque[_ListedTrial] = deque(maxlen=_LATEST)
         self._known: set[str] = set()  # ids of trials
         self._done = self._failed = 0
         self._end: End | None = None
 
-    def look(self) -> Progress:
+    def look(self) -> RunProgress:
         """Return how far the run is. Raises UsageError where the record is gone, or is none."""
         with self._lock:
             whole = self._read()
@@ -144,17 +143,17 @@ class Following:
         rated = Rated(trial.outcome, trial.purpose, figures(trial).values.get(RATE), trial.disturbed)
         self._rated.setdefault(trial.case_id, []).append(rated)
         self._rates.pop(trial.case_id, None)
-        self._latest.append(_Taken(trial.case_id, trial.number, rated, trial.duration_s))
+        self._latest.append(_ListedTrial(trial.case_id, trial.number, rated, trial.duration_s))
         self._done += 1
         self._failed += trial.outcome.status != Status.OK
 
-    def _progress(self, whole: bool) -> Progress:
+    def _progress(self, whole: bool) -> RunProgress:
         head = self._head
         if head is None:
             raise UsageError(f"{self._path}: no run has begun in this record")
         latest = tuple(self._listed(trial) for trial in reversed(self._latest))
         ended = self._end.status if self._end is not None else None
-        return Progress(
+        return RunProgress(
             head.run_id, head.name, head.started_utc, self._done, self._failed, _planned(head),
             self._case_rows(head), latest, ended, whole,
         )  # fmt: skip
@@ -172,13 +171,19 @@ class Following:
         ok = len(self._rated.get(case_id, ())) - failed
         return CaseProgress(case_id, _label(case), str(case.placement), ok, failed, *rate)
 
-    def _listed(self, trial: _Taken) -> LatestTrial:
+    def _listed(self, trial: _ListedTrial) -> LatestTrial:
         case, rated = self._cases.get(trial.case_id), trial.rated
         label, device = (_label(case), str(case.placement)) if case is not None else (trial.case_id, "")
         return LatestTrial(
-            trial.number, label, device, str(rated.outcome.status), rated.outcome.message or "", rated.rate,
-            trial.duration_s, str(rated.purpose),
-        )  # fmt: skip
+            trial.number,
+            label,
+            device,
+            str(rated.outcome.status),
+            rated.outcome.message or "",
+            rated.rate,
+            trial.duration_s,
+            str(rated.purpose),
+        )
 
 
 def _label(case: Case) -> str:

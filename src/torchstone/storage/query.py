@@ -1,15 +1,15 @@
-"""Questions to the index: which runs there are, and one run with its figures, without reading its record."""
+"""Queries of the index: stored runs, tunes, and one run with its figures, without reading its record."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
 from torchstone.core.errors import UsageError, did_you_mean
 from torchstone.core.figures import Figures, figures
-from torchstone.core.schema.answer import Answer
+from torchstone.core.schema.answer import Answer, TuneResult
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.claim import IMPORTED_FROM
 from torchstone.core.schema.codec import decode
@@ -17,12 +17,31 @@ from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.run import Head, Run
 from torchstone.core.schema.trial import Outcome, Purpose, Status, Trial
-from torchstone.storage.connection import NO_LIMIT, Connection
+from torchstone.storage.database import NO_LIMIT, Connection
 from torchstone.storage.index import current
 from torchstone.storage.place import Place
-from torchstone.storage.record_reader import MOST_LINE_BYTES, read_bounded, read_record, record_path
+from torchstone.storage.record_reader import MOST_LINE_BYTES, RecordPart, read_bounded, read_record, record_path
 from torchstone.storage.rows import CUT_OFF
-from torchstone.storage.wanted import Wanted
+
+
+class StoredTune(msgspec.Struct, frozen=True):
+    """A tune that found something, without its trials."""
+
+    head: Head
+    answer: TuneResult
+
+
+def answers(place: Place) -> Iterator[StoredTune]:
+    """Yield every tune of a store that has an answer, newest first."""
+    with current(place) as (connection, _):
+        rows = connection.execute(
+            "SELECT head, answer FROM runs WHERE answer IS NOT NULL ORDER BY started_utc DESC, run_id DESC"
+        )
+        for head, answer in rows:
+            found: Answer = decode(answer.encode(), Answer)
+            if isinstance(found, TuneResult):
+                yield StoredTune(decode(head.encode(), Head), found)
+
 
 _SELECT = "SELECT run_id, name, started_utc, status, host, device, cases, trials, ok, file FROM runs"
 _NEWEST = "ORDER BY started_utc DESC, run_id DESC"
@@ -124,10 +143,13 @@ def _entry(connection: Connection, place: Place, row: RunRow) -> Entry:
         "SELECT head, findings, answer FROM runs WHERE run_id = ?", (row.run_id,)
     ).fetchone()
     return Entry(
-        row, _record(connection, place, row), decode(head.encode(), Head),
-        decode(findings.encode(), _Findings).findings, _trials(connection, row.run_id),
+        row,
+        _record(connection, place, row),
+        decode(head.encode(), Head),
+        decode(findings.encode(), _Findings).findings,
+        _trials(connection, row.run_id),
         decode(answer.encode(), Answer) if answer is not None else None,
-    )  # fmt: skip
+    )
 
 
 def _record(connection: Connection, place: Place, row: RunRow) -> Path:
@@ -165,7 +187,7 @@ def locate_id(place: Place, run_id: str) -> Path | None:
         return None if row is None else _record(connection, place, RunRow(*row))
 
 
-def read_run(path: Path, wanted: Wanted | None = None) -> Run:
+def read_run(path: Path, wanted: RecordPart | None = None) -> Run:
     """Return the run in a record, a document or a file of another tool. Raises UsageError if it is none of them.
 
     `wanted`: of a record, this part alone; a document, or a file of another tool, is read whole.
@@ -233,13 +255,19 @@ def _trials(connection: Connection, run_id: str) -> tuple[TrialRow, ...]:
     figures_of = msgspec.json.Decoder(Figures).decode
     return tuple(
         TrialRow(
-            trial_id, case_id, number, order, Outcome(Status(status), message),
+            trial_id,
+            case_id,
+            number,
+            order,
+            Outcome(Status(status), message),
             None if f'"{IMPORTED_FROM}"' in facts else duration_s,
             facts_of(facts) if '"nonfinite"' not in facts else decode(facts.encode(), dict[str, Scalar]),
-            figures_of(figures), Purpose(purpose), bool(disturbed),
+            figures_of(figures),
+            Purpose(purpose),
+            bool(disturbed),
         )
         for trial_id, case_id, number, order, purpose, status, message, duration_s, facts, figures, disturbed in found
-    )  # fmt: skip
+    )
 
 
 def entry_of(run: Run, path: Path) -> Entry:
@@ -260,4 +288,4 @@ def trial_row(t: Trial) -> TrialRow:
     outcome = Outcome(t.outcome.status, t.outcome.message)
     return TrialRow(
         t.trial_id, t.case_id, t.number, t.order, outcome, duration_s, t.facts, figures(t), t.purpose, t.disturbed
-    )  # fmt: skip
+    )

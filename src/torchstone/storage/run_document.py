@@ -17,9 +17,7 @@ from torchstone.core.schema.performance_summary import PerformanceSummary
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.run_document import Document, document_bytes
 from torchstone.core.schema.trial import Trial
-from torchstone.storage.bounds import bounded
-from torchstone.storage.consistency import check_run
-from torchstone.storage.record_reader import checked_id, is_new, read_bounded
+from torchstone.storage.record_reader import bounded, check_run, checked_id, is_new, read_bounded
 from torchstone.storage.record_writer import unwritten
 
 

@@ -6,7 +6,7 @@ from build import a_run
 from stored import store
 
 from torchstone.cli._measuring import measured
-from torchstone.storage.team.address import team_at
+from torchstone.storage.place import team_at
 
 
 class Interrupted:

@@ -2,13 +2,14 @@ import json
 
 import pytest
 
-from torchstone.config.durations import duration_s, share
-from torchstone.config.procedure import read_procedure
 from torchstone.config.recipe_files import digest_of, load_request, recipe_names
-from torchstone.config.source import read_file
+from torchstone.config.run_file import read_fit, read_procedure
+from torchstone.config.source import Source, read_file
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import AXES
+from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.procedure import Procedure
+from torchstone.core.units import duration_s, share
 
 SEED = {
     "batch_sizes": [1, 4],
@@ -256,3 +257,37 @@ def test_cores_of_a_trial_and_pinned_threads_exclude_each_other(tmp_path):
     path.write_text("model: builtin:mlp\nprocedure: {cpu_affinity: 0-1, pin_threads: true}\n", encoding="utf-8")
     with pytest.raises(UsageError, match="excludes pin_threads: give one of them"):
         read_procedure(read_file(path))
+
+
+def read(**given):
+    return read_fit(Source("run.yaml", {"fit": given}, {}))
+
+
+def test_every_word_is_read():
+    asked = read(
+        epochs=3, data="digits", schedule="cosine", warmup_share="5%", early_stop=2, validation=0.2, augment=False,
+        keep="best",
+    )  # fmt: skip
+    assert (asked.epochs, asked.data) == (3, "digits")
+    assert asked.fit == Fit("cosine", 0.05, 2, 0.2, None, augment=False, keep="best")
+    assert read(warmup_share=0).fit.warmup_share == 0.0
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"epoch": 3}, "Did you mean 'epochs'"), ({"epochs": 0}, "from 1 up"), ({"epochs": True}, "from 1 up"),
+        ({"schedule": "cosin"}, "Did you mean 'cosine'"), ({"validation": 1.5}, "not between 0 and 1"),
+        ({"augment": "yes"}, "not true or false"), ({"data": "digts"}, "Did you mean 'digits'"),
+        ({"folder": "x"}, "unknown key"), ({"resume": True}, "unknown key"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named_with_its_place(given, says):
+    with pytest.raises(UsageError, match=r"^run.yaml:1:1: fit.*") as caught:
+        read(**given)
+    assert says in str(caught.value)
+
+
+def test_a_fit_is_a_mapping():
+    with pytest.raises(UsageError, match="must be a mapping"):
+        read_fit(Source("run.yaml", {"fit": [1]}, {}))

@@ -19,8 +19,8 @@ from torchstone.report.carried import with_record
 from torchstone.report.document import Chart, Document, Text
 from torchstone.report.several import document_again
 from torchstone.report.verification import Verified, verify
-from torchstone.storage.training.folder import METRICS
-from torchstone.storage.training.metrics_log import metrics_of as metrics_in
+from torchstone.storage.training import METRICS
+from torchstone.storage.training import metrics_of as metrics_in
 
 RUN_ID = "20261121-100000-abcd"
 EPOCHS = f"trainings/{RUN_ID}.json"

@@ -19,8 +19,7 @@ from torchstone.storage.record_reader import read_record
 from torchstone.storage.record_writer import record_lines
 from torchstone.storage.run_document import read_document
 from torchstone.storage.submissions import read_plan
-from torchstone.storage.training.folder import TrainingCard, read_card
-from torchstone.storage.training.metrics_log import read_metrics
+from torchstone.storage.training import TrainingCard, read_card, read_metrics
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "schema_1"
 # The kinds of results that are records, and what their record alone has.

@@ -8,7 +8,7 @@ from torchstone.core.schema.comparison import Rules
 from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.trial import Disturbance, Purpose
 from torchstone.storage.measured import measured, measured_cases, measured_kept
-from torchstone.storage.summaries import KEPT
+from torchstone.storage.rows import KEPT
 
 
 def test_figures_facts_and_doubts_of_each_case_of_each_run(outputs):

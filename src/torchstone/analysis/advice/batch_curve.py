@@ -18,7 +18,7 @@ from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.advice.setting import Setting
 from torchstone.core.schema.advice import Advice, Remedy, Statement
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.stats.ratio import LogMean, pooled, ratio
+from torchstone.core.stats.comparing import LogMean, pooled, ratio
 from torchstone.core.stats.student import t_quantile
 
 _LEVEL = 0.05

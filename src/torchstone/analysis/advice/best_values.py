@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.core.schema.estimate import Estimate
-from torchstone.core.stats.ratio import log_mean, ratio
+from torchstone.core.stats.comparing import log_mean, ratio
 
 BEST, SAME = "*", "="
 

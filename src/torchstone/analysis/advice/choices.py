@@ -19,7 +19,7 @@ from torchstone.core import units
 from torchstone.core.schema.answer import Choice
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.trial import ended_well, estimation_trials
-from torchstone.core.stats.ratio import log_mean, ratio
+from torchstone.core.stats.comparing import log_mean, ratio
 
 NEAR_THE_TOP = 0.95
 SAFE_SHARE = 0.9

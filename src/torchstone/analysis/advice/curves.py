@@ -22,7 +22,7 @@ from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.phase import PHASES
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Status
-from torchstone.core.stats.ratio import log_mean
+from torchstone.core.stats.comparing import log_mean
 
 _APART = 1.5  # how far the mean steps of two passes may lie apart before shares of one are no times of the other
 _LARGE = 0.10  # half the interval, of the value: results that vary

@@ -15,9 +15,8 @@ from torchstone.analysis.summary import CaseSummary
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.trial import ended_well, estimation_trials
 from torchstone.core.stats.best_of_many import pair_level
-from torchstone.core.stats.comparing import difference, of_run
-from torchstone.core.stats.logs import from_log
-from torchstone.core.stats.paired import in_turn
+from torchstone.core.stats.comparing import difference, in_turn, of_run
+from torchstone.core.stats.student import from_log
 
 
 class InRounds:

@@ -10,9 +10,8 @@ import msgspec
 
 from torchstone.analysis.advice.trainings import Span, Training, Trainings, alike_but_for, lowest
 from torchstone.core.schema.axis import Scalar
+from torchstone.core.stats.convergence import MARGIN, Behaviour, Sameness
 from torchstone.core.stats.correlated import FEWEST, mean, paired_means
-from torchstone.core.stats.equivalence import MARGIN, Sameness
-from torchstone.core.stats.stability import Behaviour
 
 AXIS = "learning_rate"
 _LEVEL = 0.05

@@ -15,7 +15,7 @@ from torchstone.core.schema.case import Task
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Trial, estimation_trials
 from torchstone.storage.query import read_run
-from torchstone.storage.wanted import Wanted
+from torchstone.storage.record_reader import RecordPart
 
 METRICS = frozenset(("loss", "items", "step_time_s"))  # what a Curve is made of
 AXES = ("learning_rate", "optimizer", "grad_accumulation", "precision")  # whose effect on the loss is asked for
@@ -43,7 +43,7 @@ def read_curves(run: RunSummary) -> Curves:
     Raises UsageError if the record cannot be read.
     """
     cases = compared_cases(run)
-    return curves_of(read_run(Path(run.record), Wanted(frozenset(), cases, METRICS))) if cases else {}
+    return curves_of(read_run(Path(run.record), RecordPart(frozenset(), cases, METRICS))) if cases else {}
 
 
 def compared_cases(run: RunSummary) -> frozenset[str]:

@@ -9,7 +9,7 @@ import msgspec
 from torchstone.analysis.advice.trainings import Span, Training, Trainings, alike_but_for, lowest
 from torchstone.analysis.summary import CaseSummary
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.stats.stability import Behaviour
+from torchstone.core.stats.convergence import Behaviour
 
 AXIS = "optimizer"
 

@@ -10,7 +10,7 @@ from torchstone.analysis.advice.speed import times_as_fast
 from torchstone.analysis.advice.trainings import Span, Training, Trainings, alike_but_for
 from torchstone.analysis.summary import CaseSummary
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.stats.equivalence import MARGIN, Equivalence, Sameness, of_losses
+from torchstone.core.stats.convergence import MARGIN, Equivalence, Sameness, of_losses
 
 AXIS = "precision"
 _FINEST_FIRST = ("fp32", "tf32", "bf16", "fp16")

@@ -10,8 +10,7 @@ import msgspec
 from torchstone.analysis.advice.loss_curves import AXES, Curve, Curves
 from torchstone.analysis.summary import CaseSummary
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.stats.convergence import ending, rate, start, steps_to
-from torchstone.core.stats.stability import UNSTABLE, Behaviour, behaviour, spikes
+from torchstone.core.stats.convergence import UNSTABLE, Behaviour, behaviour, ending, rate, spikes, start, steps_to
 
 _WORST_FIRST = (*reversed(UNSTABLE), Behaviour.SHORT, Behaviour.FLAT, Behaviour.FALLING)
 

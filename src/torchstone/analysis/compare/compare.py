@@ -31,11 +31,18 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.comparison import Comparison, Differing, Judgement, Side, judge
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.stats import comparing
-from torchstone.core.stats.comparing import ASSUMED_OF_MEMORY, ASSUMED_OF_TIMES, Difference, Part, Templates
-from torchstone.core.stats.logs import from_log
-from torchstone.core.stats.multiple import benjamini_hochberg, holm
+from torchstone.core.stats.comparing import (
+    ASSUMED_OF_MEMORY,
+    ASSUMED_OF_TIMES,
+    Difference,
+    Part,
+    Templates,
+    benjamini_hochberg,
+    holm,
+    in_turn,
+)
 from torchstone.core.stats.nested import ASSUMED_SPREAD
-from torchstone.core.stats.paired import in_turn
+from torchstone.core.stats.student import from_log
 from torchstone.core.units import percent, quantity
 
 ALPHA = 0.05

@@ -20,8 +20,7 @@ from torchstone.storage import foreign
 from torchstone.storage.place import Place
 from torchstone.storage.query import locate, locate_id, read_run
 from torchstone.storage.record_reader import record_path
-from torchstone.storage.training.folder import METRICS
-from torchstone.storage.training.metrics_log import read_metrics
+from torchstone.storage.training import METRICS, read_metrics
 
 _LETTERS = (*ascii_uppercase, *(first + second for first in "ABC" for second in ascii_uppercase))  # A … Z, AA … CZ
 COMPARISON = "benchmark_comparison_"  # what the name of such a file begins with: it holds no run

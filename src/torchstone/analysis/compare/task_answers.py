@@ -13,7 +13,7 @@ from torchstone.analysis.compare.compared_figures import primary
 from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.core import units
 from torchstone.core.schema.comparison import Judgement
-from torchstone.core.stats.logs import from_log
+from torchstone.core.stats.student import from_log
 
 _FOR = {"train": "training", "infer": "inference", "generate": "generation", "load": "loading"}
 _DECIDED = (Judgement.BETTER, Judgement.WORSE, Judgement.SAME)

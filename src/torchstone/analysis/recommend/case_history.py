@@ -16,8 +16,8 @@ from torchstone.core.schema.comparison import Judgement, judge
 from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.quantity import Better
 from torchstone.core.stats import change_points
+from torchstone.core.stats.change_points import FEWEST
 from torchstone.core.stats.moderated import spread_of
-from torchstone.core.stats.segmentation import FEWEST
 from torchstone.storage.index import Problem
 from torchstone.storage.measured import Measured, measured, measured_cases
 from torchstone.storage.place import Place

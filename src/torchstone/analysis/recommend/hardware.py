@@ -32,7 +32,7 @@ from torchstone.analysis.recommend.undecided import Tried, undecided
 from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import portable
 from torchstone.core.stats.best_of_many import Entrant, best_of
-from torchstone.core.stats.logs import from_log
+from torchstone.core.stats.student import from_log
 from torchstone.storage.measured import Measured
 
 

@@ -16,8 +16,7 @@ from torchstone.analysis.recommend.candidates import once_a_case
 from torchstone.analysis.summary import summarize
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case
-from torchstone.core.stats.equivalence import Sameness
-from torchstone.core.stats.stability import UNSTABLE
+from torchstone.core.stats.convergence import UNSTABLE, Sameness
 from torchstone.storage.measured import Measured
 from torchstone.storage.place import Place
 from torchstone.storage.query import find

@@ -15,9 +15,8 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import NamedTuple
 
-from torchstone.core.stats.logs import from_log
 from torchstone.core.stats.moderated import spread_of
-from torchstone.core.stats.student import tail, two_sided
+from torchstone.core.stats.student import from_log, tail, two_sided
 
 ALPHA = 0.05
 _WORTH = 4.0  # most degrees of freedom that the spread of all others is worth beside one's own
@@ -69,9 +68,8 @@ def best_of(entrants: Sequence[Entrant], alpha: float = ALPHA, tried: int = 0) -
     level = 1.0 - alpha / max(1, max(tried, len(entrants)) - 1)
     first = order[0]
     could_be = [
-        place for place in order
-        if not any(_is_below(entrants[place], entrants[other], level) for other in order)
-    ]  # fmt: skip
+        place for place in order if not any(_is_below(entrants[place], entrants[other], level) for other in order)
+    ]
     lead = None
     if len(order) > 1:
         gap = entrants[first].log - entrants[order[1]].log

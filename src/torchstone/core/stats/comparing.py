@@ -15,14 +15,183 @@ them would stand for two replicates.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean, variance
 from typing import NamedTuple
 
-from torchstone.core.stats.moderated import Prior, Spread, as_student
-from torchstone.core.stats.nested import ASSUMED_WEIGHT
-from torchstone.core.stats.student import t_quantile, tail, two_sided
+from torchstone.core.stats.moderated import Prior, Spread, as_student, of_pooled
+from torchstone.core.stats.nested import ASSUMED_SPREAD, ASSUMED_WEIGHT
+from torchstone.core.stats.student import from_log, t_quantile, tail, two_sided
+
+# Cases of one run compared round by round, so that what slows a whole round down drops out of their ratio.
+#
+# In each round every case is measured once, within seconds or minutes of the others (Kalibera & Jones, Rigorous
+# benchmarking in reasonable time, ISMM 2013: interleaved, paired). The logarithm of the ratio in each round is one
+# value; their spread is moderated by that of all cases about the effects of case and round (core/stats/moderated.py).
+
+_SWEEPS = 20  # of case and round means in turn: the residuals stand still long before
+_LEAST_CHANGE = 1e-12
+
+Rounds = Mapping[int, float]  # round → logarithm of a figure of one case
+
+
+def in_turn(
+    one: Rounds,
+    other: Rounds,
+    prior: Prior | None = None,
+    templates: Mapping[int, Hashable] | None = None,
+    assumed: float = ASSUMED_SPREAD,
+) -> Difference | None:
+    """Return one case less another of its run, by rounds; None where they have fewer than two in common.
+
+    `prior`: what the cases of the run say of the spread (`prior_of`): one for all its pairs. `templates`: of which
+    template the trials of a round were forked, where that is known of all, and the spread `assumed` between templates.
+    """
+    common = sorted(one.keys() & other.keys())
+    if len(common) < 2:
+        return None
+    known = [templates[number] for number in common if number in templates] if templates else []
+    shared = Templates(known, assumed) if len(known) == len(common) else UNKNOWN
+    return paired([other[number] for number in common], [one[number] for number in common], shared, prior)
+
+
+def prior_of(among: Sequence[Rounds]) -> Prior | None:
+    """Return what the residual spread of three and more cases says of the ratio of two; None where there is none."""
+    several = [case for case in among if len(case) > 1]
+    if len(several) < 3:
+        return None
+    left = residual(several)
+    if left is None:
+        return None
+    return of_pooled(Spread(2.0 * left.variance, left.df))  # a ratio has the variance of both its cases
+
+
+def residual(cases: Sequence[Rounds]) -> Spread | None:
+    """Return the spread of one trial about the effects of its case and its round; None where none is left.
+
+    Two-way layout without interaction, cells may be missing: case means and round means taken out in turn (Yates 1933)
+    until nothing moves.
+    """
+    left = [dict(case) for case in cases]
+    rounds = sorted({number for case in left for number in case})
+    for _ in range(_SWEEPS):
+        if max(_centre_cases(left), _centre_rounds(left, rounds)) < _LEAST_CHANGE:
+            break
+    cells = sum(len(case) for case in left)
+    df = cells - len(left) - len(rounds) + 1
+    if df <= 0:
+        return None
+    return Spread(math.fsum(value * value for case in left for value in case.values()) / df, df)
+
+
+def _centre_cases(left: Sequence[dict[int, float]]) -> float:
+    moved = 0.0
+    for case in left:
+        mean = math.fsum(case.values()) / len(case)
+        moved = max(moved, abs(mean))
+        for number in case:
+            case[number] -= mean
+    return moved
+
+
+def _centre_rounds(left: Sequence[dict[int, float]], rounds: Sequence[int]) -> float:
+    moved = 0.0
+    for number in rounds:
+        having = [case for case in left if number in case]
+        mean = math.fsum(case[number] for case in having) / len(having)
+        moved = max(moved, abs(mean))
+        for case in having:
+            case[number] -= mean
+    return moved
+
+
+# Multiple comparisons: which differences are significant, and the matching level of their intervals.
+#
+# p: the two-sided probability at which an interval of level 1 - p just touches "no difference".
+
+
+def holm(p_values: Sequence[float], alpha: float) -> tuple[list[bool], float]:
+    """Return which differences stand, and the level of all intervals. Raises ValueError for alpha outside (0, 1).
+
+    At most a share `alpha` of whole tables have a false one, however the figures hang together: Holm, Scandinavian
+    Journal of Statistics 6(2), 1979. Of m differences k stand; an interval of level 1 - alpha/(m - k + 1) then leaves
+    "no difference" out for exactly these: the k-th smallest p is below alpha/(m - k + 1), the next above alpha/(m - k).
+    """
+    count = len(p_values)
+    _check(alpha)
+    standing = 0
+    for place, p in enumerate(sorted(p_values)):
+        if p > alpha / (count - place):
+            break
+        standing = place + 1
+    limit = alpha / max(1, min(count, count - standing + 1))
+    return [p <= limit for p in p_values], 1.0 - limit
+
+
+def benjamini_hochberg(p_values: Sequence[float], share: float) -> tuple[list[bool], float]:
+    """Return which differences stand, and the level of all intervals. Raises ValueError for a share outside (0, 1).
+
+    Of those that stand, a share of at most `share` is false on average, where figures are independent or rise and fall
+    together: Benjamini & Hochberg, JRSS B 57(1), 1995. With R of m standing the intervals have the level 1 - R·share/m,
+    at which they agree with the tests: Benjamini & Yekutieli, JASA 100(469), 2005.
+    """
+    count = len(p_values)
+    _check(share)
+    ordered = sorted(p_values)
+    standing = max((place for place, p in enumerate(ordered, 1) if p <= share * place / count), default=0)
+    limit = share * max(1, standing) / max(1, count)
+    return [p <= limit for p in p_values], 1.0 - limit
+
+
+def _check(alpha: float) -> None:
+    if not 0.0 < alpha < 1.0:
+        raise ValueError(f"{alpha!r} is not between 0 and 1")
+
+
+class LogMean(NamedTuple):
+    """The mean of the logarithms of a figure over trials, the standard deviation of one trial, and how many."""
+
+    log: float
+    deviation: float
+    trials: int
+
+
+def log_mean(value: float, low: float | None, high: float | None, trials: int, level: float = 0.95) -> LogMean | None:
+    """Return what stood behind a t-interval on the log (stats.interval.over_trials); None without an interval.
+
+    `value`, `low` and `high` in the figure's own unit, positive. Raises ValueError where level is outside (0, 1).
+    """
+    if low is None or high is None or trials < 2 or not 0.0 < low <= value <= high:
+        return None
+    half = math.log(high / low) / 2.0
+    return LogMean(math.log(value), half / two_sided(level, trials - 1) * math.sqrt(trials), trials)
+
+
+def ratio(a: LogMean, b: LogMean, level: float = 0.95) -> tuple[float, float]:
+    """Return the ends of the interval of a ÷ b (no unit): of the difference of two means of logarithms.
+
+    Welch, Biometrika 34 (1947); degrees of freedom by Satterthwaite, Biometrics Bulletin 2 (1946).
+    """
+    parts = [one.deviation**2 / one.trials for one in (a, b)]
+    variance = sum(parts)
+    if variance <= 0.0:
+        return from_log(a.log - b.log), from_log(a.log - b.log)
+    df = variance**2 / sum(part**2 / (one.trials - 1) for part, one in zip(parts, (a, b), strict=True))
+    half = two_sided(level, df) * math.sqrt(variance)
+    return from_log(a.log - b.log - half), from_log(a.log - b.log + half)
+
+
+def pooled(means: Sequence[LogMean]) -> tuple[float, int]:
+    """Return (standard deviation of one trial, degrees of freedom) over groups of equal spread.
+
+    The error term of a one-way analysis of variance (Fisher 1925). Raises ValueError without a group of two trials.
+    """
+    df = sum(one.trials - 1 for one in means)
+    if df <= 0:
+        raise ValueError("no group of two trials: there is no spread to pool")
+    return math.sqrt(sum((one.trials - 1) * one.deviation**2 for one in means) / df), df
+
 
 BATCHES = 3  # of consecutive trials: fewer have no spread, more resemble their neighbours
 _A_BATCH = 5  # trials: where there are many, a batch is as long as this, and there are more of them
@@ -202,7 +371,7 @@ def paired(
     """Return candidate less baseline of trials taken in turn, one pair a round: drift hits both, and leaves the ratio.
 
     Student's t on the log ratios of the rounds (Kalibera & Jones, ISMM 2013). `templates`: of each round; `prior`: what
-    the cases of the run say of the spread of ratios (core/stats/paired.py). Raises ValueError under two rounds.
+    the cases of the run say of the spread of ratios (core/stats/comparing.py). Raises ValueError under two rounds.
     """
     logs = [b - a for a, b in zip(baseline, candidate, strict=True)]
     alone = of_independent(logs)
@@ -219,8 +388,9 @@ def drift_seen(cases: Sequence[tuple[Sequence[float], Sequence[float]]]) -> floa
     """
     centred = [
         (place - fmean(places), log - fmean(logs))
-        for places, logs in cases for place, log in zip(places, logs, strict=True)
-    ]  # fmt: skip
+        for places, logs in cases
+        for place, log in zip(places, logs, strict=True)
+    ]
     df, width = len(centred) - len(cases) - 1, math.fsum(x * x for x, _ in centred)
     if df < 2 or width <= 0.0:
         return 0.0

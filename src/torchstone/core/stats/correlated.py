@@ -1,4 +1,4 @@
-"""The mean and the slope of values that resemble their neighbours, and how well they are known."""
+"""Means and slopes of autocorrelated values, with their standard errors; the relative error of a mean step time."""
 
 from __future__ import annotations
 
@@ -12,6 +12,53 @@ from typing import NamedTuple
 
 from torchstone.core.stats.student import two_sided
 
+FEWEST_STEPS = 6
+FEWER_BATCHES, MORE_BATCHES = 10, 20
+_LONG = 1000  # from here on, 20 batches are each long enough to be nearly independent of one another
+
+
+def relative_half_width(steps: Sequence[float], level: float = 0.95) -> float | None:
+    """Return the half-width of the interval of the mean step, relative to that mean; None under 6 steps.
+
+    `steps`: one time a step in the order taken, any unit. Method of non-overlapping batch means (Law & Kelton,
+    Simulation Modeling and Analysis, 3rd ed. 2000, §9.5.3): 10 to 20 batches, as Schmeiser (Operations Research 30(3),
+    1982) found that more gain nothing, t-interval over their means. What correlation is left between neighbouring
+    batches widens it by (1 + r)/(1 - r), the factor of a first-order autoregression. O(n). It tells when to stop, and
+    says nothing of other processes.
+    """
+    if len(steps) < FEWEST_STEPS:
+        return None
+    mean = fmean(steps)
+    if not mean > 0.0:
+        return None
+    batches, variance = _variance_of_mean(steps)
+    return two_sided(level, batches - 1) * math.sqrt(variance) / mean
+
+
+def relative_error(steps: Sequence[float]) -> float | None:
+    """Return the standard error of the mean step, relative to it, by the method of `relative_half_width`."""
+    if len(steps) < FEWEST_STEPS or not (mean := fmean(steps)) > 0.0:
+        return None
+    return math.sqrt(_variance_of_mean(steps)[1]) / mean
+
+
+def _variance_of_mean(steps: Sequence[float]) -> tuple[int, float]:
+    """Return how many batches were formed and the variance of the mean of all steps."""
+    n = len(steps)
+    batches = min(n, MORE_BATCHES if n >= _LONG else FEWER_BATCHES)
+    edges = [i * n // batches for i in range(batches + 1)]
+    means = [fmean(steps[a:b]) for a, b in itertools.pairwise(edges)]
+    centre = fmean(means)
+    off = [m - centre for m in means]
+    squares = math.fsum(o * o for o in off)
+    if squares <= 0.0:
+        return batches, 0.0
+    neighbours = math.fsum(a * b for a, b in itertools.pairwise(off)) / squares
+    # the estimate of r is low by about (1 + 3r)/k (Kendall 1954); beyond 0.8 the factor would be all estimation error
+    r = min(0.8, max(0.0, neighbours + 1.0 / batches))
+    return batches, squares / (batches - 1) / batches * (1.0 + r) / (1.0 - r)
+
+
 FEWEST = 6  # values: with fewer their correlation is not estimated
 FEWEST_OF_A_LINE = 8
 CYCLE = 4  # a resident feed repeats 4 batches: blocks of whole cycles do not show them
@@ -19,7 +66,7 @@ _BLOCKS = 20
 _MOST_CORRELATION = 0.9  # beyond it the estimate is all error
 
 
-class Known(NamedTuple):
+class Coefficient(NamedTuple):
     """A mean or a slope, its standard error and the degrees of freedom of that."""
 
     value: float
@@ -32,7 +79,7 @@ class Known(NamedTuple):
         return self.value - half, self.value + half
 
 
-def mean(values: Sequence[float]) -> Known | None:
+def mean(values: Sequence[float]) -> Coefficient | None:
     """Return the mean of evenly spaced values, in their unit; None under 6.
 
     A trend is no noise: residuals are those of the line that fits best. n of them count as n·(1-r)/(1+r), in the error
@@ -44,10 +91,10 @@ def mean(values: Sequence[float]) -> Known | None:
     if n < FEWEST:
         return None
     parts, error, df = _fitted(values, 1)
-    return Known(parts[0] / math.sqrt(n), error / math.sqrt(n), df)
+    return Coefficient(parts[0] / math.sqrt(n), error / math.sqrt(n), df)
 
 
-def slope(values: Sequence[float]) -> Known | None:
+def slope(values: Sequence[float]) -> Coefficient | None:
     """Return the least-squares slope of evenly spaced values, a place; None under 8. Its error is as that of `mean`.
 
     The line sums a curve up, and how the curve bends is no noise: residuals are those of the cubic that fits best.
@@ -57,7 +104,7 @@ def slope(values: Sequence[float]) -> Known | None:
         return None
     parts, error, df = _fitted(values, 3)
     width = math.sqrt(n * (n * n - 1) / 12.0)  # from the squared distances of the places from their middle
-    return Known(parts[1] / width, error / width, df)
+    return Coefficient(parts[1] / width, error / width, df)
 
 
 def _fitted(values: Sequence[float], degree: int) -> tuple[list[float], float, float]:

@@ -26,8 +26,7 @@ import msgspec
 
 from torchstone.core.messages import DISTURBED, Values, filled
 from torchstone.core.schema.trial import Disturbance, Disturber, Measurement, Series, Stage, Trial
-from torchstone.core.stats.integrate import increase, outside
-from torchstone.core.stats.readings import gauge, processes_beside
+from torchstone.core.stats.readings import gauge, increase, outside, processes_beside
 
 EVIDENCE_PERIOD_S = 0.1
 TOLERATED_CORES = 0.15  # that other processes may hold, mean over the windows of a trial
@@ -44,9 +43,9 @@ _MOST_DISTURBED, _LEAST_LEFT, _LEAST_STEPS = 0.03, 0.5, 3
 # Of a window of two or three long steps, which cannot be cut: one interval of a quiet machine's daemons is 5 to 9 %.
 _MOST_OF_LONG_STEPS = 0.1
 _STEP_METRICS = ("step_time_s", "latency_s")
-_PER_STEP = frozenset({
-    "step_time_s", "latency_s", "data_wait_s", "items", "tokens", "time_to_first_token_s", "time_per_output_token_s",
-})  # fmt: skip
+_PER_STEP = frozenset(
+    {"step_time_s", "latency_s", "data_wait_s", "items", "tokens", "time_to_first_token_s", "time_per_output_token_s"}
+)
 _OFF_S = 0.05  # share by which the steps of a window may differ from its span, for their places in time to be known
 
 Span = tuple[float, float]
@@ -109,9 +108,12 @@ def _windows(trial: Trial) -> dict[str, Span]:
     return {
         m.window or "": (m.values[0], m.values[1])
         for m in trial.measurements
-        if m.metric == "window_span_s" and m.stage == Stage.STEADY and m.rank == 0 and len(m.values) == 2
+        if m.metric == "window_span_s"
+        and m.stage == Stage.STEADY
+        and m.rank == 0
+        and len(m.values) == 2
         and m.values[1] > m.values[0]
-    }  # fmt: skip
+    }
 
 
 def _laps(trial: Trial, window: str) -> tuple[float, ...]:
@@ -179,8 +181,11 @@ class _Evidence:
         """Return what disturbed these parts."""
         if not parts:
             return ()
-        found = [cause for cause, series in ((Disturber.STEAL, self._steal), (Disturber.QUOTA, self._quota))
-                 if sum(_rise(series, *part) or 0.0 for part in parts) > _QUOTA_SHARE * _length(parts)]  # fmt: skip
+        found = [
+            cause
+            for cause, series in ((Disturber.STEAL, self._steal), (Disturber.QUOTA, self._quota))
+            if sum(_rise(series, *part) or 0.0 for part in parts) > _QUOTA_SHARE * _length(parts)
+        ]
         if any(self._was_stopped(*part) for part in parts):
             found.append(Disturber.STOPPED)
         held = self._others(parts)

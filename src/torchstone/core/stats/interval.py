@@ -1,4 +1,4 @@
-"""The interval of a figure over trials. The trial is the replicate: one value a trial goes in, never its steps."""
+"""Intervals: of a figure over trials (a trial is one value, never its steps) and of a share of items (an accuracy)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,24 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from torchstone.core.stats.logs import from_log
 from torchstone.core.stats.moderated import Prior, half_width, spread_of
-from torchstone.core.stats.student import two_sided
+from torchstone.core.stats.student import from_log, two_sided
+
+
+def wilson(share: float, n: int, level: float = 0.95) -> tuple[float, float]:
+    """Return the ends of the score interval of a share (0 to 1) of n independent items.
+
+    Wilson, J. Am. Stat. Assoc. 22, 1927; it holds its level for few items and for shares near 0 and 1, too (Brown, Cai
+    & DasGupta, Statistical Science 16(2), 2001). Raises ValueError for no item, or a share or level outside its range.
+    """
+    if n < 1 or not 0.0 <= share <= 1.0:
+        raise ValueError(f"no share of {n} items: {share!r}")
+    z = two_sided(level, math.inf)
+    centre, width = share + z * z / (2 * n), z * math.sqrt(share * (1.0 - share) / n + z * z / (4 * n * n))
+    scale = 1.0 + z * z / n
+    low, high = (centre - width) / scale, (centre + width) / scale
+    return 0.0 if share == 0.0 else low, 1.0 if share == 1.0 else high  # by algebra, which rounding may miss
+
 
 LOG_T = "t-interval on the log over trials"
 MODERATED_T = "t-interval on the log over trials, spread moderated by other cases or earlier runs"

@@ -3,15 +3,78 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean, median
 
 from torchstone.core.schema.metric import RAW
 from torchstone.core.schema.quantity import Pool
 from torchstone.core.schema.trial import ENERGY_TICK, Series, Stage, Trial
-from torchstone.core.stats.integrate import beside, increase, inside, integral, outside
 
-Found = dict[str, tuple[float, int]]  # figure → value, how many readings or steps stand behind it
+
+def increase(at_s: Sequence[float], counter: Sequence[float], begin_s: float, end_s: float) -> float | None:
+    """Return by how much a cumulative counter rose from begin to end, in its unit, linear between readings.
+
+    `at_s` ascends and is as long as `counter`. None where the readings do not reach both ends (nothing is
+    extrapolated), where end <= begin, or where the counter fell (it was reset).
+    """
+    first, last = _at(at_s, counter, begin_s), _at(at_s, counter, end_s)
+    if first is None or last is None or end_s <= begin_s or last < first:
+        return None
+    return last - first
+
+
+def integral(at_s: Sequence[float], rate: Sequence[float], begin_s: float, end_s: float) -> float | None:
+    """Return ∫ rate dt from begin to end by the trapezoid rule, in unit × seconds; None as for `increase`."""
+    first, last = _at(at_s, rate, begin_s), _at(at_s, rate, end_s)
+    if first is None or last is None or end_s <= begin_s:
+        return None
+    inner = slice(bisect_right(at_s, begin_s), bisect_left(at_s, end_s))
+    times = [begin_s, *at_s[inner], end_s]
+    rates = [first, *rate[inner], last]
+    return sum((times[i + 1] - times[i]) * (rates[i] + rates[i + 1]) / 2.0 for i in range(len(times) - 1))
+
+
+def inside(at_s: Sequence[float], values: Sequence[float], spans_s: Sequence[tuple[float, float]]) -> tuple[float, ...]:
+    """Return the readings taken within any of the spans (ends included), in order of the spans."""
+    return tuple(v for begin, end in spans_s for v in values[bisect_left(at_s, begin) : bisect_right(at_s, end)])
+
+
+def neighbouring_readings(
+    at_s: Sequence[float], values: Sequence[float], spans_s: Sequence[tuple[float, float]]
+) -> tuple[float, ...]:
+    """Return the last reading before each of the spans and the first after it, those there are, in order."""
+    near: set[int] = set()
+    for begin, end in spans_s:
+        near |= {bisect_left(at_s, begin) - 1, bisect_right(at_s, end)}
+    return tuple(values[index] for index in sorted(near) if 0 <= index < len(values))
+
+
+def outside(
+    spans_s: Sequence[tuple[float, float]], parts: Sequence[tuple[float, float]]
+) -> Iterator[tuple[float, float]]:
+    """Yield what of the spans lies outside the parts, which are in order and do not overlap."""
+    for begin, end in spans_s:
+        at = begin
+        for first, last in parts:
+            if first < end and last > at:
+                if first > at:
+                    yield at, first
+                at = last
+        if at < end:
+            yield at, end
+
+
+def _at(at_s: Sequence[float], values: Sequence[float], when_s: float) -> float | None:
+    if len(at_s) < 2 or not at_s[0] <= when_s <= at_s[-1]:
+        return None
+    right = min(max(1, bisect_left(at_s, when_s)), len(at_s) - 1)
+    gap = at_s[right] - at_s[right - 1]
+    share = (when_s - at_s[right - 1]) / gap if gap > 0.0 else 0.0
+    return values[right - 1] + share * (values[right] - values[right - 1])
+
+
+FigureValues = dict[str, tuple[float, int]]  # figure → value, how many readings or steps stand behind it
 
 _GAUGES = ("device_utilization", "device_memory_used_bytes", "device_temperature_c", "device_clock_hz")
 # To read these disturbs: they are read before the windows and after.
@@ -105,12 +168,12 @@ def steal_share(trial: Trial) -> float | None:
     return steal / (_time_s(trial) * cores)
 
 
-def from_series(trial: Trial, items: float | None) -> Found:
+def from_series(trial: Trial, items: float | None) -> FigureValues:
     """Return every figure of the Series: energy and power, device gauges, other processes, steal; absent is absent.
 
     `items`: those of all steady windows together, or None. Energy in J, power in W.
     """
-    found: Found = {}
+    found: FigureValues = {}
     energy_j, readings = _energy_j(trial)
     power_w = gauge(trial, "device_power_w")
     if energy_j is not None:
@@ -134,13 +197,13 @@ def from_series(trial: Trial, items: float | None) -> Found:
     return found
 
 
-def _counted(trial: Trial, items: float | None) -> Found:
+def _counted(trial: Trial, items: float | None) -> FigureValues:
     """Return what the CPU's hardware counters say of the steady windows."""
     names = ("instructions", "cpu_cycles", "cache_misses")
     counts = {name: _over_windows(trial, name, increase) for name in names}
     readings = {name: sum(len(series.values) for series in _series(trial, name)) for name in names}
     instructions, cycles, misses = (counts[name] for name in names)
-    found: Found = {}
+    found: FigureValues = {}
     if instructions is not None and cycles:
         found["instructions_per_cycle"] = (instructions / cycles, readings["instructions"])
     if misses is not None and items:
@@ -188,7 +251,7 @@ def _time_s(trial: Trial) -> float:
 def _read(series: Series, spans: Sequence[tuple[float, float]]) -> tuple[float, ...]:
     found = inside(series.at_s, series.values, spans)
     if not found and series.metric in _BETWEEN_WINDOWS:
-        return beside(series.at_s, series.values, spans)
+        return neighbouring_readings(series.at_s, series.values, spans)
     return found
 
 

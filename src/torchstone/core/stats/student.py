@@ -6,6 +6,15 @@ import math
 from functools import lru_cache
 from statistics import NormalDist
 
+# exp() of more overflows, and of less is no longer a positive number: absurd records must not end a command
+_MOST = math.log(1e308)
+
+
+def from_log(log: float) -> float:
+    """Return e to the `log` (no unit), held between 1e-308 and 1e308, so that it is positive and finite."""
+    return math.exp(min(max(log, -_MOST), _MOST))
+
+
 _TINY = 1e-300
 _CLOSE = 1e-15
 _MOST_TERMS = 10_000

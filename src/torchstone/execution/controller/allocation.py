@@ -21,7 +21,7 @@ from torchstone.core.figures import closed_loop_only, raw
 from torchstone.core.schema.case import Case, Placement, Task
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Trial
-from torchstone.core.stats.noise import relative_error
+from torchstone.core.stats.correlated import relative_error
 from torchstone.core.stats.readings import FEWEST_TICKS, USUAL_TICK_S
 
 UNKNOWN_S = 0.5  # while nothing is known of a case

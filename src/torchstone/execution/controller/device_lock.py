@@ -23,10 +23,10 @@ from pathlib import Path
 
 import msgspec
 
-from torchstone.config.durations import duration_s
 from torchstone.core.errors import MissingError, unknown
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.machine import Machine
+from torchstone.core.units import duration_s
 
 WHEN_BUSY = ("wait", "refuse", "share")
 _MOST_BYTES = 4096

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Protocol
 
-from torchstone.core.stats.noise import relative_half_width
+from torchstone.core.stats.correlated import relative_half_width
 from torchstone.core.stats.steady import settled
 
 # Of steps on an accelerator: its clock stands at a sixth or so when nothing runs, and rises for some tenths of a second

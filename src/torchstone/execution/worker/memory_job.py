@@ -13,7 +13,7 @@ from torchstone.core.schema.case import Case
 from torchstone.core.schema.message import MemoryRequest, MemoryTold
 from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.peak_memory import PeakMemory
-from torchstone.core.stats.largest_batch import largest_batch
+from torchstone.core.stats.peak_memory import largest_batch
 from torchstone.execution.worker.auto_settings import brought, settle
 from torchstone.execution.worker.setup import load_model, open_device, open_samples
 from torchstone.plugins import registry

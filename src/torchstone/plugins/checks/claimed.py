@@ -17,8 +17,7 @@ from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.quantity import Unit
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Stage, Trial
-from torchstone.core.stats.integrate import increase, inside, integral
-from torchstone.core.stats.readings import gauge, spans_s
+from torchstone.core.stats.readings import gauge, increase, inside, integral, spans_s
 from torchstone.plugins.checks._cases import INLINE, once, sound, windows
 from torchstone.plugins.protocols import check
 

@@ -12,9 +12,8 @@ from torchstone.core.schema.case import Case
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Reason, Series, Status, Trial
-from torchstone.core.stats.integrate import increase
-from torchstone.core.stats.readings import spans_s
-from torchstone.core.stats.trend import rising, sen_slope
+from torchstone.core.stats.readings import increase, spans_s
+from torchstone.core.stats.steady import rising, sen_slope
 from torchstone.plugins.checks._cases import less_memory, setting, sound, taken, windows
 from torchstone.plugins.protocols import check
 

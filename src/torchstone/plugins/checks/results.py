@@ -14,7 +14,7 @@ from torchstone.core.schema.claim import claims
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Trial
-from torchstone.core.stats.stability import has_diverged, spikes
+from torchstone.core.stats.convergence import has_diverged, spikes
 from torchstone.plugins.checks._cases import setting, sound, taken
 from torchstone.plugins.protocols import check
 

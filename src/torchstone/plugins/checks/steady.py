@@ -13,10 +13,9 @@ from torchstone.core.schema.claim import claims, is_imported
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Trial
-from torchstone.core.stats.modes import Split, split
-from torchstone.core.stats.noise import relative_half_width
+from torchstone.core.stats.correlated import relative_half_width
+from torchstone.core.stats.steady import Split, rising, sen_slope, split
 from torchstone.core.stats.steady import drift as drift_of
-from torchstone.core.stats.trend import rising, sen_slope
 from torchstone.plugins.checks._cases import alone, busy, longer, of_their_work, option, own_loop, sound, windows
 from torchstone.plugins.protocols import check
 

@@ -28,7 +28,7 @@ from torchstone.core.schema.case import Case
 from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.peak_memory import PeakMemory
 from torchstone.core.schema.phase import BACKWARD, DATA, FORWARD, OPTIMIZER, TRANSFER
-from torchstone.core.stats.caching_allocator import GRANULE, reserved_bytes
+from torchstone.core.stats.peak_memory import GRANULE, reserved_bytes
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Prepared
 from torchstone.plugins.tasks._cpu_buffers import with_buffers

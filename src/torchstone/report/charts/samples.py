@@ -14,7 +14,7 @@ from torchstone.core.charts.thinning import MOST_POINTS, thinned
 from torchstone.core.figures import closed_loop_only, raw
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Stage, Trial
-from torchstone.core.stats.distribution import Quantile, of_one_trial, over_several
+from torchstone.core.stats.quantile import Quantile, of_one_trial, over_several
 from torchstone.report.charts.chosen_cases import chosen_cases, of_trials, titles_of, trials_of
 from torchstone.report.document import Chart
 

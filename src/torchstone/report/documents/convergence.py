@@ -14,9 +14,7 @@ from torchstone.analysis.advice.trainings import Span, Training
 from torchstone.analysis.summary import RunSummary
 from torchstone.core import units
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.stats.convergence import FEWEST
-from torchstone.core.stats.equivalence import MARGIN, Sameness
-from torchstone.core.stats.stability import Behaviour
+from torchstone.core.stats.convergence import FEWEST, MARGIN, Behaviour, Sameness
 from torchstone.report.document import Column, Part, Role, Section, Table, Text
 
 _MOST = 3  # groups of trainings that are shown at once

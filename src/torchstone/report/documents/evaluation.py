@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from torchstone.core import units
 from torchstone.core.schema.metric import RAW
-from torchstone.core.stats.proportion import wilson
+from torchstone.core.stats.interval import wilson
 from torchstone.report.charts.confusion_matrix import confusion
 from torchstone.report.document import Chart, Column, Document, Facts, Part, Role, Table, Text
 from torchstone.workflows.train.evaluation import TestResults

@@ -11,7 +11,7 @@ from torchstone.analysis.recommend.case_history import Change, Histories, Histor
 from torchstone.analysis.recommend.software import Changed
 from torchstone.core import units
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.stats.segmentation import FEWEST
+from torchstone.core.stats.change_points import FEWEST
 from torchstone.report.charts.history import chart
 from torchstone.report.document import (
     Chart,
@@ -27,7 +27,7 @@ from torchstone.report.document import (
     paragraphs,
 )
 from torchstone.report.documents.history_line import CHANGED, LEFT_OUT, line
-from torchstone.storage.summaries import settings_words
+from torchstone.storage.rows import settings_words
 
 _AT_LENGTH = 3  # histories without a change that are told like those with one
 _MOST_CHANGED = 6  # things that changed

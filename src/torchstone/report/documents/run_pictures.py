@@ -23,7 +23,7 @@ from torchstone.report.charts.telemetry import telemetry_chart
 from torchstone.report.charts.training_course import training_charts
 from torchstone.report.document import Chart, Section
 from torchstone.report.documents.run import without_probes
-from torchstone.storage.wanted import Wanted
+from torchstone.storage.record_reader import RecordPart
 
 OVER_SETTINGS, SINGLE_STEPS = "Pictures over the settings", "Single steps and gauges"
 TRAINING = "Course of the training"
@@ -47,10 +47,10 @@ def run_pictures(summary: RunSummary, run: Run, training: TrainingMetrics | None
     return tuple(section for section in sections if section.parts)
 
 
-def pictured_part(summary: RunSummary) -> Wanted:
+def pictured_part(summary: RunSummary) -> RecordPart:
     """Return which part of a run's record its pictures show: single steps of a few Cases, and losses."""
     whole = frozenset(case.case_id for case in chosen_cases(without_probes(summary)))
-    return Wanted(whole, compared_cases(summary), METRICS)
+    return RecordPart(whole, compared_cases(summary), METRICS)
 
 
 def _over_settings(summary: RunSummary, run: Run) -> Iterator[Chart]:

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from torchstone.report.document import Column, Command, Document, Facts, Part, Role, Table, Text
 from torchstone.storage.index import Problem
-from torchstone.storage.place import Place
+from torchstone.storage.place import Place, Team
 from torchstone.storage.query import RunRow
-from torchstone.storage.team.address import Team
 
 
 def runs_document(rows: Sequence[RunRow], problems: Sequence[Problem], place: Place) -> Document:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from torchstone.core import units
 from torchstone.report.document import Command, Document, Facts, Part, Role, Text
-from torchstone.storage.team.roles import READER, WRITER
-from torchstone.storage.team.status import Status
+from torchstone.storage.team.tables import READER, WRITER, TeamStatus
 
 _DONE = {
     "created": "The tables were made.",
@@ -16,7 +15,7 @@ _DONE = {
 }
 
 
-def store_document(status: Status, done: str = "") -> Document:
+def store_document(status: TeamStatus, done: str = "") -> Document:
     """Return the state of a store. `done`: what was just done to it, a key of `_DONE`."""
     runs = f"{status.runs} run{'s' * (status.runs != 1)}"
     machines = f"{status.hosts} machine{'s' * (status.hosts != 1)}"
@@ -33,7 +32,7 @@ def store_document(status: Status, done: str = "") -> Document:
     return Document("Team store", tuple(parts))
 
 
-def _facts(status: Status) -> Facts:
+def _facts(status: TeamStatus) -> Facts:
     return Facts((
         ("database server", status.server),
         ("store version", status.version),

@@ -20,7 +20,7 @@ from torchstone.report.translation.documents import in_spoken_language
 from torchstone.report.translation.spoken import said
 from torchstone.storage.catalogue import cases_of
 from torchstone.storage.query import Entry, read_run, stored
-from torchstone.storage.summaries import CaseRow
+from torchstone.storage.rows import CaseRow
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _MOST_BYTES = 64 * 2**20  # of records that a page reads; more takes longer than people wait

@@ -19,10 +19,9 @@ from torchstone.report.translation.documents import in_spoken_language
 from torchstone.report.translation.spoken import said
 from torchstone.storage.catalogue import before, beginning_with, cases_of, line_of
 from torchstone.storage.index import is_stale
-from torchstone.storage.progress import Progress, is_written
+from torchstone.storage.progress import RunProgress, is_written
 from torchstone.storage.query import Entry, read_run, stored
-from torchstone.storage.rows import CUT_OFF
-from torchstone.storage.summaries import CaseRow, RunLine
+from torchstone.storage.rows import CUT_OFF, CaseRow, RunLine
 
 _MOST_BYTES = 64 * 2**20  # of a record that is drawn; more takes longer than people wait
 _CASES = 32  # whose every figure is on one page
@@ -193,7 +192,7 @@ def _summary(site: Site, entry: Entry) -> RunSummary:
     return site.kept(("summary", _state(entry, None)), lambda: summarize(entry))
 
 
-def _progress(site: Site, line: RunLine) -> Progress | None:
+def _progress(site: Site, line: RunLine) -> RunProgress | None:
     """Return how far a run is; None of one that has ended, or that was abandoned."""
     place = site.store.place
     if line.status != CUT_OFF or not isinstance(place, Path):  # a team's store has what was pushed of it

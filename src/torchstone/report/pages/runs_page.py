@@ -12,8 +12,7 @@ from torchstone.report.pages.site import Answer, Site, redirect
 from torchstone.report.translation.spoken import said
 from torchstone.storage.catalogue import Key, Wanted, devices, line_of, models, run_lines
 from torchstone.storage.progress import is_written
-from torchstone.storage.rows import CUT_OFF
-from torchstone.storage.summaries import RunLine
+from torchstone.storage.rows import CUT_OFF, RunLine
 
 LENGTH = 50  # rows of a page
 _MOST_CHOSEN = 26

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from typing import Self
 
 from torchstone.report.pages.store import GoneError
-from torchstone.storage.connection import Connection
+from torchstone.storage.database import Connection
 from torchstone.storage.index import Problem
-from torchstone.storage.team.address import Team
-from torchstone.storage.team.faults import AwayError
-from torchstone.storage.team.session import reading
+from torchstone.storage.place import Team
+from torchstone.storage.team.session import AwayError, reading
 
 
 class TeamPages:

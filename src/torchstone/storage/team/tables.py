@@ -6,6 +6,107 @@ Texts are compared by their bytes (COLLATE "C"), as in SQLite, whatever the serv
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from torchstone.storage.place import Team
+from torchstone.storage.team.session import PREPARE, SCHEMA, check_version, connect, faults_of, reading, version_of
+
+if TYPE_CHECKING:
+    from torchstone.storage.team.session import Raw
+
+
+class TeamStatus(msgspec.Struct, frozen=True):
+    """A store. `version`: of its tables and figures; `size_bytes`: of tables and indexes; `has_roles`: both are made.
+
+    `encrypted`: whether this connection is; `superuser`: this user may do everything, which pushing does not need.
+    """
+
+    store: str
+    server: str
+    version: str
+    runs: int
+    trials: int
+    hosts: int
+    newest_utc: str | None
+    size_bytes: int
+    user: str
+    may_push: bool
+    superuser: bool
+    has_roles: bool
+    encrypted: bool
+
+
+def status(team: Team) -> TeamStatus:
+    """Return the state of a store. Raises what `reading` does."""
+    with reading(team) as session:
+        version = version_of(session.raw) or (0, 0)
+
+        def one(statement: str) -> Any:
+            return session.raw.execute(statement).fetchone()
+
+        runs, trials, hosts, newest = one(
+            "SELECT count(*), coalesce(sum(trials), 0)::bigint, count(DISTINCT host), max(started_utc) FROM lines"
+        )
+        (size,) = one(
+            "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c JOIN pg_namespace n"
+            " ON n.oid = c.relnamespace WHERE n.nspname = 'torchstone' AND c.relkind = 'r'"
+        )
+        user, server, push, superuser = one(
+            "SELECT current_user, current_setting('server_version'), has_table_privilege('runs', 'INSERT')"
+            " AND has_table_privilege('runs', 'DELETE') AND has_table_privilege('pieces', 'INSERT'),"
+            " current_setting('is_superuser') = 'on'"
+        )
+        (roles,) = one("SELECT count(*) FROM pg_roles WHERE rolname IN ('torchstone_reader', 'torchstone_writer')")
+        return TeamStatus(
+            team.shown, f"PostgreSQL {server}", f"{version[0]}.{version[1]}", runs, trials, hosts, newest, size, user,
+            may_push=push, superuser=superuser, has_roles=roles == 2,
+            encrypted=bool(session.raw.pgconn.ssl_in_use),
+        )  # fmt: skip
+
+
+READER, WRITER = "torchstone_reader", "torchstone_writer"
+
+
+def statements() -> tuple[str, ...]:
+    """Return what makes both roles: a reader may look, a writer may push, too. Neither may change the tables."""
+    made = (
+        f"DO $$ BEGIN CREATE ROLE {role} NOLOGIN; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$"
+        for role in (READER, WRITER)
+    )
+    return (*made, *_grants())
+
+
+def _grants() -> Iterator[str]:
+    both = f"{READER}, {WRITER}"
+    yield f"GRANT USAGE ON SCHEMA {SCHEMA} TO {both}"
+    yield f"GRANT SELECT ON ALL TABLES IN SCHEMA {SCHEMA} TO {both}"
+    for table in TABLES:
+        yield f"GRANT INSERT, UPDATE, DELETE ON {SCHEMA}.{table} TO {WRITER}"
+    # pushed_by and pushed_at are the server's to write.
+    yield f"REVOKE INSERT, UPDATE ON {SCHEMA}.records FROM {WRITER}"
+    yield f"GRANT INSERT (run_id, digest, source) ON {SCHEMA}.records TO {WRITER}"
+
+
+def make_roles(team: Team) -> None:
+    """Make the roles, and let them at the tables. Raises UsageError where this user may not."""
+    with faults_of(team), connect(team) as raw:
+        raw.execute(PREPARE)
+        check_version(raw, team)
+        for statement in statements():
+            raw.execute(statement)
+
+
+def grant_again(raw: Raw) -> None:
+    """Let the roles, where both are there, at tables that an upgrade made."""
+    there = raw.execute("SELECT count(*) FROM pg_roles WHERE rolname IN (%s, %s)", (READER, WRITER)).fetchone()
+    if there is not None and there[0] == 2:
+        for statement in _grants():
+            raw.execute(statement)
+
+
 _FIRST = (
     """CREATE TABLE version (
     one BOOLEAN PRIMARY KEY DEFAULT TRUE CHECK (one), layout BIGINT NOT NULL, figures BIGINT NOT NULL

@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from torchstone.core.stats.nested import ASSUMED_SPREAD, ASSUMED_WEIGHT, Pairs, nested_mean
-from torchstone.core.stats.random_effects import random_effects
+from torchstone.core.stats.nested import ASSUMED_SPREAD, ASSUMED_WEIGHT, Location, Pairs, nested_mean, random_effects
 from torchstone.core.stats.student import t_quantile, tail
-from torchstone.core.stats.trimmed import Location
 
 MOST_TEMPLATES = 6
 _POWER = 0.8

@@ -9,8 +9,8 @@ import msgspec
 
 from torchstone.core.schema.comparison import OtherThreads, Rules
 from torchstone.core.schema.trial import Trial
-from torchstone.core.stats.logs import from_log
 from torchstone.core.stats.nested import nested_mean
+from torchstone.core.stats.student import from_log
 from torchstone.workflows.ab.allocation import pace_of
 from torchstone.workflows.ab.budget import FEWEST_COUPLES, FEWEST_PAIRS, Pace, fitting, with_closing_s
 from torchstone.workflows.ab.forecast import pairs_to_settle

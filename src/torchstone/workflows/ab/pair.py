@@ -16,7 +16,7 @@ from torchstone.core.schema.message import Finish, Ready, TurnsRequest, TurnTake
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import NOT_FORKED, Disturbance, Disturber, Outcome, Status, Trial
 from torchstone.core.stats.disturbance import TOLERATED_CORES
-from torchstone.core.stats.trimmed import Location, trimmed, trimmed_mean
+from torchstone.core.stats.nested import Location, trimmed, trimmed_mean
 from torchstone.execution.controller.busy_machine import Snapshot, busiest, cores_of_others, snapshot
 from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.controller.room import beside, room_of

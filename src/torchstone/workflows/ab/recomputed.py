@@ -9,7 +9,7 @@ from torchstone.core.schema.case import Case
 from torchstone.core.schema.comparison import Comparison, Judgement, judge
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Status, Trial
-from torchstone.core.stats.trimmed import Location
+from torchstone.core.stats.nested import Location
 from torchstone.workflows.ab.pair import items_of, location_of
 from torchstone.workflows.ab.sequential_test import Look, SequentialTest
 

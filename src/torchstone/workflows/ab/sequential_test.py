@@ -8,9 +8,8 @@ from collections.abc import Sequence
 import msgspec
 
 from torchstone.core.schema.comparison import Judgement, judge
-from torchstone.core.stats.logs import from_log
-from torchstone.core.stats.looks import Spending, half_width
-from torchstone.core.stats.nested import Pairs, nested_mean
+from torchstone.core.stats.nested import Pairs, Spending, half_width, nested_mean
+from torchstone.core.stats.student import from_log
 from torchstone.workflows.ab.budget import FEWEST_PAIRS
 from torchstone.workflows.ab.forecast import pairs_to_settle
 

@@ -26,7 +26,7 @@ from torchstone.core.schema.diagnosis import BROKEN_LOSS, OUT_OF_MEMORY, SAME_LO
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.memory_figures import memory_figures, peak_memory
 from torchstone.core.schema.trial import Outcome, Status, Trial
-from torchstone.core.stats.logs import from_log
+from torchstone.core.stats.student import from_log
 from torchstone.execution.timing.clock import Clock, system_clock
 from torchstone.workflows.diagnose.live_comparer import FEWEST
 from torchstone.workflows.diagnose.probes import with_settings

@@ -21,7 +21,7 @@ from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.controller.session import Session
 from torchstone.execution.plan import Sketch
 from torchstone.execution.timing.clock import system_clock
-from torchstone.storage.spread import usual_spread
+from torchstone.storage.measured import usual_spread
 from torchstone.workflows.campaign import begun, code_of
 from torchstone.workflows.run.results import Results, published
 

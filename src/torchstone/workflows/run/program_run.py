@@ -26,7 +26,7 @@ from torchstone.execution.controller.trial import TrialDrive
 from torchstone.execution.plan import Sketch
 from torchstone.execution.program.trial import SCHEME
 from torchstone.execution.timing.clock import system_clock
-from torchstone.storage.spread import usual_spread
+from torchstone.storage.measured import usual_spread
 from torchstone.workflows.campaign import begun
 from torchstone.workflows.run.results import Results, published
 

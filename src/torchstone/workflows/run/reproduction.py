@@ -27,7 +27,7 @@ from torchstone.execution.controller.device_lock import SHARE, WhenBusy
 from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.controller.session import Session
 from torchstone.execution.timing.clock import system_clock
-from torchstone.storage.spread import usual_spread
+from torchstone.storage.measured import usual_spread
 from torchstone.workflows.campaign import begun
 from torchstone.workflows.run.planned_run import places
 from torchstone.workflows.run.recorded_request import recheck, workloads

@@ -22,7 +22,7 @@ from torchstone.execution.controller.observer import Silent
 from torchstone.execution.controller.session import Session
 from torchstone.execution.controller.trial import TrialDrive
 from torchstone.plugins.data_choice import EVERYBODYS, checked_options, has_end
-from torchstone.storage.training.folder import (
+from torchstone.storage.training import (
     METRICS,
     TOKENIZER,
     TrainingCard,

@@ -23,8 +23,7 @@ from torchstone.execution.controller.device_lock import SHARE, WhenBusy
 from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.controller.session import Session
 from torchstone.execution.timing.clock import system_clock
-from torchstone.storage.training.folder import CARD, METRICS, STATE, TrainingCard, read_card, write_json
-from torchstone.storage.training.metrics_log import MetricsLog
+from torchstone.storage.training import CARD, METRICS, STATE, MetricsLog, TrainingCard, read_card, write_json
 from torchstone.workflows.campaign import begun
 from torchstone.workflows.run.results import Results, published
 from torchstone.workflows.train.request import TrainingAsked, absolute_model

@@ -14,9 +14,8 @@ from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.training import Epoch, Prediction
 from torchstone.core.schema.trial import Status, Trial
-from torchstone.storage.answers import answers
 from torchstone.storage.measured import measured_cases
-from torchstone.storage.query import Entry, find
+from torchstone.storage.query import Entry, answers, find
 
 _FIGURE = "epoch_time_s"
 

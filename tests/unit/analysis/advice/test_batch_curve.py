@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from torchstone.analysis.advice.batch_curve import BatchPoint, advise, read_curve, speed_up
+from torchstone.core.stats.comparing import log_mean
 from torchstone.core.stats.interval import over_trials
-from torchstone.core.stats.ratio import log_mean
 from torchstone.report.diagnosis_messages import advice_text
 
 SIZES = [2**n for n in range(12)]

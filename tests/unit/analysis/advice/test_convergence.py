@@ -15,8 +15,7 @@ from torchstone.analysis.advice.performance_summary import performance_summary
 from torchstone.analysis.advice.trainings import alike_but_for
 from torchstone.analysis.summary import summarize
 from torchstone.core.schema.codec import encode
-from torchstone.core.stats.equivalence import Sameness
-from torchstone.core.stats.stability import Behaviour
+from torchstone.core.stats.convergence import Behaviour, Sameness
 from torchstone.plugins import registry
 from torchstone.storage.query import entry_of
 

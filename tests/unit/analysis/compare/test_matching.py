@@ -12,7 +12,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Placement, Task
 from torchstone.core.schema.training import TrainingMetrics
 from torchstone.storage.run_document import write_document
-from torchstone.storage.training.folder import METRICS, write_json
+from torchstone.storage.training import METRICS, write_json
 
 STEPS = (0.010, 0.011, 0.010)
 

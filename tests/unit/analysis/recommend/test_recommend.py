@@ -22,7 +22,7 @@ from torchstone.core.schema.estimate import Severity
 from torchstone.report.documents.recommendation import recommendation_document
 from torchstone.report.renderers.terminal import terminal
 from torchstone.storage.measured import measured
-from torchstone.storage.summaries import KEPT
+from torchstone.storage.rows import KEPT
 
 SIZES = (8, 16, 32)
 PRICES = prices_of("EUR", {"H200": 4.0, "Xeon": 0.1})

@@ -1,13 +1,33 @@
 """The ratio of two runs: Welch's t, pairs, one trial, what trials of a run have in common, how many more it takes."""
 
 import math
+import random
+from statistics import fmean, stdev
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from torchstone.core.stats import comparing
-from torchstone.core.stats.comparing import difference, drift_seen, of_independent, of_one, of_run, paired
+from torchstone.core.stats.comparing import (
+    LogMean,
+    benjamini_hochberg,
+    difference,
+    drift_seen,
+    holm,
+    in_turn,
+    log_mean,
+    of_independent,
+    of_one,
+    of_run,
+    paired,
+    pooled,
+    prior_of,
+    ratio,
+    residual,
+)
+from torchstone.core.stats.interval import over_trials
+from torchstone.core.stats.moderated import Spread, half_width
 from torchstone.core.stats.student import tail
 
 A, B = [0.02, 0.05, -0.01, 0.03], [0.12, 0.08, 0.15]
@@ -113,3 +133,136 @@ def test_more_trials_of_a_run_lower_its_error_and_add_no_batches():
     assert [of_run(A[:2]).freedom(more) for more in (0, 1, 50)] == [1.0, 2.0, 2.0]
     assert [of_independent(A).freedom(more) for more in (0, 50)] == [3.0, 53.0]
     assert [of_one(0.0).freedom(more) for more in (0, 50)] == [math.inf, 2.0], "then the spread is measured"
+
+
+DRIFT = {0: 0.0, 1: 0.3, 2: -0.2, 3: 0.5}
+
+
+def shifted(by, noise=()):
+    return {number: log + by + (noise[number] if noise else 0.0) for number, log in DRIFT.items()}
+
+
+def half(found):
+    low, high = found.interval(0.95)
+    return (high - low) / 2.0
+
+
+def test_what_hits_a_whole_round_drops_out():
+    found = in_turn(shifted(0.1, (0.01, -0.01, 0.01, -0.01)), shifted(0.0))
+    assert found is not None
+    assert found.log == pytest.approx(0.1)
+    assert half(found) < 0.03, "the rounds themselves differ by 0.7"
+    assert found.candidate.trials == 4
+
+
+def test_only_common_rounds_count_and_one_is_too_few():
+    assert in_turn({0: 1.0, 1: 2.0}, {1: 1.0, 2: 5.0}) is None
+    found = in_turn({0: 1.0, 1: 2.0, 7: 99.0}, {0: 0.0, 1: 1.0})
+    assert found is not None
+    assert (found.log, found.candidate.trials) == (1.0, 2)
+
+
+def test_other_cases_of_the_run_tell_how_far_two_may_differ_by_chance():
+    noise = (0.01, -0.01, 0.012, -0.008)
+    cases = [shifted(0.1 * k, noise[k:] + noise[:k]) for k in range(4)]
+    fortunate = [shifted(0.0), shifted(0.001), *cases]
+    alone, beside = (in_turn(fortunate[0], fortunate[1], prior) for prior in (None, prior_of(fortunate)))
+    assert alone is not None
+    assert beside is not None
+    assert half(alone) < 1e-6 < half(beside)
+    moderated = half_width(Spread(0.0, 3), 4, prior_of(fortunate))
+    assert half(beside) == pytest.approx(moderated, rel=0.01), "at 95 % that of figures"
+
+
+def test_trials_of_one_template_share_something_of_it():
+    pair = shifted(0.1, (0.01, -0.01, 0.01, -0.01)), shifted(0.0)
+    shared, apart = (in_turn(*pair, None, dict(zip(range(4), of, strict=True))) for of in ("aaaa", "abcd"))
+    assert shared is not None
+    assert apart is not None
+    assert shared.spread()[0] > apart.spread()[0]
+
+
+def test_the_residual_of_a_layout_with_a_hole():
+    whole = [shifted(0.0), shifted(1.0), shifted(2.0)]
+    del whole[1][2]
+    found = residual(whole)
+    assert found is not None
+    assert found.variance == pytest.approx(0.0, abs=1e-12)
+    assert found.df == 11 - 3 - 4 + 1
+    assert residual([{0: 1.0}, {1: 2.0}]) is None
+
+
+def test_holm_steps_down():
+    flags, level = holm([0.01, 0.04, 0.03, 0.005], 0.05)
+    assert flags == [True, False, False, True]
+    assert level == pytest.approx(1 - 0.05 / 3)
+    assert holm([0.2], 0.05) == ([False], 0.95)
+    flags, level = holm([0.013, 0.5, 0.5, 0.5], 0.05)
+    assert flags == [False] * 4, "a lone one needs more"
+    assert level == pytest.approx(1 - 0.05 / 4)
+
+
+def test_benjamini_and_hochberg_step_up():
+    flags, level = benjamini_hochberg([0.01, 0.02, 0.03, 0.04, 0.9], 0.05)
+    assert flags == [True, True, True, True, False]
+    assert level == pytest.approx(1 - 0.05 * 4 / 5)
+    flags, level = benjamini_hochberg([0.5, 0.6], 0.05)
+    assert flags == [False, False]
+    assert level == pytest.approx(0.975)
+
+
+@pytest.mark.parametrize("correct", [holm, benjamini_hochberg])
+def test_an_interval_of_the_level_leaves_1_out_exactly_where_a_difference_stands(correct):
+    dice = random.Random(3)
+    for _ in range(300):
+        p_values = [dice.random() ** dice.choice((1, 8)) for _ in range(dice.randint(1, 12))]
+        flags, level = correct(p_values, 0.05)
+        assert flags == [p <= 1.0 - level + 1e-15 for p in p_values]
+
+
+def test_no_figures_and_a_wrong_share():
+    assert holm([], 0.05)[0] == []
+    assert benjamini_hochberg([], 0.05)[0] == []
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        holm([0.1], 1.0)
+
+
+def measured(dice, true, deviation, trials):
+    found = over_trials([true * dice.lognormvariate(0.0, deviation) for _ in range(trials)])
+    return log_mean(found.value, found.low, found.high, trials)
+
+
+def test_what_stood_behind_an_interval_comes_back():
+    values = [10.0, 11.0, 9.5, 10.4]
+    found = over_trials(values)
+    back = log_mean(found.value, found.low, found.high, 4)
+    assert back is not None
+    assert back.log == pytest.approx(fmean(map(math.log, values)))
+    assert back.deviation == pytest.approx(stdev(map(math.log, values)))
+
+
+@pytest.mark.parametrize("ends", [(None, None, 3), (1.0, 3.0, 1), (0.0, 3.0, 3), (2.5, 3.0, 3)])
+def test_no_interval_no_mean(ends):
+    low, high, trials = ends
+    assert log_mean(2.0, low, high, trials) is None
+
+
+def test_the_interval_of_a_ratio_holds_the_true_one_95_times_of_100():
+    dice = random.Random(5)
+    held = 0
+    for _ in range(1500):
+        low, high = ratio(measured(dice, 3.0, 0.02, 3), measured(dice, 2.0, 0.06, 5))
+        held += low <= 1.5 <= high
+    assert 0.93 <= held / 1500 <= 0.97
+
+
+def test_two_without_any_spread_have_an_exact_ratio():
+    assert ratio(LogMean(math.log(3.0), 0.0, 3), LogMean(math.log(2.0), 0.0, 3)) == pytest.approx((1.5, 1.5))
+
+
+def test_spread_is_pooled_by_degrees_of_freedom():
+    deviation, df = pooled([LogMean(0.0, 0.1, 2), LogMean(1.0, 0.2, 4)])
+    assert df == 4
+    assert deviation == pytest.approx(math.sqrt((0.1**2 + 3 * 0.2**2) / 4))
+    with pytest.raises(ValueError, match="no spread"):
+        pooled([])

@@ -1,10 +1,15 @@
 """Means and slopes by hand, and what correlation does to their errors."""
 
+from __future__ import annotations
+
 import math
+import time
 
+import numpy as np
 import pytest
+from scipy.signal import lfilter
 
-from torchstone.core.stats.correlated import block_medians, mean, paired_means, slope
+from torchstone.core.stats.correlated import block_medians, mean, paired_means, relative_half_width, slope
 
 
 def test_a_mean_of_values_without_correlation_is_that_of_the_textbook():
@@ -59,3 +64,41 @@ def test_differences_are_those_of_equal_shares_of_the_work():
     fine, coarse = [float(step) for step in range(40)], [float(2 * step) for step in range(20)]
     assert paired_means(fine, coarse) == pytest.approx([0.5] * 10)
     assert paired_means(fine, coarse[:11]) == []
+
+
+def correlated(rng: np.random.Generator, draws: int, n: int, r: float) -> np.ndarray:
+    shocks = rng.normal(size=(draws, n + 200)) * np.sqrt(1 - r * r)
+    steps: np.ndarray = lfilter([1.0], [1.0, -r], shocks, axis=1)[:, 200:]
+    return steps
+
+
+@pytest.mark.parametrize(
+    ("n", "r", "least"),
+    [(12, 0.0, 0.93), (200, 0.0, 0.93), (200, 0.5, 0.93), (2000, 0.8, 0.93), (200, 0.8, 0.90)],
+)
+def test_covers_the_mean_of_correlated_steps(n: int, r: float, least: float) -> None:
+    steps = 1.0 + 0.13 * correlated(np.random.default_rng(n), 600, n, r)
+    hits = 0
+    for row in steps.tolist():
+        half = relative_half_width(row)
+        assert half is not None
+        mean = sum(row) / n
+        hits += abs(mean - 1.0) <= half * mean
+    print(f"n={n} r={r}: covers {hits / 600:.3f}")
+    assert hits / 600 >= least
+
+
+def test_says_none_where_steps_are_few() -> None:
+    assert relative_half_width([1.0] * 5) is None
+    assert relative_half_width([0.0] * 10) is None
+
+
+def test_equal_steps_have_no_width() -> None:
+    assert relative_half_width([0.5] * 6) == 0.0
+
+
+def test_is_fast_enough_to_be_asked_while_measuring() -> None:
+    steps = [1.0 + (i % 7) * 0.01 for i in range(300_000)]
+    begin = time.process_time()
+    relative_half_width(steps)
+    assert time.process_time() - begin < 0.1

@@ -3,16 +3,19 @@
 import math
 
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 from torchstone.core.stats.moderated import (
     Prior,
     Spread,
+    digamma,
     half_width,
+    inverse_trigamma,
     of_history,
     of_pooled,
     of_siblings,
     spread_of,
+    trigamma,
     usual,
 )
 
@@ -82,3 +85,20 @@ def test_a_pooled_spread_is_no_surer_than_what_stands_behind_it():
 def test_the_usual_spread_is_freed_of_the_bias_of_few_trials():
     assert usual([Spread(0.0009, 1e6)] * 3) == pytest.approx(0.03, rel=1e-3)
     assert usual([]) is None
+
+
+@pytest.mark.parametrize("x", [0.05, 0.25, 0.5, 1.0, 2.5, 7.99, 8.0, 40.0, 1e4])
+def test_they_are_scipys(x):
+    assert digamma(x) == pytest.approx(special.digamma(x), rel=1e-10, abs=1e-11)
+    assert trigamma(x) == pytest.approx(special.polygamma(1, x), rel=1e-10)
+
+
+@pytest.mark.parametrize("y", [1e-4, 0.05, 0.9, 1.0, 3.0, 500.0])
+def test_the_inverse_gives_back_what_went_in(y):
+    assert trigamma(inverse_trigamma(y)) == pytest.approx(y, rel=1e-9)
+
+
+@pytest.mark.parametrize("function", [digamma, trigamma, inverse_trigamma])
+def test_only_positive_numbers_have_one(function):
+    with pytest.raises(ValueError, match="positive"):
+        function(0.0)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
 
-from torchstone.core.stats.steady import drift, settled, truncation
+from torchstone.core.stats.steady import FEWEST, drift, rising, sen_slope, settled, split, truncation
 
 
 def noisy(n: int, seed: int = 0, sd: float = 0.02) -> list[float]:
@@ -61,3 +62,57 @@ def test_drift_is_robust_to_outliers() -> None:
     found = drift(steps)
     assert found is not None
     assert abs(found) < 0.03
+
+
+def test_a_line_has_its_slope_whatever_a_few_values_are():
+    at = list(range(20))
+    values = [3.0 * x + 5.0 for x in at]
+    assert sen_slope(at, values) == 3.0
+    for spoilt in (2, 9, 17):
+        values[spoilt] = 1e9
+    assert sen_slope(at, values) == pytest.approx(3.0)
+
+
+def test_no_slope_without_two_places():
+    assert sen_slope([], []) is None
+    assert sen_slope([1.0, 1.0], [2.0, 3.0]) is None
+
+
+def test_the_score_counts_pairs():
+    assert rising([1.0, 2.0, 3.0, 4.0]) == pytest.approx((6 - 1) / (4 * 3 * 13 / 18) ** 0.5)
+    assert rising([4.0, 3.0, 2.0, 1.0]) == -rising([1.0, 2.0, 3.0, 4.0])
+    assert rising([2.0] * 9) == 0.0
+    assert rising([1.0, 1.0, 2.0]) == pytest.approx((2 - 1) / ((3 * 2 * 11 - 2 * 1 * 9) / 18) ** 0.5)
+
+
+def test_without_a_trend_it_is_near_a_standard_normal():
+    dice = random.Random(0)
+    scores = [rising([dice.random() for _ in range(12)]) for _ in range(4000)]
+    assert sum(score > 1.645 for score in scores) / 4000 == pytest.approx(0.05, abs=0.015)
+
+
+def test_two_kinds_are_told_apart():
+    values = [1.0, 1.01, 0.99, 1.02, 0.98] * 6 + [2.0, 2.02, 1.98, 2.04, 1.96] * 4
+    found = split(values)
+    assert found is not None
+    assert found.low == pytest.approx(1.0, rel=0.01)
+    assert found.high == pytest.approx(2.0, rel=0.01)
+    assert found.share == pytest.approx(0.4)
+    assert found.separation > 20
+    assert found.low < found.border < found.high
+
+
+def test_one_kind_is_not_clean():
+    rng = random.Random(3)
+    normal = [split([math.exp(rng.gauss(0.0, 0.1)) for _ in range(200)]) for _ in range(40)]
+    even = [split([math.exp(rng.uniform(0.0, 0.3)) for _ in range(200)]) for _ in range(40)]
+    assert all(found is not None and 2.2 < found.separation < 3.4 for found in normal)
+    assert all(found is not None and 3.0 < found.separation < 4.2 for found in even)
+
+
+def test_too_few_or_equal_values_have_no_split():
+    assert split([1.0] * (FEWEST - 1)) is None
+    assert split([1.0] * 50) is None
+    two = split([1.0] * 15 + [2.0] * 15)
+    assert two is not None
+    assert two.separation > 1e6

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from scipy import stats
 
-from torchstone.core.stats.student import normal_quantile, t_quantile, two_sided
+from torchstone.core.stats.student import from_log, normal_quantile, t_quantile, two_sided
 
 DF = [1, 2, 3, 4, 5, 7, 9, 10, 19, 20, 30, 50, 99, 100, 250, 500, 999, 1000]
 LEVELS = [0.5, 0.501, 0.51, 0.6, 0.75, 0.9, 0.95, 0.975, 0.99, 0.995, 0.999]
@@ -46,3 +48,13 @@ def test_close_to_the_median_it_is_a_straight_line() -> None:
 def test_refuses_what_has_no_quantile(probability: float, df: float) -> None:
     with pytest.raises(ValueError):
         t_quantile(probability, df)
+
+
+def test_what_can_be_told_is_told() -> None:
+    assert from_log(math.log(1.03)) == pytest.approx(1.03)
+
+
+@pytest.mark.parametrize("log", [800.0, -800.0, math.inf, -math.inf])
+def test_what_no_record_can_carry_stays_positive_and_finite(log: float) -> None:
+    assert 0.0 < from_log(log) < math.inf
+    assert math.isfinite(math.log(from_log(log)))

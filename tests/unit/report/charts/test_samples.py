@@ -14,7 +14,7 @@ from torchstone.core.charts.thinning import MOST_POINTS
 from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.trial import Measurement, Stage
-from torchstone.core.stats.distribution import of_one_trial
+from torchstone.core.stats.quantile import of_one_trial
 from torchstone.report.charts.chosen_cases import MOST_CASES, chosen_cases
 from torchstone.report.charts.samples import sample_charts
 from torchstone.report.document import Chart

@@ -7,7 +7,7 @@ import pytest
 from results import GIB, a_memory_row
 
 from torchstone.core.schema.codec import encode
-from torchstone.core.stats.largest_batch import MOST
+from torchstone.core.stats.peak_memory import MOST
 from torchstone.report.documents.memory import memory_document, memory_json
 from torchstone.report.renderers.terminal import terminal
 from torchstone.workflows.memory.answer import Answer, Row

@@ -19,15 +19,14 @@ from torchstone.core.schema.codec import encode
 from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.storage import catalogue
-from torchstone.storage.answers import answers
 from torchstone.storage.catalogue import Key, Wanted
 from torchstone.storage.importing import import_path, push_records
 from torchstone.storage.index import current, sync
 from torchstone.storage.measured import measured, measured_cases, measured_kept, measured_of_case
-from torchstone.storage.query import find, locate, read_run, runs, stored
+from torchstone.storage.place import team_at
+from torchstone.storage.query import answers, find, locate, read_run, runs, stored
 from torchstone.storage.record_reader import read_record
-from torchstone.storage.team.address import team_at
-from torchstone.storage.team.migrations import create
+from torchstone.storage.team.records import create
 from torchstone.storage.team.tables import TABLES
 
 BERT, RESNET = case(model="hf:bert"), case("cuda", model="timm:resnet50", task="infer")

@@ -1,9 +1,8 @@
 import pytest
 
 from torchstone.core.errors import MissingError, UsageError
-from torchstone.storage.team.address import team_at
-from torchstone.storage.team.faults import AwayError, library, message_of, passes, translated
-from torchstone.storage.team.session import _storable, dialect
+from torchstone.storage.place import team_at
+from torchstone.storage.team.session import AwayError, _storable, dialect, library, message_of, passes, translated
 
 TEAM = team_at("postgresql://ana:wild-secret@db.example/bench", typed=False)
 

@@ -12,7 +12,7 @@ from torchstone.core.schema.comparison import Comparison, Judgement, Rules, Side
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Status, Trial
-from torchstone.core.stats.trimmed import trimmed
+from torchstone.core.stats.nested import trimmed
 from torchstone.workflows.ab.experiment import METHOD
 from torchstone.workflows.ab.recomputed import faults
 from torchstone.workflows.ab.sequential_test import SequentialTest

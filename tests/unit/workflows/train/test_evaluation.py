@@ -7,7 +7,7 @@ import pytest
 from torchstone.core.schema.case import Placement, Task, Workload
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import SCHEMA
-from torchstone.storage.training.folder import TrainingCard
+from torchstone.storage.training import TrainingCard
 from torchstone.workflows.train.evaluation import Asked, _request
 
 

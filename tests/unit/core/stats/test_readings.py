@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from torchstone.core.stats.integrate import beside, increase, inside, integral
+from torchstone.core.stats.readings import increase, inside, integral, neighbouring_readings
 
 
 def test_a_counter_is_read_between_its_readings() -> None:
@@ -37,7 +37,7 @@ def test_readings_inside_several_windows() -> None:
 
 def test_beside_are_the_last_before_a_span_and_the_first_after_it():
     at_s, values = (0.0, 1.0, 2.0, 5.0, 6.0), (10.0, 11.0, 12.0, 15.0, 16.0)
-    assert beside(at_s, values, [(3.0, 4.0)]) == (12.0, 15.0)
-    assert beside(at_s, values, [(1.5, 2.5), (3.0, 4.0)]) == (11.0, 12.0, 15.0)
-    assert beside(at_s, values, [(-1.0, 9.0)]) == ()
-    assert beside((), (), [(0.0, 1.0)]) == ()
+    assert neighbouring_readings(at_s, values, [(3.0, 4.0)]) == (12.0, 15.0)
+    assert neighbouring_readings(at_s, values, [(1.5, 2.5), (3.0, 4.0)]) == (11.0, 12.0, 15.0)
+    assert neighbouring_readings(at_s, values, [(-1.0, 9.0)]) == ()
+    assert neighbouring_readings((), (), [(0.0, 1.0)]) == ()

@@ -1,7 +1,7 @@
 import pytest
 
 from torchstone.core.errors import UsageError
-from torchstone.storage.team.address import secrets_of, team_at
+from torchstone.storage.place import secrets_of, team_at
 
 URL = "postgresql://ana:wild-secret@db.example:5432/bench?sslmode=verify-full"
 

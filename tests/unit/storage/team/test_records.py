@@ -8,12 +8,12 @@ from stored import a_stored_run, case, machine, store
 
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.storage.importing import push_records
+from torchstone.storage.place import team_at
 from torchstone.storage.query import runs
-from torchstone.storage.team import migrations, session, tables
-from torchstone.storage.team.address import team_at
-from torchstone.storage.team.migrations import create, upgrade
-from torchstone.storage.team.roles import make_roles
+from torchstone.storage.team import records, session, tables
+from torchstone.storage.team.records import create, upgrade
 from torchstone.storage.team.session import connect, reading
+from torchstone.storage.team.tables import make_roles
 
 RELEASED = ("f94938d69d8afd79",)
 
@@ -43,9 +43,9 @@ def team(server, tmp_path):
 
 def later(monkeypatch, *statements):
     """Be the next version of torchstone, which has these statements more."""
-    monkeypatch.setattr(migrations, "LAYOUTS", (*tables.LAYOUTS, statements))
+    monkeypatch.setattr(records, "LAYOUTS", (*tables.LAYOUTS, statements))
     later_layout = len(tables.LAYOUTS) + 1
-    for module in (migrations, session):
+    for module in (records, session):
         monkeypatch.setattr(module, "LAYOUT", later_layout)
 
 
