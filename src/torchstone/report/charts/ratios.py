@@ -122,7 +122,7 @@ def _panel(own: Sequence[tuple[Ratio, str]], what: str, margin: float, ends: tup
             "row": label, "ratio": row.ratio, "low": low, "high": high, "verdict": _word(row.verdict),
             "figures": figures,
         })  # fmt: skip
-    x = {**vl.numbers("ratio", what, log=True, ends=ends), "axis": {"values": _ticks(*ends), "format": "~g"}}
+    x = {**vl.numbers("ratio", what, log=True, ends=ends), "axis": {"values": list(_ticks(*ends)), "format": "~g"}}
     y = vl.rows("row", "", [label for _, label in own])
     equal = [{"from": 1.0 / (1.0 + margin), "to": 1.0 + margin}]
     counts = Counter(row.verdict for row, _ in own)
