@@ -40,6 +40,8 @@ _FEWEST = 2  # batch sizes that are a curve
 _SCALING = "scaling"  # no figure of a case: it is one of several together
 _WIDTH = 360
 
+Row = Mapping[str, Any]
+
 
 # ── curves ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -153,30 +155,49 @@ def _curves(
     title: str, curves: Mapping[str, Sequence[Placed]], told: Named, of: Callable[[CaseSummary], Estimate | None],
     scale: tuple[float, str], subtitle: str, group: str,
 ) -> Panel:  # fmt: skip
-    places = tuple(str(size) for size in sorted({one.size for own in curves.values() for one in own}))
-    values: list[Mapping[str, Any]] = []
-    lost: dict[str, dict[str, str]] = {}
-    for curve, own in curves.items():
-        piece, before = 0, -1
-        for one in own:
-            found = of(one.case) if one.case.verdict != Verdict.INVALID else None
-            at = places.index(str(one.size))
-            if found is None or found.is_wide:
-                if (why := WIDE if found is not None else failure_of(one.case)) is not None:
-                    lost.setdefault(str(one.size), {})[curve] = why
-                continue
-            piece += at != before + 1
-            before = at
-            values.append({"batch": str(one.size), "curve": curve, "piece": piece, **_ends(found, scale[0])})
-    lost_here = [{"batch": size, "word": lost_words(each, len(curves))} for size, each in lost.items()]
-    marks = (*vl.failures(lost_here), vl.line("piece"), vl.interval())
+    places = [str(size) for size in sorted({one.size for own in curves.values() for one in own})]
+    cases = {curve: [(one.size, one.case) for one in own] for curve, own in curves.items()}
+    values, failed, _ = joined(cases, of, "batch", str, scale[0])
+    marks = (*vl.failures(failed), vl.line("piece"), vl.interval())
     shades = vl.colours("curve", [value["curve"] for value in values] or curves, told.order)
     x, y = vl.steps("batch", "batch size", places), vl.numbers("value", scale[1])
     return vl.panel(title, x, y, marks, values, shades, subtitle=subtitle, group=group, width=_WIDTH)
 
 
-def _ends(found: Estimate, divisor: float) -> Mapping[str, float | None]:
-    ends = {"value": found.value, "low": found.low, "high": found.high}
+def joined(
+    curves: Mapping[str, Sequence[tuple[int, CaseSummary]]],
+    of: Callable[[CaseSummary], Estimate | None],
+    column: str,
+    shown: Callable[[int], int | str] = int,
+    divisor: float = 1.0,
+) -> tuple[list[Row], list[Row], list[Estimate]]:
+    """Return the points of curves, a word at each place where some have none, and the estimates that are drawn.
+
+    `curves`: their Cases by rising place, which stands in `column` as `shown`.
+    """
+    places = sorted({place for own in curves.values() for place, _ in own})
+    values: list[Row] = []
+    lost: dict[int, dict[str, str]] = {}
+    drawn: list[Estimate] = []
+    for curve, own in curves.items():
+        piece, before = 0, -1
+        for place, case in own:
+            found = of(case) if case.verdict != Verdict.INVALID else None
+            if found is None or found.is_wide:
+                if (why := WIDE if found is not None else failure_of(case)) is not None:
+                    lost.setdefault(place, {})[curve] = why
+                continue
+            piece += places.index(place) != before + 1
+            before = places.index(place)
+            drawn.append(found)
+            values.append({column: shown(place), "curve": curve, "piece": piece, **ends_of(found, divisor)})
+    failed: list[Row] = [{column: shown(place), "word": lost_words(each, len(curves))} for place, each in lost.items()]
+    return values, failed, drawn
+
+
+def ends_of(found: Estimate, divisor: float = 1.0, value: str = "value", low: str = "low", high: str = "high") -> Row:
+    """Return an Estimate as columns of these names."""
+    ends = {value: found.value, low: found.low, high: found.high}
     return {name: None if end is None else end / divisor for name, end in ends.items()}
 
 
@@ -401,8 +422,7 @@ def _phase_panels(title: str, own: Sequence[Placed]) -> Iterator[Panel]:
             lost += [{"batch": str(one.size), "word": why}] if (why := failure_of(one.case)) is not None else []
         for place, (phase, found) in enumerate(phases.items()):
             known.append(found)
-            ends = {"ms": found.value, "low": found.low, "high": found.high}
-            scaled = {name: None if end is None else 1e3 * end for name, end in ends.items()}
+            scaled = ends_of(found, 1e-3, "ms")
             values.append({"batch": str(one.size), "phase": phase, "place": place, "piece": piece, **scaled})
     x = vl.steps("batch", "batch size", [str(one.size) for one in own])
     shades = vl.phase_colours({value["phase"] for value in values})

@@ -6,7 +6,7 @@ Lines of trainings are called "A100 - Train" and "RTX 4070 - Val": by the device
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean
 from typing import Any
@@ -19,19 +19,26 @@ from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.analysis.rows import case_rows
 from torchstone.core import units
 from torchstone.core.charts import vega_lite as vl
+from torchstone.core.charts.fitting import thinned
 from torchstone.core.charts.vega_lite import Panel, Picture, Spec
 from torchstone.core.schema.axis import AXES, Scalar, followers
 from torchstone.core.schema.case import Case, portable
 from torchstone.core.schema.memory_figures import PEAKS
 from torchstone.core.schema.training import TrainingMetrics
-from torchstone.core.schema.trial import Series, Status
+from torchstone.core.schema.trial import Status
 from torchstone.report.charts.batch_sizes import MOST_CURVES, WIDE, failure_word, lost_words
+from torchstone.report.charts.courses import GAUGES, LONG_S, gauge_points
 
 _MOST_POINTS = 200  # of a loss curve: a picture shows no more
 _COLUMNS = 4  # panels beside each other
 _RATE = "learning_rate"
 _FOLLOWING = ("batch_size", *followers("batch_size"))
-_GIB, _LONG_S = 2.0**30, 600.0
+# Of each picture the gauges that may tell, the best first.
+_READ = {
+    "utilization": ("device_utilization", "process_cpu_s"),
+    "memory": ("device_memory_used_bytes", "rss_bytes"),
+    "power": ("device_power_w",),
+}
 
 Points = list[tuple[float, float]]
 
@@ -225,7 +232,7 @@ def losses(participants: Sequence[ComparedInput]) -> Picture | None:
             for case, curve in cases:
                 line = ", ".join([one.label, *(f"{axis} {case.configuration.get(axis)}" for axis in varying)])
                 values = found.setdefault(panel, [])
-                values += [{"line": line, "x": x, "y": y} for x, y in thinned(curve.losses)]
+                values += [{"line": line, "x": x, "y": y} for x, y in _means(curve.losses)]
     x = vl.numbers("x", "step")
     order = [value["line"] for values in found.values() for value in values]
     panels = tuple(lines(values, panel, x, "loss", order) for panel, values in found.items())
@@ -249,7 +256,7 @@ def _trained(one: ComparedInput, *, several: bool) -> dict[str, list[tuple[Case,
     return {panel: list(cases.values()) for panel, cases in found.items()}
 
 
-def thinned(values: Sequence[float]) -> Iterator[tuple[float, float]]:
+def _means(values: Sequence[float]) -> Iterator[tuple[float, float]]:
     """Yield places and means of neighbours, 200 at most; none where one was no number."""
     count = min(len(values), _MOST_POINTS)
     for begin, end in pairwise(i * len(values) // count for i in range(count + 1)):
@@ -304,13 +311,12 @@ def curves(quantity: str, participants: Sequence[ComparedInput]) -> list[GaugeCu
     Without a device's own, utilization is how many cores the training kept busy, and memory what its processes held.
     """
     found = []
+    gauges = [gauge for metric in _READ.get(quantity, ()) for gauge in GAUGES if gauge.metric == metric]
     for name, metrics in _trainings(participants):
-        told = next(
-            ((title, one, drawn) for metric, title, drawn in _GAUGES.get(quantity, ())
-             for one in metrics.telemetry if one.metric == metric), None,
-        )  # fmt: skip
-        if told is not None and (points := told[2](told[1])):
-            found.append(GaugeCurve(metrics.run_id, f"{name} - Train", told[0], points))
+        read = ((gauge, one) for gauge in gauges for one in metrics.telemetry if one.metric == gauge.metric)
+        gauge, series = next(read, (None, None))
+        if gauge is not None and series is not None and (points := thinned(gauge_points(series, gauge), _MOST_POINTS)):
+            found.append(GaugeCurve(metrics.run_id, f"{name} - Train", gauge.title, points))
     return found
 
 
@@ -327,7 +333,7 @@ def over_time(drawn: Sequence[GaugeCurve], order: Sequence[str] = ()) -> list[Pa
     panels = []
     for title in dict.fromkeys(curve.title for curve in drawn):
         own = [curve for curve in drawn if curve.title == title]
-        long = max(at_s for curve in own for at_s, _ in curve.points) > _LONG_S
+        long = max(at_s for curve in own for at_s, _ in curve.points) > LONG_S
         each_s, unit = (60.0, "min") if long else (1.0, "s")
         values = [{"line": curve.line, "x": at_s / each_s, "y": y} for curve in own for at_s, y in curve.points]
         x = vl.numbers("x", f"since the training began, {unit}")
@@ -340,37 +346,3 @@ def _trainings(participants: Sequence[ComparedInput]) -> Iterator[tuple[str, Tra
     for one in participants:
         for run_id, metrics in one.trainings.items():
             yield (f"{one.label} {run_id}" if len(one.trainings) > 1 else one.label), metrics
-
-
-def _times(factor: float) -> Callable[[Series], Points]:
-    def drawn(series: Series) -> Points:
-        readings = zip(series.at_s, series.values, strict=False)
-        return _thin([(at_s, value * factor) for at_s, value in readings])
-
-    return drawn
-
-
-def _rate(series: Series) -> Points:
-    """Return by how much a counter rose a second, at the middle between two readings."""
-    readings = list(zip(series.at_s, series.values, strict=False))
-    return _thin([((a + b) / 2, (w - v) / (b - a)) for (a, v), (b, w) in pairwise(readings) if b > a])
-
-
-def _thin(points: Points) -> Points:
-    """Return means of neighbours, as many as a picture can show."""
-    known = [point for point in points if all(map(math.isfinite, point))]
-    moments, values = (thinned([point[place] for point in known]) for place in (0, 1))
-    return [(at_s, value) for (_, at_s), (_, value) in zip(moments, values, strict=True)]
-
-
-# Of each picture: the gauges that may tell, the best first, with the title of their axis.
-_GAUGES: Mapping[str, tuple[tuple[str, str, Callable[[Series], Points]], ...]] = {
-    "utilization": (
-        ("device_utilization", "device in use, %", _times(100.0)), ("process_cpu_s", "CPU cores in use", _rate),
-    ),
-    "memory": (
-        ("device_memory_used_bytes", "device memory in use, GiB", _times(1 / _GIB)),
-        ("rss_bytes", "resident memory, GiB", _times(1 / _GIB)),
-    ),
-    "power": (("device_power_w", "power, W", _times(1.0)),),
-}  # fmt: skip

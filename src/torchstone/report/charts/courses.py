@@ -31,13 +31,13 @@ _MOST_READINGS, _MOST_GAUGED, _MOST_LINES, _MOST_SPANS = 400, 3, 8, 200  # point
 _MOST_DIVIDERS = 12  # epochs whose ends are marked
 _MOST_LOSS_PANELS, _MOST_CURVES, _MOST_LOSSES = 6, 8, 1600
 _MOST_TRIALS, _MOST_FAILED = 500, 6  # of a search: points, and words beside each other
-_LONG_S = 600.0
+LONG_S = 600.0
 _WIDTH = 380
 _TIME = {True: "latency of a batch", False: "time of a step"}
 _ONE = "one training: no interval"
 _PROBE, _FINAL, _BEST = "probe of the search", "trial of the final round", "best so far"
 _SEARCH = {_PROBE: "#999999", _FINAL: "#0072b2", _BEST: "#d55e00"}
-GAUGES = "gpu_metrics"
+GAUGES_NAME = "gpu_metrics"
 
 
 # ── single steps ───────────────────────────────────────────────────────────────────────────────────────────
@@ -150,7 +150,7 @@ def _ends(values: Sequence[Mapping[str, Any]]) -> tuple[float, float] | None:
 # ── gauges ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class _Gauge(msgspec.Struct, frozen=True):
+class Gauge(msgspec.Struct, frozen=True):
     """`factor`: from the unit of its readings to that of the axis. `rises`: a counter, drawn as its rate."""
 
     metric: str
@@ -159,16 +159,16 @@ class _Gauge(msgspec.Struct, frozen=True):
     rises: bool = False
 
 
-_GAUGES = (
-    _Gauge("device_utilization", "device in use, %", 100.0),
-    _Gauge("device_memory_used_bytes", "device memory in use, GiB", 2.0**-30),
-    _Gauge("device_temperature_c", "device temperature, °C"),
-    _Gauge("device_power_w", "device power, W"),
-    _Gauge("device_clock_hz", "device clock, GHz", 1e-9),
-    _Gauge("process_cpu_s", "CPU cores in use", rises=True),
-    _Gauge("rss_bytes", "resident memory, GiB", 2.0**-30),
-    _Gauge("host_clock_hz", "CPU clock, GHz", 1e-9),
-    _Gauge("host_temperature_c", "CPU temperature, °C"),
+GAUGES = (
+    Gauge("device_utilization", "device in use, %", 100.0),
+    Gauge("device_memory_used_bytes", "device memory in use, GiB", 2.0**-30),
+    Gauge("device_temperature_c", "device temperature, °C"),
+    Gauge("device_power_w", "device power, W"),
+    Gauge("device_clock_hz", "device clock, GHz", 1e-9),
+    Gauge("process_cpu_s", "CPU cores in use", rises=True),
+    Gauge("rss_bytes", "resident memory, GiB", 2.0**-30),
+    Gauge("host_clock_hz", "CPU clock, GHz", 1e-9),
+    Gauge("host_temperature_c", "CPU temperature, °C"),
 )
 
 
@@ -184,24 +184,24 @@ def telemetry_chart(summary: RunSummary, run: Run) -> Chart | None:
         return None
     says = "What the gauges read along the time of one trial; the measured windows are shaded"
     words = "single readings; shaded: the measured windows"
-    return Chart(GAUGES, says, Picture("Gauges along time", tuple(found), words, columns=2))
+    return Chart(GAUGES_NAME, says, Picture("Gauges along time", tuple(found), words, columns=2))
 
 
 def gauge_panels(
     series: Sequence[Series], spans: Sequence[tuple[float, float]], since: str, group: str = ""
 ) -> Iterator[Panel]:
     """Yield a panel a gauge that was read, a line a device. `spans`: (begin, end) in s, shaded."""
-    for gauge in _GAUGES:
+    for gauge in GAUGES:
         own = [one for one in series if one.metric == gauge.metric and one.rank == 0][:_MOST_LINES]
         names = short_names(one.device or one.source for one in own)
         read = {
             names[one.device or one.source]: points
             for one in own
-            if len(points := _gauge_points(one, gauge)) >= _FEWEST_READINGS
+            if len(points := gauge_points(one, gauge)) >= _FEWEST_READINGS
         }
         if not read:
             continue
-        long = max(points[-1][0] for points in read.values()) > _LONG_S
+        long = max(points[-1][0] for points in read.values()) > LONG_S
         each_s, unit = (60.0, "min") if long else (1.0, "s")
         values = tuple(
             {"at": at_s / each_s, "y": y, "line": name}
@@ -215,7 +215,7 @@ def gauge_panels(
         )
 
 
-def _gauge_points(series: Series, gauge: _Gauge) -> list[tuple[float, float]]:
+def gauge_points(series: Series, gauge: Gauge) -> list[tuple[float, float]]:
     """Return (seconds, reading) where both are numbers, in order of time; of a counter its rise a second."""
     readings = sorted(
         (at_s, value) for at_s, value in zip(series.at_s, series.values, strict=False)
@@ -243,7 +243,7 @@ def training_charts(metrics: TrainingMetrics, device: str) -> list[Chart]:
     if gauges := tuple(gauge_panels(metrics.telemetry, spans, "since the training began")):
         says = "What the gauges read along the time of the training; its epochs are shaded"
         found.append(
-            Chart(GAUGES, says, Picture("Gauges along time", gauges, "single readings; shaded: epochs", columns=2))
+            Chart(GAUGES_NAME, says, Picture("Gauges along time", gauges, "single readings; shaded: epochs", columns=2))
         )
     return found
 

@@ -22,7 +22,7 @@ from torchstone.core.schema.estimate import Estimate, Verdict
 from torchstone.core.schema.memory_figures import peak_memory
 from torchstone.core.schema.peak_memory import KINDS
 from torchstone.core.schema.ranks import AXES_OF_RANKS, BACKEND, NO_STRATEGY, NODES, STRATEGY, items_together
-from torchstone.report.charts.batch_sizes import MOST_CURVES, WIDE, failure_of, interval_words, lost_words
+from torchstone.report.charts.batch_sizes import MOST_CURVES, ends_of, interval_words, joined
 from torchstone.report.charts.cases import device_names, rate_of, workload_name
 from torchstone.report.document import Chart
 from torchstone.workflows.memory.answer import USUAL_ERROR, Answer, Row
@@ -96,10 +96,10 @@ def _ranks_panel(points: Sequence[Scaling], kind: _Kind, where: str) -> Panel:
     related = _curves(points, kind)
     curves = _kept(related, kind)
     short_of = short_names(curves)
-    values, lost, drawn = _ranks_values(curves, short_of)
+    cases = {short_of[setting]: [(point.ranks, point.case) for point in own] for setting, own in curves.items()}
+    values, failed, drawn = joined(cases, lambda case: case.estimates.get("throughput"), "ranks")
     shown = {(value["curve"], value["ranks"]) for value in values}
     ideal = tuple(_ideal(curves, short_of, kind, shown))
-    failed = [{"ranks": at, "word": lost_words(each, len(curves))} for at, each in lost.items()]
     x = vl.doubled("ranks", "ranks", (int(value["ranks"]) for value in (*values, *failed)))
     ends = _axis_ends((*values, *ideal))
     y = vl.numbers("value", f"{points[0].case.workload.item}s/s in all", log=True, ends=ends)
@@ -126,31 +126,6 @@ def _round_numbers(low: float, high: float) -> Sequence[float]:
         if len(shown) >= 3:
             return shown
     return ()
-
-
-def _ranks_values(
-    curves: Mapping[str, Sequence[Scaling]], short_of: Mapping[str, str]
-) -> tuple[list[Mapping[str, Any]], dict[int, dict[str, str]], list[Estimate]]:
-    """Return the points, by ranks and curve why there is none, and the estimates that are drawn."""
-    values: list[Mapping[str, Any]] = []
-    lost: dict[int, dict[str, str]] = {}
-    drawn: list[Estimate] = []
-    places = sorted({point.ranks for own in curves.values() for point in own})
-    for setting, own in curves.items():
-        piece, before = 0, -1
-        for point in own:
-            found = point.case.estimates.get("throughput") if point.case.verdict != Verdict.INVALID else None
-            at = places.index(point.ranks)
-            if found is None or found.is_wide:
-                if (why := WIDE if found is not None else failure_of(point.case)) is not None:
-                    lost.setdefault(point.ranks, {})[short_of[setting]] = why
-                continue
-            piece += at != before + 1
-            before = at
-            drawn.append(found)
-            ends = {"value": found.value, "low": found.low, "high": found.high}
-            values.append({"ranks": point.ranks, "curve": short_of[setting], "piece": piece, **ends})
-    return values, lost, drawn
 
 
 def _curves(points: Sequence[Scaling], kind: _Kind) -> dict[str, tuple[Scaling, ...]]:
@@ -273,10 +248,12 @@ def _pareto_panel(cases: Sequence[CaseSummary], where: str, title: str, cost_of:
     named = dict(zip(front, _named([known[at][0] for at in front], cases), strict=True))
     beaten = [at for at in range(len(known)) if at not in named]
     shown = [*beaten, *front][-_MOST_POINTS:]  # the front is drawn over them
-    values = tuple(
-        {**_ends("x", known[at][2], divisor), **_ends("y", known[at][1], 1.0), "what": named.get(at, ("", _BEATEN))[1],
-         "number": named.get(at, ("", ""))[0]} for at in shown
-    )  # fmt: skip
+    values = []
+    for at in shown:
+        _, rate, cost = known[at]
+        number, what = named.get(at, ("", _BEATEN))
+        ends = {**ends_of(cost, divisor, "x", "x_low", "x_high"), **ends_of(rate, 1.0, "y", "y_low", "y_high")}
+        values.append({**ends, "what": what, "number": number})
     kinds = tuple(dict.fromkeys(value["what"] for value in reversed(values)))[::-1]
     shades = vl.shaded("what", {kind: "#bbbbbb" if kind == _BEATEN else vl.PALETTE[0] for kind in kinds})
     rate_unit = f"{cases[0].workload.item}s/s" if "throughput" in known[0][0].estimates else "output tokens/s"
@@ -286,11 +263,6 @@ def _pareto_panel(cases: Sequence[CaseSummary], where: str, title: str, cost_of:
     below = interval_words([rate for _, rate, _ in known]) + (f"; {lost} cases without a point" if lost else "")
     x, y, name = vl.numbers("x", f"{title}, {unit}"), vl.numbers("y", rate_unit), f"throughput and {title}"
     return vl.panel(name, x, y, marks, values, shades, subtitle=below, group=where, width=360, height=260)
-
-
-def _ends(axis: str, found: Estimate, divisor: float) -> dict[str, Any]:
-    ends = {axis: found.value, f"{axis}_low": found.low, f"{axis}_high": found.high}
-    return {name: None if end is None else end / divisor for name, end in ends.items()}
 
 
 def _front(points: Sequence[tuple[float, float]]) -> list[int]:

@@ -41,7 +41,7 @@ def test_costs_are_of_those_that_have_a_price(machines):
 def test_trainings_are_in_one_picture_and_keep_their_colours(trainings):
     whole = trainings["comparative_metrics"].picture
     titles = [title_of(panel, "y") for panel in whole.panels]
-    assert titles == ["loss", "accuracy", "device in use, %", "device memory in use, GiB", "power, W"]
+    assert titles == ["loss", "accuracy", "device in use, %", "device memory in use, GiB", "device power, W"]
     seen: dict[str, set[str]] = {}
     for panel in whole.panels:
         for name, shade in zip(names_of(panel), shades_of(panel), strict=True):
