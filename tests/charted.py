@@ -22,7 +22,7 @@ from torchstone.core.schema.case import Case, Placement, Task
 from torchstone.core.schema.machine import DeviceInfo, Machine
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Measurement, Outcome, Series, Stage, Status, Trial
-from torchstone.report.charts.search import search_chart
+from torchstone.report.charts.courses import search_chart
 from torchstone.report.document import Document, Section
 from torchstone.report.documents.run import run_document
 from torchstone.report.documents.run_pictures import run_pictures

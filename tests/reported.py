@@ -16,7 +16,7 @@ from comparable import a_stored_run
 from stored import store
 
 from torchstone.analysis.summary import RunSummary, summarize
-from torchstone.core.charts.picture import Picture
+from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Measurement, Stage

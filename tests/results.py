@@ -25,7 +25,7 @@ from torchstone.core.schema.peaks import Rate
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.training import Epoch, EpochMetrics, Training, TrainingMetrics
 from torchstone.core.schema.trial import Outcome, Purpose, Status
-from torchstone.report.charts.training_course import training_charts
+from torchstone.report.charts.courses import training_charts
 from torchstone.report.document import Document, Section
 from torchstone.report.documents.diagnosis import diagnosis_document
 from torchstone.report.documents.evaluation import evaluation_document

@@ -13,10 +13,11 @@ import re
 from torchstone.report.translation.joints import bare
 
 _TEXTS = {
-    "Text", "Column", "Section", "Coordinate", "Quantity", "Document", "Picture", "Panel",
-    "Doubt", "Finding", "Bars", "Divider", "Failure", "Cells", "Condition", "_graded", "_untold", "_named",
+    "Text", "Column", "Section", "Quantity", "Document", "Picture", "panel",
+    "Doubt", "Finding", "Condition", "_graded", "_untold", "_named",
     "_section",
 }  # fmt: skip
+_AXES = {"steps", "names", "rows", "numbers", "counted", "doubled", "shares", "cells"}  # of vega_lite: column and title
 # Functions whose plain arguments are names, and those whose texts no Document has.
 _NO_TEXTS = {
     "get", "startswith", "endswith", "removeprefix", "removesuffix", "partition", "rpartition", "replace", "split",
@@ -111,8 +112,9 @@ class _Reader(ast.NodeVisitor):
             also = name in ("get", "replace")  # a text for what is not there, or in a field
             self._all([one for one in arguments if not _is_plain(one) or (also and " " in _text(one))], words=False)
             return
-        titles = 2 if name == "Coordinate" else 1
-        self._all(arguments[:titles], words=name in _TEXTS)
+        axis = name in _AXES and getattr(getattr(node.func, "value", None), "id", "") == "vl"
+        titles = 2 if axis else 1
+        self._all(arguments[:titles], words=axis or name in _TEXTS)
         self._all(arguments[titles:], words=name in ("Quantity", "Doubt"))
 
     def visit_Dict(self, node: ast.Dict) -> None:

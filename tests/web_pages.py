@@ -6,20 +6,8 @@ from collections.abc import Iterator, Sequence
 from html.parser import HTMLParser
 from typing import NamedTuple
 
-from torchstone.core.charts.picture import (
-    Bars,
-    Cells,
-    Colours,
-    Coordinate,
-    Dots,
-    Failure,
-    Interval,
-    Kind,
-    Level,
-    Line,
-    Panel,
-    Picture,
-)
+from torchstone.core.charts import vega_lite as vl
+from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.schema.comparison import judge
 from torchstone.report.charts.ratios import Ratio, ratios_chart
 from torchstone.report.document import Attachment, Chart, Column, Document, Role, Section, Table, Text
@@ -49,43 +37,42 @@ def a_ratio(case: str, low: float | None, high: float | None, figure: str = "ste
 def pictured() -> Document:
     """Return a page of pictures of every kind of mark, on one device and on several."""
     sizes = tuple(str(2**n) for n in range(7))
-    batch = Coordinate("batch", "batch size", Kind.STEPS, sizes)
+    batch = vl.steps("batch", "batch size", sizes)
     rate = [
         {"batch": size, "y": 900.0 * (n + 1) ** 1.4 * by, "low": 850.0 * (n + 1) ** 1.4 * by,
          "high": 950.0 * (n + 1) ** 1.4 * by, "line": device}
         for device, by in (("NVIDIA H200", 4.0), ("Intel Xeon <b>", 1.0)) for n, size in enumerate(sizes[:-1])
     ]  # fmt: skip
-    devices = Colours("line", ("NVIDIA H200", "Intel Xeon <b>"))
-    y = Coordinate("y", "images/s")
-    out_of_memory = Failure("word", ({"batch": "64", "word": "out of memory"},))
-    rates = Panel("train cnn", batch, (Line(y), Interval(y), out_of_memory), tuple(rate), devices)
+    devices = vl.colours("line", ("NVIDIA H200", "Intel Xeon <b>"), ())
+    y = vl.numbers("y", "images/s")
+    out_of_memory = vl.failures([{"batch": "64", "word": "out of memory"}])
+    rates = vl.panel("train cnn", batch, y, (*out_of_memory, vl.line(), vl.interval()), rate, devices)
     spent = [
         {"batch": size, "phase": phase, "ms": 1.5 * n + place, "place": place}
         for n, size in enumerate(sizes[:-1]) for place, phase in enumerate(("data", "forward", "backward"))
     ]  # fmt: skip
-    phases = Colours("phase", ("data", "forward", "backward"), ("#e69f00", "#56b4e9", "#0072b2"))
-    shares = Panel("time of a step", batch, (Bars(Coordinate("ms", "ms a step"), "place"),), tuple(spent), phases)
+    phases = vl.phase_colours(("data", "forward", "backward"))
+    shares = vl.panel("time of a step", batch, vl.numbers("ms", "ms a step"), (vl.bars("place"),), spent, phases)
     steps = [{"x": n, "y": 30.0 + 20.0 / (n + 1) + n % 3, "line": "trial 1"} for n in range(400)]
-    long = Coordinate("x", "step")
-    warm = Level(Coordinate("y", ""), "from", "to", ({"from": 0, "to": 40, "y": 31.0},))
-    samples = Panel(
-        "samples in the order of time", long, (Line(Coordinate("y", "ms")), warm), tuple(steps), None, width=640
-    )
+    long, ms = vl.numbers("x", "step"), vl.numbers("y", "ms")
+    warm = vl.levels("from", "to", [{"from": 0, "to": 40, "y": 31.0}])
+    samples = vl.panel("samples in the order of time", long, ms, (vl.line(), warm), steps, width=640)
     names = ("cat", "dog", "a class with a long name")
     told = [
         {"is": names[a], "taken for": names[b], "items": 10 * (a == b) + 1, "share": 0.8 if a == b else 0.1}
         for a in range(3) for b in range(3)
     ]  # fmt: skip
-    matrix = Cells(Coordinate("is", "is", Kind.NAMES, names), "share", "of the row", "items")
-    classes = Panel("", Coordinate("taken for", "taken for", Kind.NAMES, names), (matrix,), tuple(told))
+    matrix = vl.cells("share", "of the row", "items")
+    classes = vl.panel("", vl.names("taken for", "taken for", names), vl.rows("is", "is", names), matrix, told)
     points = [{"memory": 2.0**n, "rate": 100.0 * n + 50.0, "line": "front"} for n in range(8)]
-    front = Panel("", Coordinate("memory", "memory, GiB"), (Dots(Coordinate("rate", "images/s")),), tuple(points), None)
+    memory, images = vl.numbers("memory", "memory, GiB"), vl.numbers("rate", "images/s")
+    front = vl.panel("", memory, images, (vl.dots(),), points)
     many = [
         {"batch": size, "y": 100.0 * (n + 1) + 9.0 * device, "line": f"machine {device}"}
         for device in range(12) for n, size in enumerate(sizes)
     ]  # fmt: skip
-    lines = Colours("line", tuple(f"machine {n}" for n in range(12)))
-    machines = Panel("twelve machines", batch, (Line(y),), tuple(many), lines)
+    lines = vl.colours("line", [f"machine {n}" for n in range(12)], ())
+    machines = vl.panel("twelve machines", batch, y, (vl.line(),), many, lines)
     return Document("pictures <of> every kind", (
         Text("Fastest: batch size 32, 44,000 images/s (95 % confidence interval 42,000 to 46,000).", Role.HEADLINE),
         Section("THROUGHPUT", (Chart("throughput", "images/s rise with the batch size on both devices",

@@ -11,7 +11,7 @@ from over import over
 from words import old_words
 from zoo import ZOO
 
-from torchstone.core.charts.picture import Picture
+from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.errors import MissingError
 from torchstone.core.plain_text import plain
 from torchstone.plugins import registry

@@ -9,7 +9,7 @@ from over import over
 from translatable import msgids, read
 from zoo import ZOO
 
-from torchstone.core.charts.picture import Picture
+from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.plain_text import plain
 from torchstone.core.schema.metric import FIGURES
 from torchstone.plugins import registry

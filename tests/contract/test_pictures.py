@@ -2,16 +2,16 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
+from marks import layers
 from over import over
 from zoo import ZOO
 
 from torchstone.core.charts.drawing import as_png, as_svg
-from torchstone.core.charts.picture import Band, Guide, Interval, Panel, Reach
-from torchstone.core.charts.thinning import MOST_POINTS
+from torchstone.core.charts.fitting import MOST_POINTS
+from torchstone.core.charts.vega_lite import Panel, channels, data_of
 from torchstone.report.document import Chart, Document
 from torchstone.report.pictures import charts_of
 from torchstone.report.renderers.png import RENDERER
@@ -25,12 +25,6 @@ def panels_of(document: Document) -> Iterator[tuple[Chart, Panel]]:
     for chart in charts_of(document):
         for panel in chart.picture.panels:
             yield chart, panel
-
-
-def rows_of(panel: Panel) -> Iterator[Mapping[str, Any]]:
-    yield from panel.values
-    for mark in panel.marks:
-        yield from getattr(mark, "values", ())
 
 
 def test_there_are_pictures_of_every_kind():
@@ -55,7 +49,7 @@ def test_no_panel_has_more_points_than_a_page_can_show(make):
 @each
 def test_every_value_is_a_number_that_can_be_drawn(make):
     for _, panel in panels_of(make()):
-        for row in rows_of(panel):
+        for row in data_of(panel):
             assert all(math.isfinite(value) for value in row.values() if isinstance(value, float))
 
 
@@ -63,8 +57,9 @@ def test_every_value_is_a_number_that_can_be_drawn(make):
 def test_what_has_an_interval_says_of_what_level(make):
     """A bar that nobody says what it is of is read as whatever the reader is used to."""
     for chart, panel in panels_of(make()):
-        drawn = [mark for mark in panel.marks if isinstance(mark, Interval | Reach | Band)]
-        having = [row for mark in drawn for row in panel.values if row.get(mark.low) is not None]
+        drawn = [layer for kind in ("interval", "reach", "band") for layer in layers(panel, kind)]
+        lows = [layer["encoding"].get("y", layer["encoding"].get("x"))["field"] for layer in drawn]
+        having = [row for low in lows for row in panel.values if row.get(low) is not None]
         if having and chart.name != "history":  # whose sentence says it
             assert re.search(r"\d %", f"{panel.subtitle} {chart.picture.subtitle}"), chart.name
 
@@ -72,11 +67,9 @@ def test_what_has_an_interval_says_of_what_level(make):
 @each
 def test_logarithmic_axes_have_no_value_at_or_below_0(make):
     for _, panel in panels_of(make()):
-        for mark in panel.marks:
-            along = getattr(mark, "y", None)
-            if along is not None and along.logarithmic:
-                own = mark.values if isinstance(mark, Guide) else panel.values
-                assert all(row[along.column] > 0.0 for row in own)
+        for name, own in channels(panel):
+            if name in ("x", "y") and own.get("scale", {}).get("type") == "log" and "field" in own:
+                assert all(row[own["field"]] > 0.0 for row in data_of(panel) if row.get(own["field"]) is not None)
 
 
 @each

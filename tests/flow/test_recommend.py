@@ -14,7 +14,7 @@ from stored import a_stored_run, case, machine, store
 
 from torchstone.cli import main
 from torchstone.core.charts.drawing import draw
-from torchstone.core.charts.picture import Picture
+from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.errors import MissingError
 from torchstone.core.schema.estimate import Severity
 

@@ -40,8 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Judge, print the figures, and say where the files are."""
+    from torchstone.core.charts.drawing import as_png
     from torchstone.core.errors import UsageError
-    from torchstone.report.charts.confusion_matrix import confusion_chart
+    from torchstone.report.documents.evaluation import confusion
     from torchstone.storage.training import training_of
     from torchstone.workflows.train.evaluation import Asked, evaluate
 
@@ -54,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
     chosen = data_options_of(WorkloadTyped.of(options))
     check_save(options)
     asked = Asked(folder, options.checkpoint, options.data, chosen, batch_size, options.device)
-    print_result(options, "evaluation", evaluate(asked, confusion_chart))
+    print_result(options, "evaluation", evaluate(asked, lambda metrics: as_png(confusion(metrics))))
     return 0
 
 

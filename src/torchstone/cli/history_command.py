@@ -112,6 +112,6 @@ def _write(path: Path, told: Histories, *, is_chart: bool) -> None:
         path.write_bytes(b"".join(reference_lines(told.histories)))
         return
     from torchstone.core.charts.drawing import draw
-    from torchstone.report.charts.history import chart
+    from torchstone.report.charts.history import history_chart
 
-    draw(chart(told.histories), path)
+    draw(history_chart(told.histories), path)

@@ -15,7 +15,7 @@ from torchstone.core.own_files import moved
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.run import Run
 from torchstone.plugins import registry
-from torchstone.report.charts.training_course import training_charts
+from torchstone.report.charts.courses import training_charts
 from torchstone.report.document import Chart
 from torchstone.report.documents.comparison_pictures import folder_name, of_each, over_all
 from torchstone.report.pictures import file_name

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import msgspec
 
-from torchstone.core.charts.picture import Picture
+from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.schema.estimate import Finding, Severity
 
 

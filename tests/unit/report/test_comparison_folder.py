@@ -5,21 +5,20 @@ import math
 import re
 from typing import Any
 
+import marks
 import msgspec
 import pytest
 from build import a_case
 from comparable import a_gpu, a_stored_run
 
 from torchstone.analysis.compare.inputs import ComparedInput
-from torchstone.core.charts.palette import PALETTE
-from torchstone.core.charts.picture import Failure
+from torchstone.core.charts.vega_lite import PALETTE
 from torchstone.core.errors import TorchstoneError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.training import EpochMetrics, TrainingMetrics
 from torchstone.core.schema.trial import Series
-from torchstone.report.charts import machines as charts
-from torchstone.report.charts import training_comparison as training_charts
+from torchstone.report.charts import comparison as charts
 from torchstone.report.comparison_folder import write_analysis
 
 AT = tuple(0.01 * i for i in range(300))
@@ -139,19 +138,19 @@ def trained(one, telemetry=()):
 
 
 def test_trainings_have_a_line_for_what_they_saw_and_one_for_what_they_did_not(both):
-    loss, accuracy = panels(training_charts.epochs([trained(one) for one in both]))
+    loss, accuracy = panels(charts.epochs([trained(one) for one in both]))
     assert [value["line"] for value in loss.values] == [
         "A100 - Train", "A100 - Val", "RTX 4070 - Train", "RTX 4070 - Val",
     ]  # fmt: skip
     assert [value["y"] for value in accuracy.values] == [0.5, 0.4, 0.5, 0.4]
-    assert training_charts.epochs(both) is None
+    assert charts.epochs(both) is None
 
 
 def test_several_trainings_of_one_side_are_lines_of_their_own(both):
     one = trained(both[0])
     (metrics,) = one.trainings.values()
     twice = msgspec.structs.replace(one, trainings={**one.trainings, "again": metrics})
-    loss, _ = panels(training_charts.epochs([twice]))
+    loss, _ = panels(charts.epochs([twice]))
     run_id = metrics.run_id
     assert [v["line"] for v in loss.values] == [
         f"A100 {run_id} - Train", f"A100 {run_id} - Val", "A100 again - Train", "A100 again - Val",
@@ -160,29 +159,29 @@ def test_several_trainings_of_one_side_are_lines_of_their_own(both):
 
 def test_s1_66_gauges_of_a_training_are_drawn_over_time(both):
     first, second = trained(both[0], GAUGES), trained(both[1], GAUGES[1:])
-    device, host = training_charts.over_time(training_charts.curves("utilization", [first, second]))
+    device, host = charts.over_time(charts.curves("utilization", [first, second]))
     assert [tuple(v.values()) for v in device.values] == [
         ("A100 - Train", 0.0, 20.0), ("A100 - Train", 1.0, 90.0), ("A100 - Train", 2.0, 70.0),
     ]  # fmt: skip
     assert [tuple(v.values()) for v in host.values] == [
         ("RTX 4070 - Train", 0.5, 1.5), ("RTX 4070 - Train", 2.0, 1.0),
     ], "cores: 1.5 s of CPU in the first second, 2 s in the next two"  # fmt: skip
-    (memory,) = training_charts.over_time(training_charts.curves("memory", [first, second]))
+    (memory,) = charts.over_time(charts.curves("memory", [first, second]))
     assert [v["y"] for v in memory.values] == [1.0, 3.0, 2.0] * 2, "GiB"
-    assert training_charts.curves("throughput", [first]) == []
-    assert training_charts.curves("memory", [trained(both[0])]) == []
+    assert charts.curves("throughput", [first]) == []
+    assert charts.curves("memory", [trained(both[0])]) == []
 
 
 def test_long_trainings_are_drawn_in_minutes_and_thinned(both):
     hour = tuple(float(i) for i in range(3600))
     series = Series("device_utilization", "nvml", hour, tuple(i / 3600 for i in hour))
-    (curve,) = training_charts.curves("utilization", [trained(both[0], [series])])
-    assert len(curve.points) == 200
-    (panel,) = training_charts.over_time([curve])
+    (curve,) = charts.curves("utilization", [trained(both[0], [series])])
+    assert len(curve.points) == 100, "two extremes of each of 50 stretches"
+    (panel,) = charts.over_time([curve])
     last = panel.values[-1]
-    assert last["x"] == pytest.approx(3590.5 / 60), "the mean of the last 18 readings"
-    assert last["y"] == pytest.approx(100 * 3590.5 / 3600)
-    assert panel.x.title.endswith("min")
+    assert last["x"] == pytest.approx(3599.0 / 60), "of each stretch the extremes"
+    assert last["y"] == pytest.approx(100 * 3599.0 / 3600)
+    assert marks.title_of(panel, "x").endswith("min")
 
 
 def test_a_training_is_no_dot_over_batch_size(both, tmp_path):
@@ -232,8 +231,7 @@ def test_a_line_keeps_its_colour_whichever_panel_it_is_in(both):
     picture = charts.of_device("RTX 4070", charts.points(both))
     assert picture is not None
     for panel in picture.panels:
-        assert panel.colours is not None
-        assert panel.colours.shades == (PALETTE[1],)
+        assert marks.shades_of(panel) == (PALETTE[1],)
 
 
 def test_no_line_crosses_a_batch_size_that_failed_or_was_not_tried():
@@ -249,8 +247,7 @@ def test_no_line_crosses_a_batch_size_that_failed_or_was_not_tried():
     assert pieces["A", 8] != pieces["A", 32]
     assert pieces["B", 8] != pieces["B", 32]
     assert ("C", 16) not in pieces
-    (failure,) = (mark for mark in panel.marks if isinstance(mark, Failure))
-    assert failure.values == ({"x": 16, "word": "out of memory: A; ±50 % or more: C"},)
+    assert marks.rows(panel, "failure") == [{"x": 16, "word": "out of memory: A; ±50 % or more: C"}]
 
 
 def test_a_folder_that_cannot_be_written(both, tmp_path):

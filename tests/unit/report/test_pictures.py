@@ -2,14 +2,15 @@
 
 import pytest
 
-from torchstone.core.charts.picture import Coordinate, Kind, Line, Panel, Picture
+from torchstone.core.charts import vega_lite as vl
+from torchstone.core.charts.vega_lite import Picture
 from torchstone.report.charts.ratios import Ratio, ratios_chart
 from torchstone.report.document import Chart, Document, Section, Text
 from torchstone.report.pictures import beside, charts_of, drawn, without_charts
 from torchstone.report.translation.documents import translated
 
 VALUES = ({"x": "8", "y": 1.5}, {"x": "16", "y": 2.5})
-PANEL = Panel("a panel", Coordinate("x", "batch size", Kind.STEPS), (Line(Coordinate("y", "ms")),), VALUES)
+PANEL = vl.panel("a panel", vl.steps("x", "batch size"), vl.numbers("y", "ms"), (vl.line(),), VALUES)
 PICTURE = Picture("a title", (PANEL,))
 (RATIOS,) = ratios_chart((Ratio("train", "throughput", 1.2, 1.1, 1.3, "better"),), 0.02, 0.95)
 PAGE = Document("t", (

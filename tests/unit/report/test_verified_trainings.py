@@ -10,7 +10,7 @@ from reported import PageRenderer, as_page, edited_claims, files_of, looked_at, 
 from results import an_epoch, metrics_of
 
 from torchstone.analysis.summary import RunSummary
-from torchstone.core.charts.picture import Picture
+from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.training import Training, without_steps

@@ -22,7 +22,7 @@ from torchstone.api.keeping.keeping import Keeping
 from torchstone.api.notebook import as_html
 from torchstone.api.recording import default_folder
 from torchstone.core.charts.drawing import draw, library
-from torchstone.core.charts.picture import Picture
+from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.procedure import Procedure
 from torchstone.report.charts import sweep as charts

@@ -1,1 +1,1 @@
-"""Charts: a typed specification, its Vega-Lite, and the file that is drawn of it."""
+"""Charts: Vega-Lite with the looks of ours, and the file that is drawn of it."""

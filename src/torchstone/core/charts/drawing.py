@@ -1,12 +1,15 @@
-"""Draws a picture as PNG or SVG through vl-convert, which is imported only here.
+"""Draws a chart as PNG or SVG through vl-convert, which is imported only here.
 
-In this process, or, within `drawing_elsewhere`, in another one that goes on beside it.
+In this process, or, within `drawing_elsewhere`, in others that go on beside it: vl-convert holds the interpreter's lock
+for as long as it draws.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
+import signal
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, lru_cache
 from pathlib import Path
@@ -14,20 +17,74 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from torchstone.core.charts.hangul_font import HANGUL_REGULAR, has_hangul
-from torchstone.core.charts.picture import Picture
-from torchstone.core.charts.vega_lite import Spec, vega_lite
+from torchstone.core.charts.vega_lite import Picture, Spec, vega_lite
 from torchstone.core.errors import MissingError, UsageError
 
 if TYPE_CHECKING:
-    from torchstone.core.charts.drawing_process import DrawingProcess
+    from concurrent.futures import Future, ProcessPoolExecutor
+
+# The shipped Korean font, for machines that have none: Spoqa Han Sans Neo, regular and bold, in its authors' own subset
+# of 2,574 characters (KS X 1001 and a few), unmodified, under the SIL Open Font License 1.1 (hangul/LICENSE;
+# github.com/spoqa/spoqa-han-sans, version 3.3.0).
+HANGUL_REGULAR = Path(__file__).with_name("hangul") / "SpoqaHanSansNeo-Regular.ttf"
+_HANGUL = re.compile("[\uac00-\ud7a3]")
 
 _PIXELS_A_POINT = 2.0  # sharp on a dense screen
 _EMPTY = b'{"data":{"values":[]},"mark":"point"}'
 _KEPT, _KEPT_PNGS = 128, 32  # drawings, of a report in several formats: some 20 kB each, and 200 kB
 _ID = re.compile(r'(?<=id=")(clip|gradient_)\d+(?=")|(?<="url\(#)(clip|gradient_)\d+(?=\)")')
+_MOST_PROCESSES = 2  # each takes some 150 MB
+
+
+# ── in another process ──────────────────────────────────────────────────────────────────────────────────────
+
+
+class DrawingProcess:
+    """Draws specifications in the order in which they were begun, or as they are asked for."""
+
+    def __init__(self, pool: ProcessPoolExecutor, draw: Callable[[bytes], str]) -> None:
+        self._pool, self._draw = pool, draw
+        self._begun: dict[bytes, Future[str]] = {}
+
+    def begin(self, spec: bytes) -> None:
+        """Have a specification drawn meanwhile."""
+        if spec not in self._begun:
+            self._begun[spec] = self._pool.submit(self._draw, spec)
+
+    def drawn(self, spec: bytes) -> str:
+        """Return the drawing, once it is there. Where the process was killed, it is drawn in this one."""
+        from concurrent.futures.process import BrokenProcessPool
+
+        try:
+            self.begin(spec)
+            return self._begun[spec].result()
+        except BrokenProcessPool:
+            return self._draw(spec)
+
 
 _process: DrawingProcess | None = None
+
+
+@contextmanager
+def drawing_process(draw: Callable[[bytes], str]) -> Iterator[DrawingProcess]:
+    """Have `draw`, a function of a module, run in another process until the end of the block.
+
+    It is a new interpreter, since a program may have threads by then, and takes no interrupt from the terminal: whoever
+    started it ends it.
+    """
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    count = max(1, min(_MOST_PROCESSES, (os.cpu_count() or 1) - 1))
+    pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_uninterrupted)
+    try:
+        yield DrawingProcess(pool, draw)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _uninterrupted() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextmanager
@@ -42,8 +99,6 @@ def drawing_elsewhere() -> Iterator[None]:
     except MissingError:  # said by whoever needs a picture
         yield
         return
-    from torchstone.core.charts.drawing_process import drawing_process
-
     with drawing_process(text_of) as _process:
         _process.begin(_EMPTY)  # it starts, and loads what it needs, while there is nothing to draw yet
         try:
@@ -56,6 +111,9 @@ def begin(spec: Spec) -> None:
     """Have a Vega-Lite specification drawn meanwhile, where another process draws."""
     if _process is not None:
         _process.begin(msgspec.json.encode(spec))
+
+
+# ── drawings ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def library() -> Any:
@@ -104,7 +162,7 @@ def _pixels(svg: str) -> bytes:
 
 def _library_for(text: str) -> Any:
     """Return vl-convert, which knows the shipped Korean font where the text needs it."""
-    if has_hangul(text):
+    if _HANGUL.search(text):
         _with_hangul()
     return library()
 

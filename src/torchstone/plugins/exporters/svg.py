@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from torchstone.core.charts import vega_lite as vl
 from torchstone.core.charts.drawing import as_svg
-from torchstone.core.charts.phase_colours import phase_colours
-from torchstone.core.charts.picture import Bars, Colours, Coordinate, Interval, Kind, Line, Panel, Picture
+from torchstone.core.charts.vega_lite import Panel, Picture, Spec
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar, followers
 from torchstone.core.schema.memory_figures import HOST_PEAK, PEAKS
@@ -19,7 +19,7 @@ from torchstone.plugins.protocols import Exporter
 Row = Mapping[str, Scalar]
 
 _LATENCY, _ENERGY = "latency_per_batch_p50_s", "energy_per_item_j"
-_BATCH = Coordinate("batch_size", "batch size", Kind.STEPS)
+_BATCH = vl.steps("batch_size", "batch size")
 
 
 class Svg(Exporter):
@@ -74,9 +74,8 @@ def _figure(
     )
     if not values:
         return None
-    y = Coordinate("value", unit)
-    marks = (Line(y), Interval(y))
-    return Panel(f"{title}, with its 95 % confidence interval", _BATCH, marks, values, _colours(values), group=group)
+    marks, heading = (vl.line(), vl.interval()), f"{title}, with its 95 % confidence interval"
+    return vl.panel(heading, _BATCH, vl.numbers("value", unit), marks, values, _colours(values), group=group)
 
 
 def _scaled(row: Mapping[str, Any], figure: str, scale: float) -> dict[str, float | None]:
@@ -94,11 +93,12 @@ def _memory(group: str, rows: Sequence[Mapping[str, Any]]) -> Panel | None:
         for row in rows if row.get(figure) is not None
     )  # fmt: skip
     where = "resident memory" if figure == HOST_PEAK else "device memory"
-    return Panel(f"peak {where}", _BATCH, (Line(Coordinate("gib", "GiB")),), values, _colours(values), group=group)
+    y, shades = vl.numbers("gib", "GiB"), _colours(values)
+    return vl.panel(f"peak {where}", _BATCH, y, (vl.line(),), values, shades, group=group)
 
 
-def _colours(values: Sequence[Mapping[str, Any]]) -> Colours:
-    return Colours("series", tuple(dict.fromkeys(value["series"] for value in values)))
+def _colours(values: Sequence[Mapping[str, Any]]) -> Spec:
+    return vl.colours("series", [value["series"] for value in values], ())
 
 
 def _phases(group: str, rows: Sequence[Mapping[str, Any]]) -> Panel | None:
@@ -112,8 +112,8 @@ def _phases(group: str, rows: Sequence[Mapping[str, Any]]) -> Panel | None:
     if not values:
         return None
     title = "step phases" + (f" ({fastest})" if fastest != "all" else "")
-    bars = Bars(Coordinate("s", "share of the step"), order="place", shares=True)
-    return Panel(title, _BATCH, (bars,), values, phase_colours({value["phase"] for value in values}), group=group)
+    y, shades = vl.shares("s", "share of the step"), vl.phase_colours({value["phase"] for value in values})
+    return vl.panel(title, _BATCH, y, (vl.bars("place"),), values, shades, group=group)
 
 
 PLUGIN: Exporter = Svg()

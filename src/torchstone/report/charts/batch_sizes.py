@@ -1,27 +1,248 @@
-"""The pictures of a run over its batch sizes: throughput, latency, memory, energy, efficiency."""
+"""The pictures of a run over its batch sizes: throughput, latency, memory, energy, efficiency, phases of a step.
+
+A curve is a device, or of one device a setting, with failures in their place. Points are joined only where no batch
+size lies between that another curve of the panel was tried at.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from torchstone.analysis.advice.absent import on_devices_here
 from torchstone.analysis.advice.analyses import analyses
-from torchstone.analysis.advice.grouping import over_devices
+from torchstone.analysis.advice.grouping import groups, over_devices
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
-from torchstone.core.charts.picture import Line, Panel, Picture
-from torchstone.core.schema.estimate import Estimate
+from torchstone.core.charts import vega_lite as vl
+from torchstone.core.charts.fitting import short_names
+from torchstone.core.charts.vega_lite import Panel, Picture
+from torchstone.core.figures import PHASE
+from torchstone.core.schema.axis import followers, scalar_word
+from torchstone.core.schema.estimate import Estimate, Verdict
 from torchstone.core.schema.memory_figures import PEAKS
-from torchstone.report.charts.curves import MOST_CURVES, Named, named, panels, placed
-from torchstone.report.charts.names import device_names, workload_name
+from torchstone.core.schema.phase import PHASES
+from torchstone.core.schema.trial import Status
+from torchstone.report.charts.cases import device_names, rate_of, workload_name
 from torchstone.report.document import Chart
 
 THROUGHPUT = "throughput_vs_batch_size"
+MOST_CURVES = 8  # of a panel: colours that can be told apart
+WIDE = "±50 % or more"
 _MOST_PANELS = 12
+_MOST_PHASED = 6  # workloads and devices whose phases are shown
+_MOST_NAMED = 2  # curves that are named where they failed
+_MOST_UPRIGHT = 34  # characters that stand upright in a panel
 _FEWEST = 2  # batch sizes that are a curve
 _SCALING = "scaling"  # no figure of a case: it is one of several together
+_WIDTH = 360
+
+Row = Mapping[str, Any]
+
+
+# ── curves ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Placed(msgspec.Struct, frozen=True):
+    """A Case whose batch size is a number, what its device is called, and that number."""
+
+    device: str
+    size: int
+    case: CaseSummary
+
+
+class Named(msgspec.Struct, frozen=True):
+    """Cases of one workload, by the panel they stand in and the curve they belong to. `order`: of all curves."""
+
+    panels: Mapping[str, Mapping[str, tuple[Placed, ...]]]
+    order: tuple[str, ...]
+    left_out: int = 0  # curves beyond those that can be told apart
+
+    @property
+    def sizes(self) -> int:
+        """How many batch sizes there are."""
+        return len({one.size for curves in self.panels.values() for own in curves.values() for one in own})
+
+
+def placed(cases: Sequence[CaseSummary], name_of: Callable[[CaseSummary], str]) -> list[Placed]:
+    """Return the Cases that have a number as their batch size. `name_of`: what the device of a Case is called."""
+    return [
+        Placed(name_of(case), size, case) for case in cases
+        if isinstance(size := case.configuration.get("batch_size"), int) and not isinstance(size, bool)
+    ]  # fmt: skip
+
+
+def named(cases: Sequence[Placed]) -> Named:
+    """Return the Cases of one workload as curves: of several devices a panel a setting, of one a curve a setting.
+
+    Of more than MOST_CURVES curves in a panel the fastest stay, in their order.
+    """
+    devices = short_names(one.device for one in cases)
+    settings = short_names(_settings(cases))
+    several = len(devices) > 1
+    found: dict[str, dict[str, dict[int, Placed]]] = {}
+    for one, setting in zip(cases, _settings(cases), strict=True):
+        device, words = devices[one.device], settings[setting]
+        panel, curve = (words, device) if several else ("", words or device)
+        found.setdefault(panel, {}).setdefault(curve, {}).setdefault(one.size, one)
+    alone = "".join(devices.values())
+    kept = {panel: _best(curves) for panel, curves in found.items()}
+    shown = {curve for curves in kept.values() for curve in curves}
+    every = devices.values() if several else (words or alone for words in settings.values())
+    order = tuple(curve for curve in every if curve in shown)
+    lost = sum(len(curves) for curves in found.values()) - sum(map(len, kept.values()))
+    return Named(kept, order, lost)
+
+
+def _best(curves: Mapping[str, Mapping[int, Placed]]) -> dict[str, tuple[Placed, ...]]:
+    ranked = sorted(curves, key=lambda name: max(rate_of(one.case) for one in curves[name].values()), reverse=True)
+    kept = set(ranked[:MOST_CURVES])
+    return {name: tuple(own[size] for size in sorted(own)) for name, own in curves.items() if name in kept}
+
+
+def _settings(cases: Sequence[Placed]) -> list[str]:
+    """Return in words what sets each Case apart from the others, beside device and batch size.
+
+    What follows the batch size, as a learning rate, counts only where one batch size was tried with several.
+    """
+    following = followers("batch_size")
+    told = _apart(cases, following)
+    keys = Counter((one.device, one.size, words) for one, words in zip(cases, told, strict=True))
+    return told if max(keys.values(), default=1) == 1 else _apart(cases, ())
+
+
+def _apart(cases: Sequence[Placed], aside: Sequence[str]) -> list[str]:
+    axes = dict.fromkeys(axis for one in cases for axis in one.case.configuration)
+    varying = [
+        axis for axis in axes
+        if axis not in ("batch_size", *aside) and len({str(one.case.configuration.get(axis)) for one in cases}) > 1
+    ]  # fmt: skip
+    return [", ".join(_word(axis, one.case) for axis in varying) for one in cases]
+
+
+def _word(axis: str, case: CaseSummary) -> str:
+    value = case.configuration.get(axis)
+    alone = isinstance(value, str) and value not in ("on", "off", "auto")
+    return str(value) if alone else f"{axis} {scalar_word(value)}"
+
+
+# ── a panel ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def panels(
+    title: str, told: Named, of: Callable[[CaseSummary], Estimate | None], unit: str = "", group: str = ""
+) -> Iterator[Panel]:
+    """Yield a panel for each set of curves that has a value. `unit`: what y counts; "": that of the estimates."""
+    for where, curves in told.panels.items():
+        known = [e for own in curves.values() for one in own if (e := of(one.case)) is not None]
+        if known:
+            alone = "".join(curves) if len(curves) == 1 < len(told.order) else ""  # such a panel has no legend
+            heading = ", ".join(filter(None, (title, where, alone)))
+            yield _curves(heading, curves, told, of, _scale(known, unit), interval_words(known), group)
+
+
+def _scale(known: Sequence[Estimate], unit: str) -> tuple[float, str]:
+    """Return divisor and unit in which the greatest of the values reads well."""
+    if unit:
+        return 1.0, unit
+    return units.scale_of(max(abs(one.value) for one in known), known[0].unit)
+
+
+def _curves(
+    title: str, curves: Mapping[str, Sequence[Placed]], told: Named, of: Callable[[CaseSummary], Estimate | None],
+    scale: tuple[float, str], subtitle: str, group: str,
+) -> Panel:  # fmt: skip
+    places = [str(size) for size in sorted({one.size for own in curves.values() for one in own})]
+    cases = {curve: [(one.size, one.case) for one in own] for curve, own in curves.items()}
+    values, failed, _ = joined(cases, of, "batch", str, scale[0])
+    marks = (*vl.failures(failed), vl.line("piece"), vl.interval())
+    shades = vl.colours("curve", [value["curve"] for value in values] or curves, told.order)
+    x, y = vl.steps("batch", "batch size", places), vl.numbers("value", scale[1])
+    return vl.panel(title, x, y, marks, values, shades, subtitle=subtitle, group=group, width=_WIDTH)
+
+
+def joined(
+    curves: Mapping[str, Sequence[tuple[int, CaseSummary]]],
+    of: Callable[[CaseSummary], Estimate | None],
+    column: str,
+    shown: Callable[[int], int | str] = int,
+    divisor: float = 1.0,
+) -> tuple[list[Row], list[Row], list[Estimate]]:
+    """Return the points of curves, a word at each place where some have none, and the estimates that are drawn.
+
+    `curves`: their Cases by rising place, which stands in `column` as `shown`.
+    """
+    places = sorted({place for own in curves.values() for place, _ in own})
+    values: list[Row] = []
+    lost: dict[int, dict[str, str]] = {}
+    drawn: list[Estimate] = []
+    for curve, own in curves.items():
+        piece, before = 0, -1
+        for place, case in own:
+            found = of(case) if case.verdict != Verdict.INVALID else None
+            if found is None or found.is_wide:
+                if (why := WIDE if found is not None else failure_of(case)) is not None:
+                    lost.setdefault(place, {})[curve] = why
+                continue
+            piece += places.index(place) != before + 1
+            before = places.index(place)
+            drawn.append(found)
+            values.append({column: shown(place), "curve": curve, "piece": piece, **ends_of(found, divisor)})
+    failed: list[Row] = [{column: shown(place), "word": lost_words(each, len(curves))} for place, each in lost.items()]
+    return values, failed, drawn
+
+
+def ends_of(found: Estimate, divisor: float = 1.0, value: str = "value", low: str = "low", high: str = "high") -> Row:
+    """Return an Estimate as columns of these names."""
+    ends = {value: found.value, low: found.low, high: found.high}
+    return {name: None if end is None else end / divisor for name, end in ends.items()}
+
+
+def failure_of(case: CaseSummary) -> str | None:
+    """Return why a Case has no value that counts; None where nothing failed, or it was not tried."""
+    bad = [trial.outcome.status for trial in case.trials if trial.outcome.status != Status.OK]
+    if bad:
+        return failure_word(bad[0])
+    return str(case.verdict) if case.trials and case.verdict == Verdict.INVALID else None
+
+
+def failure_word(status: Status) -> str:
+    """Return how a trial ended, in words: "out of memory"."""
+    return str(status).replace("_", " ")
+
+
+def lost_words(each: Mapping[str, str], curves: int) -> str:
+    """Return what became of the curves that have no value at one batch size, in a few words."""
+    counted = Counter(each.values())
+    told = []
+    for why, count in counted.items():
+        which = [curve for curve, word in each.items() if word == why]
+        where = ", ".join(which) if count <= _MOST_NAMED else f"{count} of {curves}"
+        told.append(why if count == curves else f"{why}: {where}")
+    text = "; ".join(told)
+    if len(text) <= _MOST_UPRIGHT:
+        return text
+    return (
+        f"{next(iter(counted))}: {len(each)} of {curves}"
+        if len(counted) == 1
+        else f"{len(each)} of {curves} without a value"
+    )
+
+
+def interval_words(known: Sequence[Estimate]) -> str:
+    """Return what the bars at the points are: "95 % confidence intervals over 3 trials"."""
+    having = [one for one in known if one.low is not None and one.high is not None]
+    if not having:
+        return "one trial a case: no interval" if any(one.trials == 1 for one in known) else "no interval"
+    least, most = min(one.trials for one in having), max(one.trials for one in having)
+    count = str(least) if least == most else f"{least} to {most}"
+    return f"{100 * having[0].level:g} % confidence intervals over {count} trial{'s' * (most != 1)}"
+
+
+# ── figures over batch sizes ────────────────────────────────────────────────────────────────────────────────
 
 
 class _Question(msgspec.Struct, frozen=True):
@@ -74,17 +295,12 @@ def batch_size_charts(run: RunSummary) -> list[Chart]:
     """Return the pictures that a run has two batch sizes for."""
     name_of = device_names(run.machine)
     workloads = over_devices(on_devices_here(run))
-    curves = [(own, named(placed(own, name_of), _rate)) for own in workloads]
+    curves = [(own, named(placed(own, name_of))) for own in workloads]
     drawn = [(own, told) for own, told in curves if told.sizes >= _FEWEST]
     scaling = _scaling(run) if drawn else {}
     several = len(workloads) > 1
     found = [_chart(question, drawn, scaling, several=several) for question in _QUESTIONS]
     return [chart for chart in found if chart is not None]
-
-
-def _rate(case: CaseSummary) -> float:
-    found = case.estimates.get("throughput")
-    return found.value if found is not None else 0.0
 
 
 def _chart(
@@ -109,13 +325,13 @@ def _chart(
     return Chart(question.name, says, picture)
 
 
-def _highest(panel: Panel) -> str:
+def _highest(one: Panel) -> str:
     """Return the highest point of a panel in words, for who cannot see it."""
-    top = max(panel.values, key=lambda value: float(value["value"]), default=None)
+    top = max(one.values, key=lambda value: float(value["value"]), default=None)
     if top is None:
         return "no value is certain enough to be drawn"
-    unit = next((mark.y.title for mark in panel.marks if isinstance(mark, Line)), "")
-    which = f" ({top['curve']})" if panel.colours is not None and len(panel.colours.names) > 1 else ""
+    which = f" ({top['curve']})" if len(one.channel("color")["scale"]["domain"]) > 1 else ""
+    unit = one.channel("y")["title"]
     return f"the highest is {units.significant(top['value'], 3)} {unit} at batch size {top['batch']}{which}"
 
 
@@ -159,3 +375,72 @@ def _scaling(run: RunSummary) -> dict[str, Estimate]:
                 line.efficiency, low, high, 0.95, "ratio", "ratio of throughputs", trials[line.case_id], 0
             )
     return found
+
+
+# ── phases over batch sizes ─────────────────────────────────────────────────────────────────────────────────
+
+
+def phases_chart(run: RunSummary) -> Chart | None:
+    """Return the phases of the fastest setting of each workload and device; None where they were not measured."""
+    name_of = device_names(run.machine)
+    found: list[Panel] = []
+    for cases in groups(on_devices_here(run)):
+        taken = placed(cases, name_of)
+        if any(_phases(one.case) for one in taken) and len(found) < 2 * _MOST_PHASED:
+            curve, own = _fastest(taken)
+            title = ", ".join(dict.fromkeys((workload_name(cases[0]), name_of(cases[0]), curve)))
+            found += _phase_panels(title, own)
+    if not found:
+        return None
+    picture = Picture("Where the time of a step goes", tuple(found), columns=2)
+    return Chart("time_breakdown", "The time of a step by phase, over batch sizes, as shares and in ms", picture)
+
+
+def _phases(case: CaseSummary) -> dict[str, Estimate]:
+    if case.verdict == Verdict.INVALID:
+        return {}
+    return {name: case.estimates[key] for name in PHASES if (key := f"{PHASE}{name}_s") in case.estimates}
+
+
+def _fastest(cases: Sequence[Placed]) -> tuple[str, Sequence[Placed]]:
+    (curves,) = named(cases).panels.values()  # of one device
+    measured = [name for name, own in curves.items() if any(_phases(one.case) for one in own)] or list(curves)
+    best = max(measured, key=lambda name: max(rate_of(one.case) for one in curves[name]))
+    return best, curves[best]
+
+
+def _phase_panels(title: str, own: Sequence[Placed]) -> Iterator[Panel]:
+    """Yield the shares, and beside them the times with their intervals: these do not fit into a bar of parts."""
+    values: list[Mapping[str, Any]] = []
+    known: list[Estimate] = []
+    lost: list[Mapping[str, Any]] = []
+    piece = 0
+    for one in own:
+        phases = _phases(one.case)
+        if not phases:
+            piece += 1
+            lost += [{"batch": str(one.size), "word": why}] if (why := failure_of(one.case)) is not None else []
+        for place, (phase, found) in enumerate(phases.items()):
+            known.append(found)
+            scaled = ends_of(found, 1e-3, "ms")
+            values.append({"batch": str(one.size), "phase": phase, "place": place, "piece": piece, **scaled})
+    x = vl.steps("batch", "batch size", [str(one.size) for one in own])
+    shades = vl.phase_colours({value["phase"] for value in values})
+    lost_here = vl.failures(lost)
+    y, parts = vl.shares("share", "share of the step"), (*lost_here, vl.bars("place"))
+    yield vl.panel(
+        "shares", x, y, parts, [*_shares(values)], shades, subtitle="means over trials", group=title, width=_WIDTH
+    )
+    times = [{name: value[name] for name in ("batch", "phase", "piece", "ms", "low", "high")} for value in values]
+    y, lines, words = vl.numbers("ms", "ms a step"), (vl.line("piece"), vl.interval()), interval_words(known)
+    yield vl.panel("times", x, y, (*lost_here, *lines), times, shades, subtitle=words, group=title, width=_WIDTH)
+
+
+def _shares(values: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Yield of each phase its share of the step, in place of its time: a bar tells what it is called after."""
+    whole: dict[str, float] = {}
+    for value in values:
+        whole[value["batch"]] = whole.get(value["batch"], 0.0) + value["ms"]
+    for value in values:
+        about = {name: value[name] for name in ("batch", "phase", "place")}
+        yield {**about, "share": value["ms"] / (whole[value["batch"]] or 1.0)}

@@ -1,44 +1,52 @@
-"""Histories as a picture: the runs with their intervals, the levels, and what changed where they part."""
+"""The pictures of histories: runs, or commits, with their intervals, levels, and what changed where they part."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
+from torchstone.analysis.ci.commit_history import Trace
 from torchstone.analysis.recommend.case_history import Change, History, Point
-from torchstone.core.charts.picture import Colours, Coordinate, Divider, Dots, Interval, Level, Panel, Picture
-from torchstone.core.charts.thinning import thinned
+from torchstone.core.charts import vega_lite as vl
+from torchstone.core.charts.fitting import thinned
+from torchstone.core.charts.vega_lite import Panel, Picture
 
-_WIDTH, _HEIGHT, _MOST = 640, 160, 20
-_MOST_POINTS = 400  # of a panel: an interval each
+_WIDTH, _MOST = 640, 20
+_MOST_POINTS, _MOST_COMMITS = 400, 300  # of a panel: an interval each
 _MOST_CHANGES = 8  # words beside each other: the newest
 _COUNTED = ("counted", "left out")
-_COLOURS = Colours("counted", _COUNTED, ("#1f77b4", "#bbbbbb"))
-_X = Coordinate("run", "run", from_zero=False, whole=True)
+_SHADES = {"counted": "#1f77b4", "left out": "#bbbbbb"}
+_VERDICTS = {
+    "slower": "#d55e00", "faster": "#0072b2", "unchanged": "#666666", "undecided": "#e69f00", "others": "#bbbbbb",
+}  # fmt: skip
+_LETTER, _GAP = 5.8, 8.0  # points, about, of a letter of a change; before and behind its words
 
 
-def chart(histories: Sequence[History]) -> Picture:
+def history_chart(histories: Sequence[History]) -> Picture:
     """Return a chart for each of several runs, those with a change first, 20 in all."""
     drawn = [one for one in histories if len(one.points) > 1] or histories
     return Picture("", tuple(_one(history) for history in drawn[:_MOST]), columns=1, one_legend=True)
 
 
 def _one(history: History) -> Panel:
-    points = tuple(
+    points = [
         {"run": place + 1, "value": p.value, "low": p.low, "high": p.high, "counted": _COUNTED[not p.counted]}
         for place, p in _shown(history)
+    ]
+    levels = [{"from": s.first + 1, "to": s.last + 1, "value": s.value} for s in history.segments]
+    changes = [{"run": change.at + 0.5, "word": _what(change)} for change in history.changes[-_MOST_CHANGES:]]
+    x = vl.counted("run", "run", points)
+    y = vl.numbers("value", f"{history.metric} ({history.unit})", zero=False)
+    words = in_rows(changes, "run", range(1, len(history.points) + 1), _WIDTH)
+    marks = (vl.interval(), vl.dots(), vl.levels("from", "to", levels), *vl.dividers(words))
+    title, subtitle = f"{history.task} {history.model} on {history.device}", f"case {history.case_id}, {history.host}"
+    return vl.panel(
+        title, x, y, marks, points, vl.shaded("counted", _SHADES), subtitle=subtitle, width=_WIDTH, height=160
     )
-    levels = tuple({"from": s.first + 1, "to": s.last + 1, "value": s.value} for s in history.segments)
-    changes = tuple({"run": change.at + 0.5, "what": _what(change)} for change in history.changes[-_MOST_CHANGES:])
-    y = Coordinate("value", f"{history.metric} ({history.unit})", from_zero=False)
-    marks = (Interval(y), Dots(y), Level(y, "from", "to", levels), Divider("what", changes))
-    return Panel(
-        f"{history.task} {history.model} on {history.device}", _X, marks, points, _COLOURS,
-        subtitle=f"case {history.case_id}, {history.host}", width=_WIDTH, height=_HEIGHT,
-    )  # fmt: skip
 
 
 def _shown(history: History) -> Iterator[tuple[int, Point]]:
-    """Yield the runs with their places; of many the extremes of each stretch (core/charts/thinning.py)."""
+    """Yield the runs with their places; of many the extremes of each stretch (core/charts/fitting.py)."""
     kept = thinned([(float(place), p.value) for place, p in enumerate(history.points)], _MOST_POINTS)
     yield from ((round(place), history.points[round(place)]) for place, _ in kept)
 
@@ -47,3 +55,44 @@ def _what(change: Change) -> str:
     first = next((c for c in change.changed if c.throughout), None)
     named = f": {first.what} {first.before} → {first.after}" if first is not None else ""
     return f"{change.ratio:.3g}×{named}"[:60]
+
+
+def in_rows(words: vl.Values, column: str, measured: Sequence[float], width: int) -> list[Mapping[str, Any]]:
+    """Return words beside vertical lines, each in the highest `_row` in which it covers no other.
+
+    `_before`: those that end at their line, since they would reach beyond the panel.
+    """
+    across = [*measured, *(one[column] for one in words)]
+    least, most = min(across, default=0.0), max(across, default=0.0)
+    points = width / (most - least) if most > least else 0.0
+    ends: list[float] = []  # of each row: how far it is full
+    found: list[Mapping[str, Any]] = []
+    for one in sorted(words, key=lambda one: float(one[column])):
+        at, long = (one[column] - least) * points, _GAP + _LETTER * len(one["word"])
+        before = at + long > width and at > width / 2
+        begin = at - long if before else at
+        row = next((n for n, end in enumerate(ends) if end <= begin), len(ends))
+        ends[row:] = [begin + long, *ends[row + 1 :]]
+        found.append({**one, "_row": row, "_before": before})
+    return found
+
+
+def commits_chart(trace: Trace) -> Picture:
+    """Return the last 300 commits, oldest first; a vertical line where a chain of measured commits begins again."""
+    steps = trace.steps[-_MOST_COMMITS:]
+    values = [
+        {
+            "commit": place, "change": 100.0 * (step.total - 1.0), "low": 100.0 * (step.low - 1.0),
+            "high": 100.0 * (step.high - 1.0),
+            "verdict": step.point.verdict if step.point.verdict in _VERDICTS else "others",
+        }
+        for place, step in enumerate(steps, 1)
+    ]  # fmt: skip
+    shades = {name: shade for name, shade in _VERDICTS.items() if any(value["verdict"] == name for value in values)}
+    breaks = [{"commit": place - 0.5, "word": "gap"} for place, step in enumerate(steps, 1) if step.begins][1:]
+    x = vl.counted("commit", "commit, oldest first", values)
+    y = vl.numbers("change", "change in time since the last gap (%)", zero=False)
+    gaps = vl.dividers(in_rows(breaks, "commit", range(1, len(values) + 1), _WIDTH)) if breaks else ()
+    marks, words = (vl.interval(), vl.dots(), *gaps), "95 % confidence intervals"
+    panel = vl.panel(trace.name[:80], x, y, marks, values, vl.shaded("verdict", shades), subtitle=words, width=_WIDTH)
+    return Picture("", (panel,), columns=1)

@@ -10,20 +10,9 @@ from typing import Any
 import msgspec
 
 from torchstone.core import units
-from torchstone.core.charts.palette import OTHER_VERDICT, VERDICTS, short_names
-from torchstone.core.charts.picture import (
-    Colours,
-    Coordinate,
-    Divider,
-    Dots,
-    Kind,
-    Mark,
-    Panel,
-    Picture,
-    Reach,
-    Stretch,
-    Words,
-)
+from torchstone.core.charts import vega_lite as vl
+from torchstone.core.charts.fitting import short_names
+from torchstone.core.charts.vega_lite import Panel, Picture
 from torchstone.report.document import Chart
 
 _ROWS, _MOST_ROWS = 16, 96  # of a panel, which fills a slide; of a plot
@@ -64,7 +53,7 @@ def forest(rows: Sequence[Ratio], margin: float, level: float, title: str = "Can
     what = drawn[0].figure if drawn and len({row.figure for row in drawn}) == 1 else ""
     if what and all(row.case for row in drawn):
         drawn = [msgspec.structs.replace(row, figure="") for row in drawn]
-    order = list(dict.fromkeys((*VERDICTS, *(row.verdict for row in drawn))))
+    order = list(dict.fromkeys((*vl.VERDICTS, *(row.verdict for row in drawn))))
     ranked = sorted(drawn, key=lambda row: (order.index(row.verdict), row.ratio))
     ends = _ends(drawn, margin)
     labelled = list(zip(ranked, _labels(ranked), strict=True))[:_MOST_ROWS]
@@ -133,18 +122,19 @@ def _panel(own: Sequence[tuple[Ratio, str]], what: str, margin: float, ends: tup
             "row": label, "ratio": row.ratio, "low": low, "high": high, "verdict": _word(row.verdict),
             "figures": figures,
         })  # fmt: skip
-    y = Coordinate("row", "", Kind.NAMES, tuple(label for _, label in own))
-    x = Coordinate("ratio", what, logarithmic=True, ends=ends, ticks=_ticks(*ends))
-    band: tuple[Mark, ...] = ()
-    if margin > 0.0:
-        band = (Stretch("from", "to", ({"from": 1.0 / (1.0 + margin), "to": 1.0 + margin},)),)
-    one = Divider("word", ({"ratio": 1.0, "word": ""},))
+    x = {**vl.numbers("ratio", what, log=True, ends=ends), "axis": {"values": list(_ticks(*ends)), "format": "~g"}}
+    y = vl.rows("row", "", [label for _, label in own])
+    equal = [{"from": 1.0 / (1.0 + margin), "to": 1.0 + margin}]
     counts = Counter(row.verdict for row, _ in own)
+    looks = {_word(verdict): vl.VERDICTS.get(verdict, vl.OTHER_VERDICT) for verdict in counts}
+    shades = {word: shade for word, (shade, _) in looks.items()}
+    shapes = vl.shaded("verdict", shades, [shape for _, shape in looks.values()])
+    band = [vl.stretches("from", "to", equal)] if margin > 0.0 else []
+    bars = (vl.interval(along="x", clip=True), *vl.arrows(*ends), vl.dots(shapes))
+    marks = (*band, *vl.dividers([{"ratio": 1.0}]), *bars, vl.aside("figures"))
     title = ", ".join(f"{_word(verdict)}: {count}" for verdict, count in counts.items())
-    shades, shapes = zip(*(VERDICTS.get(verdict, OTHER_VERDICT) for verdict in counts), strict=True)
-    colours = Colours("verdict", tuple(map(_word, counts)), shades, shapes)
-    marks = (*band, one, Reach(y), Dots(y), Words(y, "figures", aside=True))
-    return Panel(title, x, marks, tuple(values), colours, width=_WIDTH, height=max(_LEAST_HEIGHT, _ROW * len(own)))
+    height = max(_LEAST_HEIGHT, _ROW * len(own))
+    return vl.panel(title, x, y, marks, values, vl.shaded("verdict", shades), width=_WIDTH, height=height)
 
 
 def _labels(rows: Sequence[Ratio]) -> list[str]:

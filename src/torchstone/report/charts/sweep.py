@@ -6,19 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torchstone.analysis.sweep_table import DEVICE_MEMORY, HIGH, HOST_MEMORY, LOW, Row
-from torchstone.core.charts.phase_colours import phase_colours
-from torchstone.core.charts.picture import (
-    Bars,
-    Colours,
-    Coordinate,
-    Failure,
-    Interval,
-    Kind,
-    Line,
-    Mark,
-    Panel,
-    Picture,
-)
+from torchstone.core.charts import vega_lite as vl
+from torchstone.core.charts.vega_lite import Panel, Picture, Spec
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.phase import PHASES
 from torchstone.core.schema.trial import Status
@@ -30,9 +19,9 @@ _MEMORY_SHADES = {HOST_MEMORY: "#0072b2", DEVICE_MEMORY: "#e69f00"}  # also wher
 
 def throughput(rows: Sequence[Row], subtitle: str) -> Picture:
     """Return items/s over batch size, with its interval; of a single trial it is said that there is none."""
-    y = Coordinate("throughput", "samples/s")
-    marks = (Interval(y, LOW, HIGH), Line(y, labelled=True))
-    panels = [_panel(device, own, _measured(own), marks) for device, own in _by_device(rows)]
+    marks = (vl.interval(LOW, HIGH), vl.line(), *vl.values_above("throughput"))
+    y = vl.numbers("throughput", "samples/s")
+    panels = [_panel(device, own, y, _measured(own), marks) for device, own in _by_device(rows)]
     is_known = any(row.get(LOW) is not None for row in rows)
     bars = "bars: 95 % confidence intervals over trials" if is_known else "one trial a case: no interval"
     return Picture("Throughput by batch size", tuple(panels), f"{subtitle}; {bars}")
@@ -47,10 +36,9 @@ def time_breakdown(rows: Sequence[Row], subtitle: str) -> Picture:
             for row in own for place, phase in enumerate(PHASES)
             if (spent := row.get(f"{phase}_s")) is not None
         ]  # fmt: skip
-        colours = phase_colours({value["phase"] for value in values})
-        for title, shares in (("ms a step", False), ("share of the step", True)):
-            bars = Bars(Coordinate("ms", title), order="place", shares=shares)
-            panels.append(_panel(f"{device}: {title}", own, values, (bars,), colours))
+        shades = vl.phase_colours({value["phase"] for value in values})
+        for title, y in (("ms a step", vl.numbers), ("share of the step", vl.shares)):
+            panels.append(_panel(f"{device}: {title}", own, y("ms", title), values, (vl.bars("place"),), shades))
     title = "Where the time of a training step goes"
     return Picture(title, tuple(panels), subtitle, columns=2, one_legend=True)
 
@@ -60,13 +48,13 @@ def memory(rows: Sequence[Row], subtitle: str) -> Picture:
     panels = []
     names = {HOST_MEMORY: "host (resident)", DEVICE_MEMORY: "device (reserved)"}
     kinds = {column: name for column, name in names.items() if any(row.get(column) is not None for row in rows)}
-    colours = Colours("kind", tuple(kinds.values()), tuple(_MEMORY_SHADES[column] for column in kinds))
+    shades = vl.shaded("kind", {name: _MEMORY_SHADES[column] for column, name in kinds.items()})
     for device, own in _by_device(rows):
         values = [
             {"batch": str(row["batch_size"]), "kind": kind, "mib": float(held) / 2**20}
             for row in own for column, kind in kinds.items() if (held := row.get(column)) is not None
         ]  # fmt: skip
-        panels.append(_panel(device, own, values, (Line(Coordinate("mib", "peak, MiB")),), colours))
+        panels.append(_panel(device, own, vl.numbers("mib", "peak, MiB"), values, (vl.line(),), shades))
     return Picture("Memory by batch size", tuple(panels), subtitle, one_legend=True)
 
 
@@ -89,22 +77,14 @@ def _measured(rows: Sequence[Row]) -> list[Mapping[str, Any]]:
 
 
 def _panel(
-    title: str, rows: Sequence[Row], values: Sequence[Mapping[str, Any]], marks: tuple[Mark, ...],
-    colours: Colours | None = None,
-) -> Panel:  # fmt: skip
+    title: str, rows: Sequence[Row], y: Spec, values: vl.Values, marks: Sequence[Spec], shades: Spec | None = None
+) -> Panel:
     """Return one chart over the batch sizes of a device; those that failed have their place, and a word in it."""
     sizes = [str(row["batch_size"]) for row in sorted(rows, key=lambda row: int(row["batch_size"] or 0))]
-    x = Coordinate("batch", "batch size", Kind.STEPS, tuple(dict.fromkeys(sizes)))
-    failed = tuple(
+    x = vl.steps("batch", "batch size", list(dict.fromkeys(sizes)))
+    failed = [
         {"batch": str(row["batch_size"]), "word": _WORDS.get(Status(str(row["status"])), str(row["status"]))}
         for row in rows if row["status"] != Status.OK
-    )  # fmt: skip
-    return Panel(
-        title,
-        x,
-        (*marks, *((Failure("word", failed),) if failed else ())),
-        tuple(values),
-        colours,
-        width=_WIDTH,
-        height=_HEIGHT,
-    )
+    ]  # fmt: skip
+    drawn = (*vl.failures(failed), *marks)
+    return vl.panel(title, x, y, drawn, values, shades, width=_WIDTH, height=_HEIGHT)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from torchstone.analysis.ci.commit_history import Step, Trace
 from torchstone.core import units
-from torchstone.report.charts.ci_history import chart
+from torchstone.report.charts.history import commits_chart
 from torchstone.report.document import Chart, Column, Document, Part, Role, Section, Table, Text
 
 _MOST_PICTURES = 50
@@ -64,7 +64,7 @@ def _one(trace: Trace, place: int) -> Section:
     if place < _MOST_PICTURES and len(trace.steps) > 1:
         newest = trace.steps[-1]
         says = f"{_name(trace)}: time over {len(trace.steps)} commits; now {_total(newest)}"
-        parts.append(Chart(f"history_{place + 1}_{_file_name(trace.name)}", says, chart(trace)))
+        parts.append(Chart(f"history_{place + 1}_{_file_name(trace.name)}", says, commits_chart(trace)))
     newest_first = trace.steps[: -_MOST_ROWS - 1 : -1]
     parts.append(Table((
         Column("commit", tuple(step.commit[:_SHORT] for step in newest_first), left=True),

@@ -13,7 +13,7 @@ from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.schema.case import Task, model_name
 from torchstone.core.schema.estimate import Estimate, Verdict
-from torchstone.report.charts.names import device_names
+from torchstone.report.charts.cases import device_names
 from torchstone.report.document import Chart, Column, Document, Part, Role, Section, Table, Text
 from torchstone.report.documents.run_answer import rate_of
 from torchstone.report.documents.wording import point_words

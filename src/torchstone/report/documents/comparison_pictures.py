@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from torchstone.analysis.compare.inputs import ComparedInput
-from torchstone.core.charts.picture import Picture
-from torchstone.report.charts import machines as charts
-from torchstone.report.charts import training_comparison as trainings
+from torchstone.core.charts.vega_lite import Picture
+from torchstone.report.charts import comparison as charts
 from torchstone.report.document import Chart, Part, Role, Section, Text
 
 _GAUGES = ("utilization", "memory", "power")
@@ -36,11 +35,11 @@ def over_all(participants: Sequence[ComparedInput], prices: Mapping[str, float] 
             yield Chart(f"comparison_{quantity.name}", says, picture)
     if (losses := charts.losses(participants)) is not None:
         yield Chart("comparison_training_loss", "The losses of the first steps, a line a device and setting", losses)
-    if (epochs := trainings.epochs(participants)) is not None:
+    if (epochs := charts.epochs(participants)) is not None:
         yield Chart("comparison_epochs", "Loss and accuracy over the epochs of each training", epochs)
-        gauges = [trainings.curves(name, participants) for name in _GAUGES]
-        order = trainings.line_names(participants)
-        panels = (*epochs.panels, *(panel for one in gauges for panel in trainings.over_time(one, order)))
+        gauges = [charts.curves(name, participants) for name in _GAUGES]
+        order = charts.line_names(participants)
+        panels = (*epochs.panels, *(panel for one in gauges for panel in charts.over_time(one, order)))
         says = "Loss and accuracy over epochs, utilization, memory and power over time, a line a training"
         yield Chart("comparative_metrics", says, Picture("Trainings compared", panels, _ONE_EACH, columns=2))
 
@@ -72,11 +71,11 @@ def _of_quantity(
 
     `lost`: so many lines are not among those drawn.
     """
-    curves = trainings.curves(quantity.name, of)
+    curves = charts.curves(quantity.name, of)
     over_time = {curve.run_id for curve in curves}
     rest = [point for point in drawn if point.row["run_id"] not in over_time]
     panels = (
-        *charts.over_batch_size(quantity, rest), *trainings.over_time(curves, trainings.line_names(of)),
+        *charts.over_batch_size(quantity, rest), *charts.over_time(curves, charts.line_names(of)),
     )  # fmt: skip
     left_out = f"the first line and the fastest; {lost} more are in the tables" if lost else ""
     words = "; ".join(filter(None, (charts.interval_words(panels), left_out)))

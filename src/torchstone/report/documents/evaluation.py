@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchstone.core import units
+from torchstone.core.charts import vega_lite as vl
+from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.schema.metric import RAW
 from torchstone.core.stats.interval import wilson
-from torchstone.report.charts.confusion_matrix import confusion
 from torchstone.report.document import Chart, Column, Document, Facts, Part, Role, Table, Text
 from torchstone.workflows.train.evaluation import TestResults
 from torchstone.workflows.train.quality import TestMetrics
 
 _SHOWN_CLASSES = 30
+_CELL, _LEAST, _MOST = 44, 180, 900  # points
+_NUMBERED = 30  # with more classes than this, numbers no longer fit into their cells
+_CLASS = 24  # characters of a name beside the matrix
 _SHOWN_GAUGES = (
     ("device_utilization", "in use", "mean"), ("device_memory_used_bytes", "memory at most", "most"),
     ("device_temperature_c", "mean temperature", "mean"), ("device_power_w", "mean power", "mean"),
@@ -84,3 +88,23 @@ def _classes(quality: TestMetrics) -> Part:
 
 def _percent(share: float) -> str:
     return f"{100.0 * share:.2f} %"
+
+
+def confusion(metrics: TestMetrics) -> Picture:
+    """Return the confusion matrix: rows are what items are, columns what they were taken for, shades shares of the row.
+
+    With many classes without numbers.
+    """
+    names = [name if len(name) <= _CLASS else f"{name[: _CLASS - 1]}…" for name in metrics.classes]
+    if len(set(names)) < len(names):
+        names = [f"{number} {name}" for number, name in enumerate(names)]
+    values = [
+        {"is": names[i], "taken for": names[j], "items": count, "share": count / max(1, sum(row))}
+        for i, row in enumerate(metrics.confusion_matrix)
+        for j, count in enumerate(row)
+    ]
+    side = min(_MOST, max(_LEAST, _CELL * len(names)))
+    cells = vl.cells("share", "of the row", "items" if len(names) <= _NUMBERED else None)
+    x, y = vl.names("taken for", "taken for", names), vl.rows("is", "is", names)
+    title = f"accuracy {metrics.accuracy:.1%} of {metrics.items:,} items"
+    return Picture(title, (vl.panel("", x, y, cells, values, width=side, height=side),))

@@ -12,7 +12,7 @@ from torchstone.analysis.recommend.software import Changed
 from torchstone.core import units
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.stats.change_points import FEWEST
-from torchstone.report.charts.history import chart
+from torchstone.report.charts.history import history_chart
 from torchstone.report.document import (
     Chart,
     Column,
@@ -63,7 +63,7 @@ def _parts(told: Histories) -> Iterator[Part]:
     quiet = [one for one in found if not one.changes]
     yield from _headline(told, moved)
     if found:
-        yield Section("Pictures", (Chart("history", _SAYS, chart(found)),))
+        yield Section("Pictures", (Chart("history", _SAYS, history_chart(found)),))
     for one in moved if len(found) > _AT_LENGTH else (*moved, *quiet):
         yield from _at_length(one)
     if quiet and len(found) > _AT_LENGTH:

@@ -11,7 +11,7 @@ from torchstone.core import units
 from torchstone.core.schema.case import Task, model_name
 from torchstone.core.schema.peak_memory import KINDS, PeakMemory
 from torchstone.core.stats.peak_memory import MOST
-from torchstone.report.charts.memory_kinds import memory_chart
+from torchstone.report.charts.settings import memory_chart
 from torchstone.report.document import Column, Document, Facts, Part, Role, Section, Table, Text, paragraphs
 from torchstone.report.documents.wording import point_words, scalar_word
 from torchstone.workflows.memory.answer import Answer, Row, Verdict

@@ -9,18 +9,9 @@ from torchstone.analysis.summary import RunSummary
 from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.training import TrainingMetrics
-from torchstone.report.charts.batch_sizes import batch_size_charts
-from torchstone.report.charts.chosen_cases import chosen_cases
-from torchstone.report.charts.losses import losses_chart
-from torchstone.report.charts.names import device_names
-from torchstone.report.charts.pareto import pareto_chart
-from torchstone.report.charts.phases import phases_chart
-from torchstone.report.charts.ranks import ranks_chart
-from torchstone.report.charts.roofline import roofline_chart
-from torchstone.report.charts.samples import sample_charts
-from torchstone.report.charts.search import search_chart
-from torchstone.report.charts.telemetry import telemetry_chart
-from torchstone.report.charts.training_course import training_charts
+from torchstone.report.charts import courses, settings
+from torchstone.report.charts.batch_sizes import batch_size_charts, phases_chart
+from torchstone.report.charts.cases import chosen_cases, device_names
 from torchstone.report.document import Chart, Section
 from torchstone.report.documents.run import without_probes
 from torchstone.storage.record_reader import RecordPart
@@ -38,7 +29,7 @@ def run_pictures(summary: RunSummary, run: Run, training: TrainingMetrics | None
     its file of metrics has.
     """
     shown = without_probes(summary)
-    search = search_chart(summary) if isinstance(summary.answer, TuneResult) else None
+    search = courses.search_chart(summary) if isinstance(summary.answer, TuneResult) else None
     sections = (
         Section(OVER_SETTINGS, (*_over_settings(shown, run), *([search] if search is not None else []))),
         Section(TRAINING, tuple(_of_a_training(summary, training))),
@@ -55,18 +46,19 @@ def pictured_part(summary: RunSummary) -> RecordPart:
 
 def _over_settings(summary: RunSummary, run: Run) -> Iterator[Chart]:
     yield from batch_size_charts(summary)
-    losses = losses_chart(summary, run) if compared(summary) else None
-    found = (ranks_chart(summary), phases_chart(summary), pareto_chart(summary), roofline_chart(summary), losses)
+    losses = courses.losses_chart(summary, run) if compared(summary) else None
+    over = (settings.ranks_chart, phases_chart, settings.pareto_chart, settings.roofline_chart)
+    found = (*(chart(summary) for chart in over), losses)
     yield from (chart for chart in found if chart is not None)
 
 
 def _of_a_training(summary: RunSummary, training: TrainingMetrics | None) -> Iterator[Chart]:
     if training is not None and summary.cases:
-        yield from training_charts(training, device_names(summary.machine)(summary.cases[0]))
+        yield from courses.training_charts(training, device_names(summary.machine)(summary.cases[0]))
 
 
 def _of_steps(summary: RunSummary, run: Run) -> Iterator[Chart]:
-    yield from sample_charts(summary, run)
-    telemetry = telemetry_chart(summary, run)
+    yield from courses.sample_charts(summary, run)
+    telemetry = courses.telemetry_chart(summary, run)
     if telemetry is not None:
         yield telemetry

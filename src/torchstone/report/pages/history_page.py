@@ -8,7 +8,7 @@ from torchstone.analysis.recommend.case_history import Histories, histories_of
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.metric import FIGURES
-from torchstone.report.charts.history import chart
+from torchstone.report.charts.history import history_chart
 from torchstone.report.document import Chart, Document
 from torchstone.report.documents.history import history_document, label
 from torchstone.report.pages.address import Query, address
@@ -68,7 +68,7 @@ def _document(told: Histories) -> Document:
     """Return the Document of histories, with their picture behind its first part, which is the answer."""
     document = history_document(told)
     if not charts_of(document) and any(len(one.points) > 1 for one in told.histories):
-        shown = Chart("history", _SAYS, chart(told.histories))
+        shown = Chart("history", _SAYS, history_chart(told.histories))
         document = msgspec.structs.replace(document, parts=(*document.parts[:1], shown, *document.parts[1:]))
     return in_spoken_language(document)
 

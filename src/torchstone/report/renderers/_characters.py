@@ -6,11 +6,11 @@ row a batch size is as many lines as there are values, and each has its figures 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from torchstone.core import units
-from torchstone.core.charts.picture import Failure, Line, Panel, Picture
+from torchstone.core.charts.vega_lite import Panel, Picture, failed
 from torchstone.core.plain_text import plain
 from torchstone.report.renderers._text import cells, wrapped
 from torchstone.report.translation.spoken import said
@@ -25,44 +25,42 @@ def characters(picture: Picture, width: int) -> Iterator[str]:
     if picture.title:
         yield from wrapped(picture.title, width)
     for panel in picture.panels:
-        line = next((mark for mark in panel.marks if isinstance(mark, Line)), None)
-        if line is not None and panel.x.places:
+        places = panel.channel("x").get("scale", {}).get("domain", ())
+        if any(layer["mark"]["type"] == "line" for layer in panel.layers) and isinstance(next(iter(places), None), str):
             yield ""
-            yield from _panel(panel, line, width)
+            yield from _panel(panel, places, width)
 
 
-def _panel(panel: Panel, line: Line, width: int) -> Iterator[str]:
-    what = "" if panel.title == line.y.title else panel.title
+def _panel(panel: Panel, places: Sequence[str], width: int) -> Iterator[str]:
+    x, y, color = (panel.channel(name) for name in ("x", "y", "color"))
+    what = "" if panel.title == y["title"] else panel.title
     heading = ", ".join(filter(None, (panel.group, what)))
-    axes = said("{0} by {1}", line.y.title, panel.x.title)
+    axes = said("{0} by {1}", y["title"], x["title"])
     yield from wrapped(f"{heading}{': ' * bool(heading)}{axes}", width)
-    curves = panel.colours.names if panel.colours is not None else ("",)
-    column = panel.colours.column if panel.colours is not None else ""
-    most = max((_high(value, line.y.column) for value in panel.values), default=0.0)
+    curves = color["scale"]["domain"] if color else ("",)
+    most = max((_high(value, y["field"]) for value in panel.values), default=0.0)
     if most <= 0.0:
         return
     for curve in curves:
-        own = {str(v[panel.x.column]): v for v in panel.values if not column or v[column] == curve}
+        own = {str(v[x["field"]]): v for v in panel.values if not color or v[color["field"]] == curve}
         if not own:
             continue
         if len(curves) > 1:
             yield from wrapped(curve, width, first="  ", rest="    ")
-        yield from _rows(panel, line, own, most, width)
-    failures = [mark for mark in panel.marks if isinstance(mark, Failure)]
-    lost = [f"{value[panel.x.column]} {value[mark.word]}" for mark in failures for value in mark.values]
-    if lost:
+        yield from _rows({place: own[place] for place in places if place in own}, y["field"], most, width)
+    if lost := [f"{value[x['field']]} {value['word']}" for value in failed(panel)]:
         yield from wrapped(f"{said('no value')}: {'; '.join(lost)}", width, first="  ", rest="    ")
     if panel.subtitle:
         yield from wrapped(panel.subtitle, width, first="  ", rest="    ")
 
 
-def _rows(panel: Panel, line: Line, own: Mapping[str, Mapping[str, Any]], most: float, width: int) -> Iterator[str]:
-    shown = {place: units.significant(own[place][line.y.column], 4) for place in panel.x.places if place in own}
+def _rows(own: Mapping[str, Mapping[str, Any]], column: str, most: float, width: int) -> Iterator[str]:
+    shown = {place: units.significant(value[column], 4) for place, value in own.items()}
     names, figures = max(map(cells, shown)), max(map(cells, shown.values()))
     room = width - 4 - names - 2 - figures - 1 - _SPREAD - 1
     for place, figure in shown.items():
         value = own[place]
-        middle, low, high = value[line.y.column], value.get("low"), value.get("high")
+        middle, low, high = value[column], value.get("low"), value.get("high")
         around = units.spread(middle, low, high)
         text = f"    {plain(place):>{names}}  {figure:>{figures}} {around:<{_SPREAD}}"
         yield (text + " " + _drawn(middle, low, high, most, room) if room >= _LEAST else text).rstrip()[:width]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from torchstone.core.charts.picture import Panel, Picture
+from torchstone.core.charts.vega_lite import Panel, Picture
 
 _BESIDE, _AROUND = 70, 100  # points of axes beside a panel; of axes, titles and legend above and below
 _SMALLEST = 0.55  # of its size a picture may be drawn at: its letters, of 11 points, are then as small as can be read
@@ -15,7 +15,7 @@ def parts(picture: Picture, wide: float, tall: float) -> tuple[list[Picture], in
     """Return pictures of as many panels each as can be read in a room in points, and how many panels are left out."""
     if not picture.panels:
         return [picture], 0
-    widest, tallest = max(panel.width for panel in picture.panels), max(panel.height for panel in picture.panels)
+    widest, tallest = (max(int(one.view[side]) for one in picture.panels) for side in ("width", "height"))
     columns = max(1, min(picture.columns, len(picture.panels), int(wide / _SMALLEST // (widest + _BESIDE))))
     scale = min(1.0, wide / (columns * (widest + _BESIDE)))
     rows = _rows(picture, columns)

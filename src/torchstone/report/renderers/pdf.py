@@ -17,8 +17,7 @@ from typing import Any, assert_never
 
 import msgspec
 
-from torchstone.core.charts.drawing import as_svg
-from torchstone.core.charts.hangul_font import HANGUL_REGULAR
+from torchstone.core.charts.drawing import HANGUL_REGULAR, as_svg
 from torchstone.core.charts.vega_lite import Spec, vega_lite
 from torchstone.core.errors import MissingError
 from torchstone.core.plain_text import plain

@@ -18,8 +18,7 @@ from typing import Any, assert_never
 import msgspec
 
 from torchstone.core.charts.drawing import as_png
-from torchstone.core.charts.picture import Picture
-from torchstone.core.charts.vega_lite import Spec, vega_lite
+from torchstone.core.charts.vega_lite import Picture, Spec, vega_lite
 from torchstone.core.errors import MissingError
 from torchstone.core.plain_text import plain
 from torchstone.core.schema.estimate import Severity

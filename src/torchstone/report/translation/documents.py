@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, assert_never
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
-from torchstone.core.charts.picture import Colours, Coordinate, Kind, Mark, Panel, Picture, Words
+from torchstone.core.charts.vega_lite import Panel, Picture, channels
 from torchstone.core.messages import filled
 from torchstone.core.schema.estimate import Finding
 from torchstone.report.document import (
@@ -119,43 +119,23 @@ def _picture(picture: Picture, say: Say, language: str) -> Picture:
 
 def _panel(panel: Panel, say: Say, name: Say) -> Panel:
     """Return a panel whose titles are said, and whose names along axes and in legends are, where they are ours."""
-    axes = [panel.x, *(one for mark in panel.marks for one in asdict(mark).values() if isinstance(one, Coordinate))]
-    named = {axis.column for axis in axes if axis.kind != Kind.NUMBERS}
-    named |= {panel.colours.column} if panel.colours is not None else set()
-    figures = {mark.word for mark in panel.marks if isinstance(mark, Words) and mark.aside}
-    return replace(
-        panel, title=say(panel.title), subtitle=say(panel.subtitle), group=say(panel.group),
-        x=_axis(panel.x, say, name), marks=tuple(_mark(mark, named, say, name) for mark in panel.marks),
-        values=_values(_values(panel.values, named, name), figures, say), colours=_colours(panel.colours, name),
-    )  # fmt: skip
+    told = {own["field"]: say for key, own in channels(panel) if key == "text"}
+    told |= {own["field"]: name for _, own in channels(panel) if own.get("type") in ("ordinal", "nominal")}
 
+    def spoken_part(part: Any, key: str = "") -> Any:
+        """Return a part of a view: titles, the names of scales, and the columns of rows that have names or words."""
+        if key in ("domain", "sort") and isinstance(part, list):
+            return [name(one) if isinstance(one, str) else one for one in part]
+        if key == "title" and isinstance(part, str):
+            return say(part)
+        if key == "values" and part and isinstance(part[0], dict):
+            return [
+                {of: told[of](one) if of in told and isinstance(one, str) else one for of, one in row.items()}
+                for row in part
+            ]
+        if isinstance(part, dict):
+            return {of: spoken_part(one, of) for of, one in part.items()}
+        return [spoken_part(one) for one in part] if isinstance(part, list) else part
 
-def _mark(mark: Mark, named: set[str], say: Say, name: Say) -> Mark:
-    """Return a mark, of whatever kind: its axes, its title, its own values, and its word, or the column of words."""
-    fields = asdict(mark)
-    new: dict[str, Any] = {key: _axis(one, say, name) for key, one in fields.items() if isinstance(one, Coordinate)}
-    if "title" in fields:
-        new["title"] = say(fields["title"])
-    if "values" in fields:
-        new["values"] = _values(fields["values"], named, name)
-        word = fields.get("word", "")
-        if any(word in row for row in fields["values"]):
-            new["values"] = _values(new["values"], {word}, say)
-        elif word:
-            new["word"] = say(word)
-    return replace(mark, **new)
-
-
-def _axis(axis: Coordinate, say: Say, name: Say) -> Coordinate:
-    return replace(axis, title=say(axis.title), places=tuple(map(name, axis.places)))
-
-
-def _colours(colours: Colours | None, name: Say) -> Colours | None:
-    return None if colours is None else replace(colours, names=tuple(map(name, colours.names)))
-
-
-def _values(values: tuple[Mapping[str, Any], ...], columns: set[str], say: Say) -> tuple[Mapping[str, Any], ...]:
-    return tuple(
-        {key: say(value) if key in columns and isinstance(value, str) else value for key, value in row.items()}
-        for row in values
-    )
+    titles = {"title": say(panel.title), "subtitle": say(panel.subtitle), "group": say(panel.group)}
+    return replace(panel, view=spoken_part(panel.view), **titles)

@@ -6,15 +6,15 @@ import random
 
 import pytest
 from build import a_finding
+from marks import kinds, rows
 from stored import CARD, a_stored_run, case, machine, store
 
 from torchstone.analysis.recommend.case_history import Histories, history, verdict, worse
 from torchstone.analysis.recommend.reference import reference_lines
-from torchstone.core.charts.picture import Divider, Dots, Interval, Level
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.estimate import Severity
-from torchstone.report.charts.history import chart
+from torchstone.report.charts.history import history_chart
 from torchstone.report.documents.history_line import CHANGED, LEFT_OUT, line
 
 
@@ -144,15 +144,12 @@ def test_the_reference_is_the_newest_level(told):
 
 
 def test_the_chart_draws_points_levels_and_changes(told):
-    (one,) = chart(told(runs(doubtful=(3,))).histories).panels
-    interval, dots, level, divider = one.marks
-    assert (type(interval), type(dots)) == (Interval, Dots)
-    assert isinstance(level, Level)
-    assert isinstance(divider, Divider)
+    (one,) = history_chart(told(runs(doubtful=(3,))).histories).panels
+    assert kinds(one) == ["interval", "dots", "level", "divider", "words"]
     assert len(one.values) == 20
     assert [point["counted"] for point in one.values].count("left out") == 1
-    assert [value["value"] for value in level.values] == pytest.approx([100, 90], rel=0.02)
-    assert divider.values[0]["what"].endswith("torch 2.12.0 → 2.13.0")
+    assert [value["value"] for value in rows(one, "level")] == pytest.approx([100, 90], rel=0.02)
+    assert rows(one, "divider")[0]["word"].endswith("torch 2.12.0 → 2.13.0")
 
 
 def test_a_card_tells_its_driver(told):

@@ -9,15 +9,14 @@ import msgspec
 import pytest
 
 from torchstone.core.charts import drawing
-from torchstone.core.charts.drawing import _drawn, as_png, as_svg, begin, draw, drawing_elsewhere
-from torchstone.core.charts.drawing_process import drawing_process
-from torchstone.core.charts.picture import Coordinate, Kind, Line, Panel, Picture, Stretch
-from torchstone.core.charts.vega_lite import vega_lite
+from torchstone.core.charts import vega_lite as vl
+from torchstone.core.charts.drawing import _drawn, as_png, as_svg, begin, draw, drawing_elsewhere, drawing_process
+from torchstone.core.charts.vega_lite import Picture, vega_lite
 from torchstone.core.errors import MissingError, UsageError
 
-ONE = Picture("a title", (Panel("a panel", Coordinate("x", "batch size", Kind.STEPS), (Line(Coordinate("y", "ms")),),
-                                ({"x": 8, "y": 1.5}, {"x": 16, "y": 2.5})),))  # fmt: skip
-CLIPPED = (Stretch("from", "to", ({"from": 8, "to": 12},)),)  # is drawn as far as the axes reach
+X, Y, VALUES = vl.steps("x", "batch size"), vl.numbers("y", "ms"), ({"x": 8, "y": 1.5}, {"x": 16, "y": 2.5})
+ONE = Picture("a title", (vl.panel("a panel", X, Y, (vl.line(),), VALUES),))
+CLIPPED = vl.stretches("from", "to", [{"from": 8, "to": 12}])  # is drawn as far as the axes reach
 
 
 def test_the_suffix_decides_what_is_written(tmp_path):
@@ -32,9 +31,7 @@ def test_it_is_drawn_once_and_would_be_the_same_again(monkeypatch):
     monkeypatch.setattr(drawing, "_drawn", _drawn)  # conftest.py has put another in its place
     real = mock.Mock(wraps=vl_convert.vegalite_to_svg)
     monkeypatch.setattr(vl_convert, "vegalite_to_svg", real)
-    clipped = msgspec.structs.replace(
-        ONE, panels=(msgspec.structs.replace(ONE.panels[0], marks=(*ONE.panels[0].marks, *CLIPPED)),)
-    )
+    clipped = Picture("a title", (vl.panel("a panel", X, Y, (vl.line(), CLIPPED), VALUES),))
     _drawn.cache_clear()
     first, same = as_svg(clipped), as_svg(clipped)
     as_png(clipped)

@@ -5,9 +5,9 @@ import xml.etree.ElementTree as ET
 
 import pytest
 from build import a_case, a_run, a_sweep, a_trial
+from marks import kinds, names_of
 
 from torchstone.analysis.rows import case_rows, trial_rows
-from torchstone.core.charts.picture import Bars, Interval, Line
 from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.schema.trial import Status
 from torchstone.plugins import registry
@@ -28,12 +28,11 @@ def test_three_charts_of_what_was_measured():
         (512, "num_workers 2"),
     ]  # fmt: skip
     assert all(v["low"] < v["value"] < v["high"] for v in values)
-    assert [type(mark) for mark in throughput.marks] == [Line, Interval]
+    assert kinds(throughput) == ["line", "interval"]
     assert phases.title == "step phases (num_workers 2)"
     assert [v["phase"] for v in phases.values] == ["data", "forward", "backward"] * 3
-    (bars,) = phases.marks
-    assert isinstance(bars, Bars)
-    assert bars.shares
+    assert kinds(phases) == ["bars"]
+    assert phases.channel("y")["stack"] == "normalize"
     assert memory.title == "peak device memory"
     assert memory.values[0]["gib"] == pytest.approx(8e7 / 2**30)
 
@@ -59,9 +58,7 @@ def test_each_workload_has_its_own_and_what_was_not_measured_has_none():
     run = a_run([a_trial(case_id=case.case_id, trial_id=case.case_id) for case in cases], cases=cases)
     picture = charts(run, case_rows(run))
     assert [panel.group.split()[1] for panel in picture.panels] == ["net:a", "net:b"], "neither phases nor memory"
-    colours = picture.panels[0].colours
-    assert colours is not None
-    assert colours.names == ("all",)
+    assert names_of(picture.panels[0]) == ("all",)
 
 
 def test_a_learning_rate_that_follows_the_batch_makes_no_curves_of_one_point():

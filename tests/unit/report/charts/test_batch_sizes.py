@@ -5,13 +5,12 @@ from typing import Any
 import charted
 import pytest
 from build import a_sweep
+from marks import kinds, layers, names_of, places_of, rows, shades_of
 
-from torchstone.core.charts.palette import PALETTE
-from torchstone.core.charts.picture import Failure, Interval, Line, Panel
+from torchstone.core.charts.vega_lite import PALETTE, Panel
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.trial import Status
-from torchstone.report.charts.batch_sizes import batch_size_charts
-from torchstone.report.charts.curves import MOST_CURVES
+from torchstone.report.charts.batch_sizes import MOST_CURVES, batch_size_charts
 from torchstone.report.document import Chart
 
 
@@ -34,8 +33,7 @@ def panels(chart: Chart) -> tuple[Panel, ...]:
 
 
 def words(panel: Panel) -> dict[str, str]:
-    failed = [mark for mark in panel.marks if isinstance(mark, Failure)]
-    return {value["batch"]: value[mark.word] for mark in failed for value in mark.values}
+    return {value["batch"]: value["word"] for value in rows(panel, "failure")}
 
 
 def test_every_question_that_the_run_has_figures_for(sweep):
@@ -49,10 +47,9 @@ def test_every_question_that_the_run_has_figures_for(sweep):
 
 def test_a_setting_is_a_curve_with_its_intervals(sweep):
     (panel,) = panels(sweep["throughput_vs_batch_size"])
-    assert panel.colours is not None
-    assert panel.colours.names == ("fp32", "bf16")
-    assert panel.x.places == ("8", "16", "32", "64", "128")
-    assert {type(mark) for mark in panel.marks} >= {Line, Interval}
+    assert names_of(panel) == ("fp32", "bf16")
+    assert places_of(panel) == ("8", "16", "32", "64", "128")
+    assert set(kinds(panel)) >= {"line", "interval"}
     for value in panel.values:
         assert value["low"] < value["value"] < value["high"]
     assert panel.subtitle == "95 % confidence intervals over 4 trials"
@@ -65,8 +62,8 @@ def test_what_failed_has_a_word_in_its_place_and_no_line_crosses_it(sweep):
     pieces = {(v["curve"], v["batch"]): v["piece"] for v in panel.values}
     assert pieces["bf16", "8"] == pieces["bf16", "16"] != pieces["bf16", "64"] == pieces["bf16", "128"]
     assert len({pieces["fp32", size] for size in ("8", "16", "32", "64")}) == 1
-    (line,) = (mark for mark in panel.marks if isinstance(mark, Line))
-    assert line.piece == "piece"
+    (line,) = layers(panel, "line")
+    assert line["encoding"]["detail"]["field"] == "piece"
 
 
 def test_of_several_devices_a_curve_is_a_device_and_keeps_its_colour(devices):
@@ -78,8 +75,7 @@ def test_of_several_devices_a_curve_is_a_device_and_keeps_its_colour(devices):
     seen: dict[str, set[str]] = {}
     for chart in devices.values():
         for panel in panels(chart):
-            assert panel.colours is not None
-            for name, shade in zip(panel.colours.names, panel.colours.shades, strict=True):
+            for name, shade in zip(names_of(panel), shades_of(panel), strict=True):
                 seen.setdefault(name, set()).add(shade)
     assert {name: len(shades) for name, shades in seen.items()} == dict.fromkeys(seen, 1)
     assert set(seen) == {charted.A100.name, charted.MI300.name, charted.XEON.name}
@@ -104,9 +100,8 @@ def test_latency_is_the_median_and_the_95th_percentile_of_inference(devices):
 def test_more_curves_than_colours_are_the_fastest_and_the_rest_is_counted():
     chart = charts_of(charted.many_settings())["throughput_vs_batch_size"]
     (panel,) = panels(chart)
-    assert panel.colours is not None
-    assert len(panel.colours.names) == len(set(panel.colours.shades)) == MOST_CURVES
-    assert "bf16, num_workers 0, pin_memory false" in panel.colours.names
+    assert len(names_of(panel)) == len(set(shades_of(panel))) == MOST_CURVES
+    assert "bf16, num_workers 0, pin_memory false" in names_of(panel)
     assert chart.picture.subtitle == "of more than 8 curves a panel the fastest; 4 more are in the tables"
 
 
@@ -130,7 +125,7 @@ def test_trials_that_differ_too_much_are_a_word_and_no_point():
     run = a_sweep([({"batch_size": size}, 0.01) for size in (8, 32)], spread=0.9)
     (panel,) = panels(charts_of(run)["throughput_vs_batch_size"]) or (None,)
     assert panel is not None
-    assert panel.values == ()
+    assert panel.values == []
     assert words(panel) == {"8": "±50 % or more", "32": "±50 % or more"}
 
 
@@ -151,10 +146,8 @@ def test_a_learning_rate_that_follows_the_batch_is_no_setting_but_several_at_one
     one = charted.a_charted_run(following, charted.machine_of(charted.A100))
     (panel,) = panels(charts_of(one)["throughput_vs_batch_size"])
     assert len(panel.values) == 2
-    assert panel.colours is not None
-    assert len(panel.colours.names) == 1
+    assert len(names_of(panel)) == 1
     several = charted.cases_of((8, 16), learning_rate=(1e-3, 1e-2))
     run = charted.a_charted_run(several, charted.machine_of(charted.A100))
     (panel,) = panels(charts_of(run)["throughput_vs_batch_size"])
-    assert panel.colours is not None
-    assert panel.colours.names == ("learning_rate 0.001", "learning_rate 0.01")
+    assert names_of(panel) == ("learning_rate 0.001", "learning_rate 0.01")

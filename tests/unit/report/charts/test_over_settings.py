@@ -4,14 +4,13 @@ import charted
 import pytest
 from build import a_machine, a_run
 from learning import falling, of_losses, rising
+from marks import kinds, names_of, places_of, rows, title_of
 
-from torchstone.core.charts.picture import Bars, Failure, Guide, Interval, Reach, Words
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.phase import PHASES
-from torchstone.report.charts.losses import losses_chart
-from torchstone.report.charts.pareto import pareto_chart
-from torchstone.report.charts.phases import phases_chart
-from torchstone.report.charts.roofline import roofline_chart
+from torchstone.report.charts.batch_sizes import phases_chart
+from torchstone.report.charts.courses import losses_chart
+from torchstone.report.charts.settings import pareto_chart, roofline_chart
 
 SWEEP = charted.a_training_sweep()
 
@@ -26,11 +25,11 @@ def test_phases_are_shares_and_times_of_the_fastest_setting(sweep):
     assert chart is not None
     assert chart.name == "time_breakdown"
     shares, times = chart.picture.panels
-    assert [type(mark) for mark in shares.marks] == [Bars, Failure]
+    assert kinds(shares) == ["failure", "bars"]
     assert shares.group == times.group == f"train resnet50, {charted.A100.name}, bf16"
-    assert shares.x.places == ("8", "16", "32", "64", "128")
-    (failure,) = (mark for mark in times.marks if isinstance(mark, Failure))
-    assert failure.values == ({"batch": "32", "word": "timed out"},)
+    assert places_of(shares) == ("8", "16", "32", "64", "128")
+    failure = rows(times, "failure")
+    assert failure == [{"batch": "32", "word": "timed out"}]
     pieces = {value["batch"]: value["piece"] for value in times.values}
     assert pieces["8"] == pieces["16"] != pieces["64"] == pieces["128"]
     own = [value for value in times.values if value["batch"] == "8"]
@@ -58,7 +57,7 @@ def test_a_front_is_what_nothing_beats_with_intervals_both_ways(sweep):
     chart = pareto_chart(sweep)
     assert chart is not None
     (panel,) = chart.picture.panels
-    assert {type(mark) for mark in panel.marks} >= {Interval, Reach, Words}
+    assert set(kinds(panel)) >= {"interval", "reach", "words"}
     on_it = [value for value in panel.values if value["number"]]
     assert [value["number"] for value in on_it] == [str(n) for n in range(1, len(on_it) + 1)]
     for value in on_it:
@@ -76,7 +75,7 @@ def test_inference_has_its_latency_beside_memory_and_two_points_are_no_front():
     run = charted.a_charted_run(charted.cases_of((8, 16, 32), task=Task.INFER), charted.machine_of(charted.A100))
     chart = pareto_chart(charted.summary_of(run))
     assert chart is not None
-    assert [panel.x.title for panel in chart.picture.panels] == ["peak memory, GiB", "latency, ms"]
+    assert [title_of(panel, "x") for panel in chart.picture.panels] == ["peak memory, GiB", "latency, ms"]
     two = charted.a_charted_run(charted.cases_of((8, 16)), charted.machine_of(charted.A100))
     assert pareto_chart(charted.summary_of(two)) is None
 
@@ -85,15 +84,14 @@ def test_the_roof_is_the_lower_of_bandwidth_and_peak(sweep):
     chart = roofline_chart(sweep)
     assert chart is not None
     (panel,) = chart.picture.panels
-    (guide,) = (mark for mark in panel.marks if isinstance(mark, Guide))
-    fp32 = [value for value in guide.values if value["roof"].endswith("fp32")]
+    guide = rows(panel, "guide")
+    fp32 = [value for value in guide if value["roof"].endswith("fp32")]
     assert max(value["y"] for value in fp32) == pytest.approx(20.0), "TFLOP/s"
     for value in fp32:
         assert value["y"] == pytest.approx(min(20.0, 1.5 * value["x"]))
     assert len(panel.values) == 8
     assert all(value["low"] < value["y"] < value["high"] for value in panel.values)
-    assert panel.colours is not None
-    assert panel.colours.names == (f"{charted.A100.name}, fp32", f"{charted.A100.name}, bf16")
+    assert names_of(panel) == (f"{charted.A100.name}, fp32", f"{charted.A100.name}, bf16")
 
 
 def test_without_measured_peaks_there_is_no_roof():
@@ -108,8 +106,7 @@ def test_losses_have_a_curve_for_each_setting_that_is_compared():
     assert chart is not None
     assert chart.name == "loss_convergence"
     (panel,) = chart.picture.panels
-    assert panel.colours is not None
-    assert panel.colours.names == ("learning_rate 0.001", "learning_rate 0.0001")
+    assert names_of(panel) == ("learning_rate 0.001", "learning_rate 0.0001")
     assert [value["x"] for value in panel.values[:3]] == [0.0, 16.0, 32.0], "items, 16 a step"
 
 
@@ -117,7 +114,7 @@ def test_a_loss_that_leaves_does_not_flatten_the_others():
     run = of_losses([({"learning_rate": 1e-3}, falling(slope=-0.05)), ({"learning_rate": 1.0}, rising())])
     chart = losses_chart(charted.summary_of(run), run)
     assert chart is not None
-    assert chart.picture.panels[0].marks[0].y.logarithmic  # type: ignore[union-attr]  # a line
+    assert chart.picture.panels[0].channel("y")["scale"]["type"] == "log"
 
 
 def test_one_training_is_compared_with_nothing():

@@ -4,12 +4,12 @@ import charted
 import msgspec
 import pytest
 from build import a_sweep
+from marks import kinds, names_of, rows
 from reported import stored_summary
 
-from torchstone.core.charts.picture import Failure, Guide, Interval, Line
 from torchstone.core.charts.vega_lite import vega_lite
 from torchstone.core.schema.estimate import Verdict
-from torchstone.report.charts.ranks import ranks_chart
+from torchstone.report.charts.settings import ranks_chart
 
 
 @pytest.fixture
@@ -31,8 +31,8 @@ def drawn(panel):
 
 
 def dashed(panel):
-    (guide,) = (mark for mark in panel.marks if isinstance(mark, Guide))
-    return {(value["curve"], value["ranks"]): value["value"] for value in guide.values}
+    guide = rows(panel, "guide")
+    return {(value["curve"], value["ranks"]): value["value"] for value in guide}
 
 
 def test_a_strategy_is_a_curve_and_the_dashed_line_is_as_many_times_one_process(chart_of):
@@ -45,7 +45,7 @@ def test_a_strategy_is_a_curve_and_the_dashed_line_is_as_many_times_one_process(
     one = values["one process, batch 16", 1]
     assert dashed(panel) == pytest.approx({("one process, batch 16", 1): one, ("one process, batch 16", 4): 4 * one})
     assert all(value["low"] < value["value"] < value["high"] for value in panel.values)
-    assert {type(mark) for mark in panel.marks} == {Guide, Line, Interval}
+    assert kinds(panel) == ["guide", "line", "interval"]
     assert panel.title == "same batch of a rank"
     assert "95 % confidence intervals over 3 trials; dashed: in proportion to the ranks" in panel.subtitle
     share = values["ddp, batch 16", 4] / one / 4
@@ -58,7 +58,7 @@ def test_ticks_are_the_numbers_of_ranks_at_equal_ratios(chart_of):
     (panel,) = spec["vconcat"][0]["concat"]
     assert panel["encoding"]["x"]["axis"]["values"] == [1, 2, 3, 8]
     assert (panel["encoding"]["x"]["scale"]["type"], panel["encoding"]["x"]["scale"]["base"]) == ("log", 2)
-    y = panel["layer"][0]["encoding"]["y"]
+    y = panel["encoding"]["y"]
     assert y["axis"]["values"] == [500.0, 1000.0, 2000.0]
     assert y["scale"]["domain"][0] < 400.0
 
@@ -109,8 +109,8 @@ def test_a_number_of_ranks_that_failed_has_its_word_and_breaks_the_line():
     chart = ranks_chart(charted.summary_of(charted.over_ranks()))
     assert chart is not None
     panel, _ = chart.picture.panels
-    (failure,) = (mark for mark in panel.marks if isinstance(mark, Failure))
-    assert failure.values == ({"ranks": 4, "word": "out of memory: fsdp2, batch 32"},)
+    failure = rows(panel, "failure")
+    assert failure == [{"ranks": 4, "word": "out of memory: fsdp2, batch 32"}]
     pieces = {(value["curve"], value["ranks"]): value["piece"] for value in panel.values}
     assert pieces["fsdp2, batch 32", 2] != pieces["fsdp2, batch 32", 8]
     assert pieces["ddp, batch 32", 2] == pieces["ddp, batch 32", 8]
@@ -125,7 +125,6 @@ def test_no_dashed_line_begins_where_nothing_is_drawn(tmp_path):
     (panel,) = chart.picture.panels
     assert set(drawn(panel)) == {("ddp, batch 16", 2)}
     assert dashed(panel) == {}
-    assert panel.colours is not None
-    assert panel.colours.names == ("ddp, batch 16",), "what has no point is not in the legend"
-    (failure,) = (mark for mark in panel.marks if isinstance(mark, Failure))
-    assert failure.values == ({"ranks": 1, "word": "INVALID: one process, batch 16"},)
+    assert names_of(panel) == ("ddp, batch 16",), "what has no point is not in the legend"
+    failure = rows(panel, "failure")
+    assert failure == [{"ranks": 1, "word": "INVALID: one process, batch 16"}]

@@ -8,15 +8,16 @@ import msgspec
 import pytest
 import results
 from build import a_case, a_run, a_trial
+from marks import kinds, rows, title_of
 
-from torchstone.core.charts.picture import Band, Divider, Line, Panel
-from torchstone.core.charts.thinning import MOST_POINTS
+from torchstone.core.charts.fitting import MOST_POINTS
+from torchstone.core.charts.vega_lite import Panel
 from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.trial import Measurement, Stage
 from torchstone.core.stats.quantile import of_one_trial
-from torchstone.report.charts.chosen_cases import MOST_CASES, chosen_cases
-from torchstone.report.charts.samples import sample_charts
+from torchstone.report.charts.cases import MOST_CASES, chosen_cases
+from torchstone.report.charts.courses import sample_charts
 from torchstone.report.document import Chart
 
 
@@ -35,22 +36,20 @@ def test_steps_stand_in_the_order_of_time_and_0_is_the_end_of_the_warm_up():
     assert [value["step"] for value in own] == list(range(-8, 60)), "8 of the warm-up, 60 measured"
     steady = run.trials[0].values("step_time_s")
     assert [value["y"] for value in own[8:]] == pytest.approx([1e3 * time_s for time_s in steady])
-    (ends,) = (mark for mark in panel.marks if isinstance(mark, Divider))
-    assert ends.values == ({"step": 0, "word": "warm-up ends"},)
+    assert {tuple(row.values()) for row in rows(panel, "divider")} == {(0, "warm-up ends")}
     assert panel.subtitle == "single steps of 2 trials"
 
 
 def test_without_a_warm_up_no_end_of_one_is_marked():
     panel = first(charts_of(a_run())["batch_times"])
-    assert not any(isinstance(mark, Divider) for mark in panel.marks)
-    assert panel.x.title == "step"
+    assert "divider" not in kinds(panel)
+    assert title_of(panel, "x") == "step"
 
 
 def test_a_warm_up_step_that_is_far_slower_makes_the_axis_logarithmic():
     warm = [Measurement("step_time_s", Stage.WARMUP, (5.0, 0.011))]
     panel = first(charts_of(a_run([a_trial(more=warm)]))["batch_times"])
-    (line,) = (mark for mark in panel.marks if isinstance(mark, Line))
-    assert line.y.logarithmic
+    assert panel.channel("y")["scale"]["type"] == "log"
 
 
 def test_a_step_that_is_no_number_is_left_out():
@@ -70,9 +69,9 @@ def test_of_very_many_steps_the_extremes_stay():
 def test_of_several_trials_each_quantile_has_its_interval_over_them():
     run = charted.a_charted_run(charted.cases_of((8,), task=Task.INFER), charted.machine_of(charted.A100))
     panel = first(charts_of(run)["latency_distribution"])
-    assert any(isinstance(mark, Band) for mark in panel.marks)
+    assert "band" in kinds(panel)
     assert panel.subtitle == "mean of 4 trials; band: 95 % confidence interval of each quantile over them"
-    assert panel.x.title == "latency of a batch, ms"
+    assert title_of(panel, "x") == "latency of a batch, ms"
     shares = [value["share"] for value in panel.values]
     assert shares == sorted(shares)
     assert all(value["low"] <= value["x"] <= value["high"] for value in panel.values)
@@ -94,7 +93,7 @@ def test_of_one_trial_the_band_is_of_its_steps_and_named():
     assert "Dvoretzky-Kiefer-Wolfowitz" in panel.subtitle
     expected = of_one_trial(run.trials[0].values("step_time_s"))
     assert [value["share"] for value in panel.values] == [one.share for one in expected]
-    assert panel.x.title == "time of a step, ms"
+    assert title_of(panel, "x") == "time of a step, ms"
 
 
 def test_few_cases_are_all_shown_and_of_many_the_fastest():

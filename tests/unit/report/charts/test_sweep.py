@@ -1,10 +1,11 @@
 """The pictures of a diagnosis: a panel a device, what failed in its place, nothing that was not measured."""
 
 import pytest
+from marks import layers, names_of, places_of, rows
 
 from torchstone.analysis.sweep_table import COLUMNS, Row
 from torchstone.core.charts.drawing import draw
-from torchstone.core.charts.picture import Bars, Failure, Interval, Panel
+from torchstone.core.charts.vega_lite import Panel
 from torchstone.core.errors import UsageError
 from torchstone.report.charts import sweep as charts
 
@@ -27,8 +28,7 @@ ROWS = [
 
 
 def words(panel: Panel) -> list[tuple[str, str]]:
-    failed = (mark for mark in panel.marks if isinstance(mark, Failure))
-    return [(value["batch"], value[mark.word]) for mark in failed for value in mark.values]
+    return [(value["batch"], value["word"]) for value in rows(panel, "failure")]
 
 
 def test_throughput_has_a_panel_for_each_device_that_was_measured():
@@ -36,7 +36,7 @@ def test_throughput_has_a_panel_for_each_device_that_was_measured():
     assert (cpu.title, cuda.title) == ("cpu", "cuda:0")
     assert [(one["batch"], one["throughput"]) for one in cpu.values] == [("8", 100.0), ("32", 200.0)]
     assert [(one["batch"], one["throughput"]) for one in cuda.values] == [("8", 1000.0)]
-    assert cuda.x.places == ("8", "32"), "what failed keeps its place"
+    assert places_of(cuda) == ("8", "32"), "what failed keeps its place"
     assert words(cpu) == []
     assert words(cuda) == [("32", "out of memory")]
 
@@ -45,38 +45,35 @@ def test_a_rate_has_its_interval_and_one_trial_says_that_there_is_none():
     assert charts.throughput(ROWS, "run x").subtitle == "run x; one trial a case: no interval"
     known = charts.throughput([{**ROWS[0], "throughput_low": 90.0, "throughput_high": 111.0}], "run x")
     (panel,) = known.panels
-    (bars,) = (mark for mark in panel.marks if isinstance(mark, Interval))
-    assert (panel.values[0][bars.low], panel.values[0][bars.high]) == (90.0, 111.0)
+    (bars,) = layers(panel, "interval")
+    assert [panel.values[0][bars["encoding"][end]["field"]] for end in ("y", "y2")] == [90.0, 111.0]
     assert known.subtitle == "run x; bars: 95 % confidence intervals over trials"
 
 
 def test_phases_are_drawn_in_their_order_and_only_those_there_are():
     panels = charts.time_breakdown(ROWS, "run x").panels
     assert [panel.title.rpartition(": ")[2] for panel in panels] == ["ms a step", "share of the step"] * 2
-    assert [mark.shares for panel in panels for mark in panel.marks if isinstance(mark, Bars)] == [False, True] * 2
+    assert [panel.channel("y").get("stack") for panel in panels] == [None, "normalize"] * 2
     values = [value for value in panels[0].values if value["batch"] == "8"]
     assert [value["phase"] for value in values] == ["data", "forward", "backward", "optimizer", "rest"]
-    assert panels[0].colours is not None
-    assert panels[0].colours.names == ("data", "forward", "backward", "optimizer", "rest")
+    assert names_of(panels[0]) == ("data", "forward", "backward", "optimizer", "rest")
     assert sum(value["ms"] for value in values) == pytest.approx(80.0), "8 items at 100 a second"
 
 
 def test_memory_names_only_what_was_measured():
-    def kinds(rows):
-        colours = charts.memory(rows, "run x").panels[0].colours
-        assert colours is not None
-        return colours.names
+    def named(measured):
+        return names_of(charts.memory(measured, "run x").panels[0])
 
-    assert kinds(ROWS) == ("host (resident)", "device (reserved)")
-    assert kinds(ROWS[:2]) == ("host (resident)",)
+    assert named(ROWS) == ("host (resident)", "device (reserved)")
+    assert named(ROWS[:2]) == ("host (resident)",)
 
 
 def test_s4_56_memory_of_the_cpu_and_of_the_gpu_is_drawn(tmp_path):
     picture = charts.memory(ROWS, "run x")
     cpu, cuda = picture.panels
     host, device = {"kind": "host (resident)", "mib": 1024.0}, {"kind": "device (reserved)", "mib": 2048.0}
-    assert cpu.values == ({"batch": "8", **host}, {"batch": "32", **host})
-    assert cuda.values == ({"batch": "8", **host}, {"batch": "8", **device})
+    assert cpu.values == [{"batch": "8", **host}, {"batch": "32", **host}]
+    assert cuda.values == [{"batch": "8", **host}, {"batch": "8", **device}]
     pytest.importorskip("vl_convert")
     drawn = draw(picture, tmp_path / "memory.svg").read_text(encoding="utf-8")
     assert all(f"kind: {kind}" in drawn for kind in ("host (resident)", "device (reserved)"))

@@ -6,10 +6,10 @@ from typing import Any
 import charted
 import pytest
 from build import a_run, a_trial
+from marks import names_of, rows, title_of
 
-from torchstone.core.charts.picture import Line, Stretch
 from torchstone.core.schema.trial import Series
-from torchstone.report.charts.telemetry import gauge_panels, telemetry_chart
+from torchstone.report.charts.courses import gauge_panels, telemetry_chart
 from torchstone.report.document import Chart
 
 AT = (0.0, 1.0, 2.0, 3.0, 4.0)
@@ -24,14 +24,14 @@ def test_each_gauge_has_a_panel_with_the_window_of_its_trial():
     chart = chart_of(run)
     assert chart is not None
     assert chart.name == "gpu_metrics"
-    titles = [line.y.title for panel in chart.picture.panels for line in panel.marks if isinstance(line, Line)]
+    titles = [title_of(panel, "y") for panel in chart.picture.panels]
     assert titles == [
         "device in use, %", "device memory in use, GiB", "device temperature, °C", "device power, W",
         "device clock, GHz", "CPU cores in use", "resident memory, GiB",
     ]  # fmt: skip
-    (shaded,) = (mark for mark in chart.picture.panels[0].marks if isinstance(mark, Stretch))
+    shaded = rows(chart.picture.panels[0], "stretch")
     window = run.trials[0].values("window_span_s")
-    assert shaded.values == ({"from": window[0], "to": window[1]},)
+    assert shaded == [{"from": window[0], "to": window[1]}]
 
 
 def test_no_readings_no_picture():
@@ -53,9 +53,9 @@ def test_a_counter_that_was_reset_has_no_rate_there():
 def test_long_times_are_in_minutes_and_so_are_the_windows():
     read = Series("device_power_w", "nvml", tuple(60.0 * moment for moment in range(20)), (200.0,) * 20)
     (panel,) = gauge_panels([read], [(60.0, 600.0), (660.0, 900.0)], "since it began")
-    assert panel.x.title == "since it began, min"
-    (shaded,) = (mark for mark in panel.marks if isinstance(mark, Stretch))
-    assert [tuple(value.values()) for value in shaded.values] == [(1.0, 10.0), (11.0, 15.0)]
+    assert title_of(panel, "x") == "since it began, min"
+    shaded = rows(panel, "stretch")
+    assert [tuple(value.values()) for value in shaded] == [(1.0, 10.0), (11.0, 15.0)]
 
 
 def test_a_line_a_device_and_many_readings_keep_their_extremes():
@@ -64,8 +64,7 @@ def test_a_line_a_device_and_many_readings_keep_their_extremes():
     spike[17_000] = 700.0
     both = [Series("device_power_w", "nvml", at_s, tuple(spike), f"cuda:{n}") for n in range(2)]
     (panel,) = gauge_panels(both, [], "since")
-    assert panel.colours is not None
-    assert panel.colours.names == ("cuda:0", "cuda:1")
+    assert names_of(panel) == ("cuda:0", "cuda:1")
     assert len(panel.values) <= 400
     assert max(value["y"] for value in panel.values) == 700.0
 

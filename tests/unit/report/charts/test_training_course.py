@@ -1,15 +1,14 @@
 """The course of a training, of a search, and the parts of a predicted peak."""
 
 import results
+from marks import kinds, names_of, places_of, rows
 from results import a_memory_row, an_epoch, metrics_of
 
-from torchstone.core.charts.picture import Divider, Failure, Line
-from torchstone.core.charts.thinning import MOST_POINTS
+from torchstone.core.charts.fitting import MOST_POINTS
 from torchstone.core.schema.peak_memory import KINDS
 from torchstone.core.schema.trial import Series
-from torchstone.report.charts.memory_kinds import memory_chart
-from torchstone.report.charts.search import search_chart
-from torchstone.report.charts.training_course import training_charts
+from torchstone.report.charts.courses import search_chart, training_charts
+from torchstone.report.charts.settings import memory_chart
 from torchstone.workflows.memory.answer import Answer
 
 POWER = Series("device_power_w", "nvml", (0.0, 1.0, 2.0, 3.0), (100.0, 200.0, 210.0, 190.0), "cuda:0")
@@ -21,8 +20,7 @@ def test_lines_are_called_as_in_a_comparison_and_files_as_people_know_them():
     assert list(charts) == ["training_metrics", "batch_times", "gpu_metrics"]
     loss, accuracy = charts["training_metrics"].picture.panels
     assert (loss.title, accuracy.title) == ("loss", "accuracy")
-    assert loss.colours is not None
-    assert loss.colours.names == ("A100 - Train", "A100 - Val")
+    assert names_of(loss) == ("A100 - Train", "A100 - Val")
     assert [value["y"] for value in loss.values] == [1.0, 0.5, 1.1, 0.55]
     assert charts["training_metrics"].picture.subtitle == "one training: no interval"
 
@@ -31,16 +29,15 @@ def test_without_held_out_items_or_classes_their_lines_are_not_there():
     epoch = an_epoch(1, val_loss=None, val_accuracy=None, train_accuracy=None)
     (loss,) = next(iter(training_charts(metrics_of([epoch]), "cpu"))).picture.panels
     assert loss.title == "loss"
-    assert loss.colours is not None
-    assert loss.colours.names == ("cpu - Train",)
+    assert names_of(loss) == ("cpu - Train",)
 
 
 def test_steps_stand_one_after_another_and_new_epochs_are_marked():
     metrics = metrics_of([an_epoch(n, batch_times_s=(0.1 * n, 0.2 * n)) for n in (1, 2, 3)])
     (panel,) = training_charts(metrics, "A100")[1].picture.panels
     assert [value["step"] for value in panel.values] == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
-    (divider,) = (mark for mark in panel.marks if isinstance(mark, Divider))
-    assert [value["step"] for value in divider.values] == [2, 4]
+    divider = rows(panel, "divider")
+    assert [value["step"] for value in divider] == [2, 4]
 
 
 def test_a_long_training_stays_within_bounds():
@@ -48,19 +45,17 @@ def test_a_long_training_stays_within_bounds():
     charts = training_charts(metrics, "A100")
     assert all(len(panel.values) <= MOST_POINTS for chart in charts for panel in chart.picture.panels)
     (panel,) = charts[1].picture.panels
-    assert not any(isinstance(mark, Divider) for mark in panel.marks), "a hundred lines would hide the steps"
+    assert "divider" not in kinds(panel), "a hundred lines would hide the steps"
 
 
 def test_a_search_is_its_probes_what_was_best_so_far_and_the_final_round():
     chart = search_chart(results.a_tuned())
     assert chart is not None
     (panel,) = chart.picture.panels
-    assert panel.colours is not None
-    assert panel.colours.names == ("probe of the search", "trial of the final round", "best so far")
+    assert names_of(panel) == ("probe of the search", "trial of the final round", "best so far")
     best = [value["best"] for value in panel.values if "best" in value]
     assert best == sorted(best)
-    assert isinstance(panel.marks[0], Line)
-    assert not any(isinstance(mark, Failure) for mark in panel.marks)
+    assert kinds(panel) == ["line", "dots"]
 
 
 def test_a_predicted_peak_is_a_bar_of_its_kinds_whatever_the_card():
@@ -68,9 +63,8 @@ def test_a_predicted_peak_is_a_bar_of_its_kinds_whatever_the_card():
     chart = memory_chart(Answer(rows, ("batch_size",), {}))
     assert chart is not None
     (panel,) = chart.picture.panels
-    assert panel.x.places == ("gpt2, batch_size 4", "gpt2, batch_size 8")
-    assert panel.colours is not None
-    assert panel.colours.names == tuple(kind for kind in KINDS if kind in ("weights", "activations"))
+    assert places_of(panel) == ("gpt2, batch_size 4", "gpt2, batch_size 8")
+    assert names_of(panel) == tuple(kind for kind in KINDS if kind in ("weights", "activations"))
     assert sum(value["gib"] for value in panel.values if value["settings"].endswith("8")) == 5.0
 
 

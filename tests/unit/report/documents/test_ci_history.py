@@ -3,6 +3,7 @@
 import re
 
 from ci_results import HOSTILE, a_point, an_entry, drifting, history_of
+from marks import names_of
 
 from torchstone.core.charts.vega_lite import vega_lite
 from torchstone.report.document import Chart, Role, Section, Table, Text
@@ -19,8 +20,7 @@ def charts(entries):
 def verdicts(one):
     """Those that the legend of a chart has."""
     (panel,) = one.picture.panels
-    assert panel.colours is not None
-    return panel.colours.names
+    return names_of(panel)
 
 
 def columns(table):

@@ -8,7 +8,7 @@ from loads import a_search
 from stored import a_stored_run, case, machine
 
 from torchstone.analysis.summary import summarize
-from torchstone.core.charts.picture import Picture
+from torchstone.core.charts.vega_lite import Picture
 from torchstone.report.document import Chart, Role, Section, Table, Text
 from torchstone.report.documents.combined import combined_document
 from torchstone.report.documents.run import run_document

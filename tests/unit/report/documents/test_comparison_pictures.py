@@ -3,8 +3,8 @@
 import charted
 import compared_results
 import pytest
+from marks import names_of, rows, shades_of, title_of
 
-from torchstone.core.charts.picture import Failure, Line
 from torchstone.report.document import Chart, Section, Text
 from torchstone.report.documents.comparison_pictures import comparison_pictures, folder_name, over_all
 
@@ -21,10 +21,9 @@ def trainings() -> dict[str, Chart]:
 
 def test_a_line_a_machine_and_a_word_where_one_failed(machines):
     (panel,) = machines["comparison_throughput"].picture.panels
-    assert panel.colours is not None
-    assert panel.colours.names == (charted.A100.name, charted.MI300.name, charted.XEON.name)
-    (failure,) = (mark for mark in panel.marks if isinstance(mark, Failure))
-    assert failure.values == ({"x": 128, "word": f"out of memory: {charted.MI300.name}"},)
+    assert names_of(panel) == (charted.A100.name, charted.MI300.name, charted.XEON.name)
+    failure = rows(panel, "failure")
+    assert failure == [{"x": 128, "word": f"out of memory: {charted.MI300.name}"}]
     pieces = {value["x"]: value["piece"] for value in panel.values if value["line"] == charted.XEON.name}
     assert pieces[8] != pieces[128], "32 was not tried there"
     assert machines["comparison_throughput"].picture.subtitle == "bars: 95 % confidence intervals over trials"
@@ -41,12 +40,11 @@ def test_costs_are_of_those_that_have_a_price(machines):
 
 def test_trainings_are_in_one_picture_and_keep_their_colours(trainings):
     whole = trainings["comparative_metrics"].picture
-    titles = [next(mark for mark in panel.marks if isinstance(mark, Line)).y.title for panel in whole.panels]
-    assert titles == ["loss", "accuracy", "device in use, %", "device memory in use, GiB", "power, W"]
+    titles = [title_of(panel, "y") for panel in whole.panels]
+    assert titles == ["loss", "accuracy", "device in use, %", "device memory in use, GiB", "device power, W"]
     seen: dict[str, set[str]] = {}
     for panel in whole.panels:
-        assert panel.colours is not None
-        for name, shade in zip(panel.colours.names, panel.colours.shades, strict=True):
+        for name, shade in zip(names_of(panel), shades_of(panel), strict=True):
             seen.setdefault(name, set()).add(shade)
     assert set(seen) == {f"{card.name} - {part}" for card in (charted.A100, charted.MI300) for part in ("Train", "Val")}
     assert {len(shades) for shades in seen.values()} == {1}
@@ -67,9 +65,8 @@ def test_of_forty_machines_the_first_and_the_fastest_have_a_colour_and_the_rest_
     sides = [compared_results.a_side(f"L{n}", f"card {n}", 2.0 - n / 40, (8, 16)) for n in range(40)]
     drawn = {chart.name: chart.picture for chart in over_all(sides)}
     panel = drawn["comparison_throughput"].panels[0]
-    assert panel.colours is not None
-    assert list(panel.colours.names) == ["card 0", *(f"card {n}" for n in range(33, 40))]
-    assert len(set(panel.colours.shades)) == len(panel.colours.names)
+    assert list(names_of(panel)) == ["card 0", *(f"card {n}" for n in range(33, 40))]
+    assert len(set(shades_of(panel))) == len(names_of(panel))
     assert drawn["comparison_throughput"].subtitle.endswith("the first line and the fastest; 32 more are in the tables")
     *charts, told = comparison_pictures(sides)[1].parts
     assert len(charts) == 8

@@ -3,13 +3,14 @@
 import charted
 import pytest
 
-from torchstone.core.charts.picture import Coordinate, Failure, Interval, Kind, Line, Panel, Picture
+from torchstone.core.charts import vega_lite as vl
+from torchstone.core.charts.vega_lite import Picture
 from torchstone.report.charts.batch_sizes import THROUGHPUT, batch_size_charts
 from torchstone.report.renderers._characters import characters
 from torchstone.report.renderers._text import cells
 
-X = Coordinate("batch", "batch size", Kind.STEPS, ("8", "16", "32"))
-Y = Coordinate("value", "images/s")
+X = vl.steps("batch", "batch size", ("8", "16", "32"))
+Y = vl.numbers("value", "images/s")
 VALUES = (
     {"batch": "8", "value": 1000.0, "low": 800.0, "high": 1200.0},
     {"batch": "16", "value": 2000.0, "low": None, "high": None},
@@ -17,7 +18,7 @@ VALUES = (
 
 
 def of(*marks, values=VALUES, **changes):
-    return Picture("Throughput", (Panel("speed", X, (Line(Y), Interval(Y), *marks), values, **changes),))
+    return Picture("Throughput", (vl.panel("speed", X, Y, (*marks, vl.line(), vl.interval()), values, **changes),))
 
 
 def test_a_line_a_place_its_figures_and_its_interval():
@@ -34,7 +35,7 @@ def test_a_line_a_place_its_figures_and_its_interval():
 
 
 def test_what_failed_is_told_below():
-    lines = list(characters(of(Failure("word", ({"batch": "32", "word": "out of memory"},))), 80))
+    lines = list(characters(of(*vl.failures([{"batch": "32", "word": "out of memory"}])), 80))
     assert lines[-1] == "  no value: 32 out of memory"
 
 
@@ -54,7 +55,7 @@ def test_a_narrow_terminal_has_the_figures_alone():
 
 
 def test_pictures_over_numbers_are_no_lines():
-    over_numbers = Panel("p", Coordinate("x", "s"), (Line(Y),), ({"x": 1.0, "value": 2.0},))
+    over_numbers = vl.panel("p", vl.numbers("x", "s"), Y, (vl.line(),), ({"x": 1.0, "value": 2.0},))
     assert list(characters(Picture("", (over_numbers,)), 80)) == []
-    nothing = Panel("p", X, (Line(Y),), ())
+    nothing = vl.panel("p", X, Y, (vl.line(),), ())
     assert len(list(characters(Picture("", (nothing,)), 80))) == 2

@@ -20,7 +20,8 @@ from web_pages import Page, compared, pictured
 from zoo import HOSTILE, PAGES, ZOO
 
 from torchstone.analysis.summary import summarize
-from torchstone.core.charts.picture import Colours, Coordinate, Interval, Kind, Line, Panel, Picture
+from torchstone.core.charts import vega_lite as vl
+from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.errors import MissingError
 from torchstone.core.plain_text import plain
 from torchstone.core.schema.estimate import Severity
@@ -51,10 +52,8 @@ RENEW = "TORCHSTONE_RENEW_GOLDEN"
 pytestmark = pytest.mark.xdist_group("html")  # each page is drawn once for its tests
 DOCUMENTS = [*ZOO, ("pictures", pictured), ("ratios", compared)]
 each = over("make", DOCUMENTS)
-SPEED = Panel(
-    "cnn", Coordinate("batch", "batch size", Kind.STEPS, ("8", "16")), (Line(Coordinate("y", "images/s")),),
-    ({"batch": "8", "y": 100.0}, {"batch": "16", "y": 1234.56}),
-)  # fmt: skip
+BATCH, RATE = vl.steps("batch", "batch size", ("8", "16")), vl.numbers("y", "images/s")
+SPEED = vl.panel("cnn", BATCH, RATE, (vl.line(),), ({"batch": "8", "y": 100.0}, {"batch": "16", "y": 1234.56}))
 
 
 @cache
@@ -162,7 +161,7 @@ def test_what_a_stranger_wrote_is_text():
     page = page_of(
         Text(name), Command(name), Facts(((name, name),)), Table((Column(name, (name, f"{name}*"), left=False),)),
         Doubt(Severity.WARNING, name, name, name), Section(name, (Text(name, Role.NOTE),), folded=True),
-        Chart(name, name, Picture(name, (Panel(name, SPEED.x, SPEED.marks, ({"batch": name, "y": 1.0},)),))),
+        Chart(name, name, Picture(name, (vl.panel(name, BATCH, RATE, (vl.line(),), ({"batch": name, "y": 1.0},)),))),
         attachments=(Attachment(name, name, b"x"),),
     )  # fmt: skip
     assert not {tag for tag, *_ in page.attributes} & {"img"}
@@ -309,25 +308,21 @@ def test_of_a_picture_of_many_panels_the_first_are_shown_and_the_others_folded(p
 def test_other_axes_are_offered_where_they_show_more():
     pytest.importorskip("vl_convert")
 
-    y = Coordinate("y", "y")
-
     def offered(values, *more):
-        panel = Panel("", Coordinate("x", "x"), (Line(y), *more), tuple(values))
+        panel = vl.panel("", vl.numbers("x", "x"), vl.numbers("y", "y"), (vl.line(), *more), values)
         return list(page_of(Chart("c", "c", Picture("", (panel,)))).of("data-axes"))
 
     assert offered([{"x": 1, "y": 5.0}, {"x": 1000, "y": 6.0}]) == ["linear", "logarithmic x"]
     assert offered([{"x": 1, "y": 5.0}, {"x": 9, "y": 600.0}])[-1] == "logarithmic x and y"
     assert offered([{"x": 0, "y": 0.0}, {"x": 9, "y": 600.0}]) == ["linear"]
     low = [{"x": 1, "y": 5.0, "low": -1.0, "high": 9.0}, {"x": 2, "y": 600.0, "low": 500.0, "high": 900.0}]
-    assert offered(low, Interval(y)) == ["linear"], "an end of an interval has no logarithm"
+    assert offered(low, vl.interval()) == ["linear"], "an end of an interval has no logarithm"
 
 
 def test_axes_that_are_logarithmic_already_are_named_and_others_offered_beside_them():
     pytest.importorskip("vl_convert")
-    if "logarithmic" not in Coordinate.__struct_fields__:
-        pytest.skip("this tree has no axes that a picture asks to be logarithmic")
-    x, y = Coordinate("x", "x", logarithmic=True), Coordinate("y", "y")
-    panel = Panel("", x, (Line(y),), ({"x": 1, "y": 5.0}, {"x": 1000, "y": 600.0}))
+    x, y = vl.numbers("x", "x", log=True), vl.numbers("y", "y")
+    panel = vl.panel("", x, y, (vl.line(),), ({"x": 1, "y": 5.0}, {"x": 1000, "y": 600.0}))
     page = page_of(Chart("c", "c", Picture("", (panel,))))
     assert list(page.of("data-axes")) == ["logarithmic x", "logarithmic x and y"]
 
@@ -335,7 +330,8 @@ def test_axes_that_are_logarithmic_already_are_named_and_others_offered_beside_t
 def test_a_long_line_tells_values_along_it_and_none_for_all_of_it():
     pytest.importorskip("vl_convert")
     values = tuple({"x": n, "y": 5.0 + n % 7, "line": name} for n in range(500) for name in ("a", "b"))
-    panel = Panel("", Coordinate("x", "step"), (Line(Coordinate("y", "ms")),), values, Colours("line", ("a", "b")))
+    x, y = vl.numbers("x", "step"), vl.numbers("y", "ms")
+    panel = vl.panel("", x, y, (vl.line(),), values, vl.colours("line", "ab", "ab"))
     told = page_of(Chart("c", "c", Picture("", (panel,)))).told
     assert len(told) == len(set(told)) == 84
     assert "step: 0; ms: 5; line: a" in told
@@ -362,7 +358,7 @@ def test_without_vl_convert_there_are_the_values_and_what_to_install(monkeypatch
 
 
 def test_of_very_many_values_some_are_shown_evenly():
-    panel = Panel("", Coordinate("x", "x"), (), tuple({"x": n} for n in range(3000)))
+    panel = vl.panel("", vl.numbers("x", "x"), vl.numbers("y", "y"), (), [{"x": n} for n in range(3000)])
     page = page_of(Chart("c", "c", Picture("", (panel,))))
     assert len(page.rows) == 121
     assert page.rows[-1] == ["2975"]

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from torchstone.core.charts.picture import Coordinate, Line, Panel, Picture
+from torchstone.core.charts import vega_lite as vl
+from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.errors import MissingError
 from torchstone.core.schema.estimate import Severity
 from torchstone.report.document import (
@@ -28,8 +29,8 @@ pytest.importorskip("typst", reason="PDF needs typst")
 pypdf = pytest.importorskip("pypdf", reason="the tests read PDF through pypdf")
 
 HOSTILE = '#import "x": * $x^2$ \\ [a](b) @ref <label> *b* _i_ // c /* d */ `r` ~ -- \x1b\u202e\x00 #sys.inputs'
-RATE = Line(Coordinate("y", "images/s"))
-PANEL = Panel("cpu", Coordinate("x", "batch size"), (RATE,), ({"x": 8, "y": 1.0}, {"x": 16, "y": 2.0}))
+X, RATE, ROWS = vl.numbers("x", "batch size"), vl.numbers("y", "images/s"), ({"x": 8, "y": 1.0}, {"x": 16, "y": 2.0})
+PANEL = vl.panel("cpu", X, RATE, (vl.line(),), ROWS)
 CHART = Chart("speed", "images/s rise with the batch size", Picture("Speed", (PANEL,)))
 
 

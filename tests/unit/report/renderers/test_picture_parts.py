@@ -2,14 +2,14 @@
 
 import pytest
 
-from torchstone.core.charts.picture import Coordinate, Line, Panel, Picture
+from torchstone.core.charts import vega_lite as vl
+from torchstone.core.charts.vega_lite import Picture
 from torchstone.report.renderers._pictures import parts
 
 
 def a_picture(count, columns=3, groups=("",)):
-    rate = Line(Coordinate("y", "images/s"))
-    along = Coordinate("x", "x")
-    panels = tuple(Panel(str(n), along, (rate,), (), group=groups[n % len(groups)]) for n in range(count))
+    x, y = vl.numbers("x", "x"), vl.numbers("y", "images/s")
+    panels = tuple(vl.panel(str(n), x, y, (vl.line(),), (), group=groups[n % len(groups)]) for n in range(count))
     return Picture("t", panels, columns=columns)
 
 

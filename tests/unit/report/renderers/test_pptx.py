@@ -8,7 +8,8 @@ from itertools import combinations
 
 import pytest
 
-from torchstone.core.charts.picture import Coordinate, Line, Panel, Picture
+from torchstone.core.charts import vega_lite as vl
+from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.errors import MissingError
 from torchstone.core.schema.estimate import Severity
 from torchstone.report.document import (
@@ -31,8 +32,8 @@ MSO_SHAPE_TYPE = pytest.importorskip("pptx.enum.shapes").MSO_SHAPE_TYPE
 qn = pytest.importorskip("pptx.oxml.ns").qn
 
 HOSTILE = "<a:t>&amp; ]]> #import \x1b\u202e\x00\ud800 \ufffe _x001B_ {=1}"
-RATE = Line(Coordinate("y", "images/s"))
-PANEL = Panel("cpu", Coordinate("x", "batch size"), (RATE,), ({"x": 8, "y": 1.0}, {"x": 16, "y": 2.0}))
+X, RATE, ROWS = vl.numbers("x", "batch size"), vl.numbers("y", "images/s"), ({"x": 8, "y": 1.0}, {"x": 16, "y": 2.0})
+PANEL = vl.panel("cpu", X, RATE, (vl.line(),), ROWS)
 CHART = Chart("speed", "images/s rise with the batch size", Picture("Speed", (PANEL,)))
 LEAD = (
     Text("Fastest: batch size 16.", Role.HEADLINE),

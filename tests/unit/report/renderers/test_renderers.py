@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from torchstone.core.charts.picture import Picture
+from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.schema.estimate import Severity
 from torchstone.report.document import (
     Chart,

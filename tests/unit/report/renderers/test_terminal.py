@@ -2,7 +2,7 @@
 
 import pytest
 
-from torchstone.core.charts.picture import Picture
+from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.plain_text import plain
 from torchstone.core.schema.estimate import Severity
 from torchstone.report.document import (

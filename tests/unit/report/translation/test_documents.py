@@ -1,8 +1,10 @@
 """A Document in Korean: every kind of part, and what is left alone in it."""
 
 import pytest
+from marks import names_of, rows, title_of
 
-from torchstone.core.charts.picture import Colours, Coordinate, Divider, Failure, Kind, Line, Panel, Picture
+from torchstone.core.charts import vega_lite as vl
+from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.estimate import Severity
 from torchstone.report.document import Chart, Column, Command, Document, Doubt, Facts, Part, Role, Section, Table, Text
@@ -49,13 +51,12 @@ def test_facts_and_cells_that_are_names_stay():
 
 
 def test_a_picture_has_its_titles_and_the_names_of_its_legend():
-    batch, y = Coordinate("batch", "batch size", Kind.STEPS, ("8",)), Coordinate("value", "loss")
+    batch, y = vl.steps("batch", "batch size", ("8",)), vl.numbers("value", "loss")
     values = ({"batch": "8", "value": 1.0, "counted": "left out", "other": "left out"},)
-    marks = (
-        Line(y), Divider("what", ({"batch": "8", "what": "2×: torch 1 → 2"},)),
-        Failure("word", ({"batch": "8", "word": "out of memory"},)),
-    )  # fmt: skip
-    panel = Panel("throughput", batch, marks, values, Colours("counted", ("counted", "left out")), group="run")
+    lost = [{"batch": "8", "word": "out of memory"}]
+    marks = (*vl.failures(lost), vl.line(), *vl.dividers([{"batch": "8", "word": "2×: torch 1 → 2"}]))
+    shades = vl.colours("counted", ("counted", "left out"), ())
+    panel = vl.panel("throughput", batch, y, marks, values, shades, group="run")
     chart = one(Chart("loss", "Trainings", Picture("Trainings", (panel,), "nothing is stored")))
     assert isinstance(chart, Chart)
     assert (chart.name, chart.says, chart.picture.title, chart.picture.subtitle) == (
@@ -65,10 +66,10 @@ def test_a_picture_has_its_titles_and_the_names_of_its_legend():
         "저장된 것이 없음",
     )
     drawn = chart.picture.panels[0]
-    assert (drawn.title, drawn.x.title, drawn.group) == ("처리량", "배치 크기", "실행")
-    assert drawn.colours == Colours("counted", ("포함", "제외"))
-    assert drawn.values == ({"batch": "8", "value": 1.0, "counted": "제외", "other": "left out"},)
-    assert drawn.marks[2] == Failure("word", ({"batch": "8", "word": "메모리 부족"},))
+    assert (drawn.title, title_of(drawn, "x"), drawn.group) == ("처리량", "배치 크기", "실행")
+    assert names_of(drawn) == ("포함", "제외")
+    assert drawn.values == [{"batch": "8", "value": 1.0, "counted": "제외", "other": "left out"}]
+    assert rows(drawn, "failure") == [{"batch": "8", "word": "메모리 부족"}]
 
 
 def test_renderers_say_their_own_words_in_the_document_s_language():

@@ -1,10 +1,10 @@
 """Metrics from saved predictions: scikit-learn's, and honest where something cannot be told."""
 
 import pytest
+from marks import kind_of
 
-from torchstone.core.charts.picture import Cells
 from torchstone.core.errors import UsageError
-from torchstone.report.charts.confusion_matrix import confusion
+from torchstone.report.documents.evaluation import confusion
 from torchstone.workflows.train.quality import quality_of
 
 ROWS = "item,label,prediction,confidence\n"
@@ -45,8 +45,7 @@ def test_a_file_that_holds_no_predictions_is_refused(saved, text, says):
 
 def test_the_picture_has_a_cell_for_each_pair_and_a_number_in_it(saved):
     (panel,) = confusion(quality_of(saved("0,0,1,.9\n1,1,1,.9\n"), ("a" * 40, "b"), 2)).panels
-    (cells,) = panel.marks
+    (cells, number) = panel.layers
     assert len(panel.values) == 4
-    assert isinstance(cells, Cells)
-    assert cells.number == "items"
+    assert (kind_of(cells), number["encoding"]["text"]) == ("cells", {"field": "items"})
     assert max(len(cell["is"]) for cell in panel.values) == 24

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -12,8 +12,7 @@ from markupsafe import Markup
 
 from torchstone.core import units
 from torchstone.core.charts.drawing import library, svg_of
-from torchstone.core.charts.picture import Bars, Cells, Coordinate, Interval, Kind, Panel, Picture
-from torchstone.core.charts.vega_lite import Spec, vega_lite
+from torchstone.core.charts.vega_lite import Panel, Picture, Spec, channels, data_of, vega_lite
 from torchstone.core.errors import MissingError
 from torchstone.core.schema.axis import Scalar
 from torchstone.report.document import Chart, Column, Table
@@ -30,7 +29,6 @@ _MOST_PANELS = 6  # of a picture, that are seen at once: two rows on a desk, wha
 _MOST_GROUPS = 3  # that are named above what is folded
 _DECADES = 0.5  # from the least value to the largest, from which on a logarithmic axis shows more
 _AXES = {"": "linear", "x": "logarithmic x", "y": "logarithmic y", "xy": "logarithmic x and y"}
-_ENDS = ("low", "high")
 
 
 class Drawings:
@@ -103,12 +101,12 @@ def figure(chart: Chart, drawn: Drawings) -> Figure:
     panels = []
     for panel in picture.panels:
         title = ": ".join(filter(None, (panel.group, panel.title, panel.subtitle)))
-        is_drawn = missing is None and panel.marks
+        is_drawn = missing is None and panel.layers
         label = f"{chart.says} {title}".strip()
         plots, wide = _plots(picture, panel, label, drawn) if is_drawn else ((), False)
         words = f"{said('values')}: {title or picture.title or chart.name}"
         values, left_out = _values(panel, words, drawn.rows)
-        cells = any(isinstance(mark, Cells) for mark in panel.marks)
+        cells = panel.channel("x")["type"] == panel.channel("y")["type"] == "nominal"
         panels.append(Drawn(title, plots, wide, cells, values, left_out))
     most = _MOST_PANELS if len(panels) > _MOST_PANELS + 1 else len(panels)
     says = _below_title(picture.title, chart.says)
@@ -136,30 +134,26 @@ def specifications(charts: Sequence[Chart]) -> Iterator[Spec]:
     """Yield what a page of these charts draws, and at its end what it leaves out where a drawing is too large."""
     more: list[Spec] = []
     for picture in (chart.picture for chart in charts):
-        for panel in (panel for panel in picture.panels if panel.marks):
+        for panel in (panel for panel in picture.panels if panel.layers):
             yield (spec := _alone(picture, panel))
-            more += [_over(spec, along) for along in _broad(panel, _logarithmic(spec))]
+            more += [_over(spec, along) for along in _broad(panel)]
     yield from more[:_MOST_OTHER_AXES]
 
 
 def _alone(picture: Picture, panel: Panel) -> Spec:
     """Return the Vega-Lite specification of one panel of a picture."""
-    bare = msgspec.structs.replace(panel, title="", subtitle="", group="")  # words wrap in the page, not in an SVG
-    return _pointed(vega_lite(msgspec.structs.replace(picture, title="", subtitle="", panels=(bare,), columns=1)))
-
-
-def _logarithmic(spec: Spec) -> str:
-    """Return which axes of a specification are logarithmic: "x", "y", "xy" or none."""
-    return "".join(along for along in "xy" if _is_logarithmic(spec, along))
+    view = {**panel.view, "layer": [*panel.layers, *_unseen(panel)]}
+    bare = Panel("", view)  # words wrap in the page, not in an SVG
+    return vega_lite(msgspec.structs.replace(picture, title="", subtitle="", panels=(bare,), columns=1))
 
 
 def _plots(picture: Picture, panel: Panel, label: str, drawn: Drawings) -> tuple[tuple[Plot, ...], bool]:
     spec = _alone(picture, panel)
     unsaid = _unsaid(panel)
     first = inline(svg_of(spec), drawn.prefix(), label, unsaid)
-    given = _logarithmic(spec)
+    given = _logarithmic(panel)
     plots = [Plot(said(_AXES[given]), first.markup)]
-    for more in _broad(panel, given) if len(first.markup) <= _MOST_BYTES else ():
+    for more in _broad(panel) if len(first.markup) <= _MOST_BYTES else ():
         if drawn.may_offer_more():
             axes = said(_AXES["".join(sorted({*given, *more}))])
             file = svg_of(_over(spec, more))
@@ -168,85 +162,49 @@ def _plots(picture: Picture, panel: Panel, label: str, drawn: Drawings) -> tuple
 
 
 def _unsaid(panel: Panel) -> frozenset[str]:
-    """Return the columns that only say how marks are joined or stacked: no value of a picture."""
-    how = (getattr(mark, name, None) for mark in panel.marks for name in ("piece", "order"))
-    return frozenset(filter(None, how))
+    """Return the columns that only say how marks are joined, stacked or placed: no value of a picture."""
+    how = (own["field"] for name, own in channels(panel) if name in ("detail", "order"))
+    return frozenset((*how, "_row", "_before"))
 
 
-def _pointed(spec: Spec) -> Spec:
-    """Return a Vega-Lite specification whose lines without dots have unseen ones, which tell their values."""
-    return {**spec, "concat": [{**one, "layer": [*one["layer"], *_unseen(one)]} for one in spec["concat"]]}
-
-
-def _unseen(panel: Spec) -> Iterator[Spec]:
-    for layer in panel["layer"]:
-        mark = layer["mark"]
-        if "data" in layer or not isinstance(mark, dict) or mark["type"] != "line" or mark.get("point"):
+def _unseen(panel: Panel) -> Iterator[Spec]:
+    """Yield unseen dots for lines without dots, which tell their values."""
+    for layer in panel.layers:
+        if "data" in layer or layer["mark"]["type"] != "line" or layer["mark"].get("point"):
             continue
-        encoding = {name: layer["encoding"][name] for name in ("y", "color") if name in layer["encoding"]}
         series: dict[Any, list[Any]] = {}
-        for row in panel["data"]["values"]:
-            series.setdefault(row.get(encoding.get("color", {}).get("field")), []).append(row)
+        for row in panel.values:
+            series.setdefault(row.get(panel.channel("color").get("field", "")), []).append(row)
         most = max(_FEWEST_POINTS, _MOST_POINTS // max(1, len(series)))
         rows = [row for own in series.values() for row in own[:: math.ceil(len(own) / most)]]
-        yield {"data": {"values": rows}, "mark": {"type": "point", "opacity": 0, "size": 60}, "encoding": encoding}
+        y = {"y": own} if (own := layer["encoding"].get("y")) else {}
+        yield {"data": {"values": rows}, "mark": {"type": "point", "opacity": 0, "size": 60}, "encoding": y}
 
 
-def _is_logarithmic(spec: Any, along: str) -> bool:
-    """Say whether a Vega-Lite specification has a logarithmic scale along x or y."""
-    if isinstance(spec, list):
-        return any(_is_logarithmic(one, along) for one in spec)
-    if not isinstance(spec, dict):
-        return False
-    channel = (spec.get("encoding") or {}).get(along) or {}
-    own = (channel.get("scale") or {}).get("type") == "log"
-    return own or any(_is_logarithmic(one, along) for name, one in spec.items() if name not in ("data", "encoding"))
+def _logarithmic(panel: Panel) -> str:
+    """Return which axes of a panel are logarithmic: "x", "y", "xy" or ""."""
+    return "".join(along for along in "xy" if panel.channel(along).get("scale", {}).get("type") == "log")
 
 
-def _broad(panel: Panel, given: str) -> Iterator[str]:
+def _broad(panel: Panel) -> Iterator[str]:
     """Yield what else can be logarithmic, "x", "y" or "xy": where no value is 0 or less, and they differ much."""
-    if any(isinstance(mark, Bars | Cells) for mark in panel.marks):  # lengths of bars are compared from 0 on
-        return
-    y = "y" not in given and _is_broad(panel, [one for mark in panel.marks for one in _along_y(mark)])
-    x = "x" not in given and panel.x.kind == Kind.NUMBERS and _is_broad(panel, _along_x(panel))
-    yield from (along for along, offered in (("y", y), ("x", x), ("xy", x and y)) if offered)
+    if not any(layer["mark"]["type"] == "bar" for layer in panel.layers):  # their lengths are compared from 0 on
+        offered = [along for along in "yx" if along not in _logarithmic(panel) and _is_broad(panel, along)]
+        yield from (*offered, *(["xy"] if len(offered) > 1 else []))
 
 
-def _along_x(panel: Panel) -> list[str]:
-    """Return the columns that stand along x."""
-    ends = [getattr(mark, name, None) for mark in panel.marks for name in ("start", "end")]
-    ends += [getattr(mark, name, None) for mark in panel.marks if not isinstance(mark, Interval) for name in _ENDS]
-    return [panel.x.column, *filter(None, ends)]
-
-
-def _along_y(mark: Any) -> Iterator[str]:
-    """Yield the columns of a mark that stand along y as numbers."""
-    along = getattr(mark, "y", None)
-    if isinstance(along, Coordinate) and along.kind == Kind.NUMBERS:
-        yield along.column
-        if isinstance(mark, Interval):
-            yield from (mark.low, mark.high)
-
-
-def _is_broad(panel: Panel, columns: Sequence[str]) -> bool:
-    found = [row[name] for row in _rows(panel) for name in columns if row.get(name) is not None]
+def _is_broad(panel: Panel, along: str) -> bool:
+    columns = {own["field"] for name, own in channels(panel) if name in (along, f"{along}2") and "field" in own}
+    found = [row[name] for row in data_of(panel) for name in columns if row.get(name) is not None]
     numbers = [one for one in found if isinstance(one, int | float) and math.isfinite(one) and one > 0]
     return len(numbers) == len(found) > 1 and math.log10(max(numbers) / min(numbers)) >= _DECADES
 
 
-def _over(spec: Any, along: Sequence[str]) -> Any:
-    """Return a Vega-Lite specification whose numbers along these axes stand over logarithmic scales."""
-    if isinstance(spec, list):
-        return [_over(one, along) for one in spec]
-    if not isinstance(spec, dict):
-        return spec
-    found = {name: one if name == "data" else _over(one, along) for name, one in spec.items()}
-    if isinstance(encoding := found.get("encoding"), dict):
-        found["encoding"] = {
-            name: _log(one) if name in along and isinstance(one, dict) and one.get("type") == Kind.NUMBERS else one
-            for name, one in encoding.items()
-        }
-    return found
+def _over(spec: Spec, along: str) -> Spec:
+    """Return the specification of one panel over logarithmic scales along these axes."""
+    (view,) = spec["concat"]
+    channels = {name: _log(own) if name in along else own for name, own in view["encoding"].items()}
+    return {**spec, "concat": [{**view, "encoding": channels}]}
 
 
 def _log(channel: Spec) -> Spec:
@@ -257,21 +215,13 @@ def _log(channel: Spec) -> Spec:
 # ── values ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _rows(panel: Panel) -> list[Mapping[str, Any]]:
-    """Return the values of a panel, and those that its marks have of their own."""
-    own = [row for mark in panel.marks for row in getattr(mark, "values", ())]
-    return [*panel.values, *own]
-
-
 def _values(panel: Panel, label: str, most: int) -> tuple[Grid, int]:
     """Return the table of values, and how many rows it leaves out: of more than `most`."""
-    rows = _rows(panel)
-    titles = {panel.x.column: panel.x.title}
-    for mark in panel.marks:
-        if isinstance(along := getattr(mark, "y", None), Coordinate):
-            titles.setdefault(along.column, along.title)
+    rows, x = data_of(panel), panel.channel("x")
+    along = [own for name, own in channels(panel) if name in ("x", "y") and "field" in own]
+    titles = {own["field"]: own["title"] for own in reversed(along)}
     unsaid = _unsaid(panel)
-    names = dict.fromkeys([panel.x.column, *(name for row in rows for name in row if name not in unsaid)])
+    names = dict.fromkeys([x["field"], *(name for row in rows for name in row if name not in unsaid)])
     shown = rows
     if len(rows) > most:
         shown = [rows[n * len(rows) // most] for n in range(most)]

@@ -1,9 +1,11 @@
-"""Fewer points of a curve than were measured, without losing its extremes."""
+"""What fits a chart: fewer points of a curve without losing its extremes, and names that are short."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+
+from torchstone.core.plain_text import plain
 
 Points = Sequence[tuple[float, float]]
 
@@ -30,4 +32,25 @@ def thinned(points: Points, most: int = MOST_POINTS) -> list[tuple[float, float]
         least = min(places, key=lambda place: points[place][1])
         greatest = max(places, key=lambda place: points[place][1])
         found += [points[place] for place in sorted({begin, least, greatest, end - 1})]
+    return found
+
+
+def short(text: str, most: int) -> str:
+    """Return printable text of at most so many characters; a longer one loses its middle, as names differ at ends."""
+    shown = " ".join(plain(text).split())
+    if len(shown) <= most:
+        return shown
+    head = most // 2
+    return f"{shown[:head]}…{shown[len(shown) - (most - 1 - head) :]}"
+
+
+def short_names(names: Iterable[str], most: int = 40) -> Mapping[str, str]:
+    """Return a short name for each; two that would be the same have a number behind."""
+    found: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        cut, number = short(name, most), 2
+        while cut in found.values():
+            cut = f"{short(name, most - 4)} ({number})"
+            number += 1
+        found[name] = cut
     return found

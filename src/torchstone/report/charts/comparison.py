@@ -1,4 +1,7 @@
-"""Pictures over machines: figures over batch size, losses of measured steps, a colour a device."""
+"""The pictures of a comparison: figures over batch size, losses and trainings, a colour a device.
+
+Lines of trainings are called "A100 - Train" and "RTX 4070 - Val": by the device where that tells the compared apart.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +18,32 @@ from torchstone.analysis.compare.compared_figures import COST, primary
 from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.analysis.rows import case_rows
 from torchstone.core import units
-from torchstone.core.charts.palette import colours
-from torchstone.core.charts.picture import Coordinate, Failure, Interval, Kind, Line, Mark, Panel, Picture
+from torchstone.core.charts import vega_lite as vl
+from torchstone.core.charts.fitting import thinned
+from torchstone.core.charts.vega_lite import Panel, Picture, Spec
 from torchstone.core.schema.axis import AXES, Scalar, followers
 from torchstone.core.schema.case import Case, portable
 from torchstone.core.schema.memory_figures import PEAKS
+from torchstone.core.schema.training import TrainingMetrics
 from torchstone.core.schema.trial import Status
-from torchstone.report.charts.curves import MOST_CURVES, WIDE, failure_word, lost_words
+from torchstone.report.charts.batch_sizes import MOST_CURVES, WIDE, failure_word, lost_words
+from torchstone.report.charts.courses import GAUGES, LONG_S, gauge_points
 
 _MOST_POINTS = 200  # of a loss curve: a picture shows no more
 _COLUMNS = 4  # panels beside each other
 _RATE = "learning_rate"
 _FOLLOWING = ("batch_size", *followers("batch_size"))
+# Of each picture the gauges that may tell, the best first.
+_READ = {
+    "utilization": ("device_utilization", "process_cpu_s"),
+    "memory": ("device_memory_used_bytes", "rss_bytes"),
+    "power": ("device_power_w",),
+}
+
+Points = list[tuple[float, float]]
+
+
+# ── measured cases ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Quantity(msgspec.Struct, frozen=True):
@@ -136,7 +153,7 @@ def of_device(label: str, drawn: Sequence[Point]) -> Picture | None:
 
 def interval_words(panels: Sequence[Panel]) -> str:
     """Return what the bars of a picture are; "" where it has none."""
-    drawn = any(isinstance(mark, Interval) for panel in panels for mark in panel.marks)
+    drawn = any("y2" in layer["encoding"] for one in panels for layer in one.layers)
     return "bars: 95 % confidence intervals over trials" if drawn else ""
 
 
@@ -157,9 +174,8 @@ def _panel(quantity: Quantity, own: Sequence[Point], title: str, order: Sequence
         {"line": line, "x": batch, "piece": sizes.index(batch) - count, **_joined(each)}
         for line, taken in found.items() for count, (batch, each) in enumerate(sorted(taken.items()))
     ]  # fmt: skip
-    panel = lines(values, title, Coordinate("x", "batch size", Kind.STEPS), quantity.title, order)
-    failed = tuple({"x": batch, "word": lost_words(each, len({*found, *each}))} for batch, each in lost.items())
-    return msgspec.structs.replace(panel, marks=(*panel.marks, Failure("word", failed))) if failed else panel
+    failed = [{"x": batch, "word": lost_words(each, len({*found, *each}))} for batch, each in lost.items()]
+    return lines(values, title, vl.steps("x", "batch size"), quantity.title, order, failed)
 
 
 def _lost(row: Mapping[str, Scalar]) -> str | None:
@@ -216,8 +232,8 @@ def losses(participants: Sequence[ComparedInput]) -> Picture | None:
             for case, curve in cases:
                 line = ", ".join([one.label, *(f"{axis} {case.configuration.get(axis)}" for axis in varying)])
                 values = found.setdefault(panel, [])
-                values += [{"line": line, "x": x, "y": y} for x, y in thinned(curve.losses)]
-    x = Coordinate("x", "step")
+                values += [{"line": line, "x": x, "y": y} for x, y in _means(curve.losses)]
+    x = vl.numbers("x", "step")
     order = [value["line"] for values in found.values() for value in values]
     panels = tuple(lines(values, panel, x, "loss", order) for panel, values in found.items())
     return Picture("Training loss, means of neighbouring steps", panels) if panels else None
@@ -240,7 +256,7 @@ def _trained(one: ComparedInput, *, several: bool) -> dict[str, list[tuple[Case,
     return {panel: list(cases.values()) for panel, cases in found.items()}
 
 
-def thinned(values: Sequence[float]) -> Iterator[tuple[float, float]]:
+def _means(values: Sequence[float]) -> Iterator[tuple[float, float]]:
     """Yield places and means of neighbours, 200 at most; none where one was no number."""
     count = min(len(values), _MOST_POINTS)
     for begin, end in pairwise(i * len(values) // count for i in range(count + 1)):
@@ -248,13 +264,85 @@ def thinned(values: Sequence[float]) -> Iterator[tuple[float, float]]:
             yield (begin + end - 1) / 2.0, fmean(values[begin:end])
 
 
-def lines(values: Sequence[Mapping[str, Any]], title: str, x: Coordinate, y: str, order: Iterable[str] = ()) -> Panel:
+def lines(values: vl.Values, title: str, x: Spec, y: str, order: Iterable[str] = (), failed: vl.Values = ()) -> Panel:
     """Return a panel: a line for each word under `line`, through its points `x`, `y`, which `piece` may part.
+
+    `order`: the lines of all panels that are read together, in which each has its colour. `failed`: words at `x`.
+    """
+    one = vl.line("piece" if any("piece" in value for value in values) else None)
+    bars = [vl.interval()] if any(value.get("low") is not None for value in values) else []
+    shades = vl.colours("line", [value["line"] for value in values], list(order))
+    return vl.panel(title, x, vl.numbers("y", y), (*vl.failures(failed), one, *bars), values, shades)
+
+
+# ── trainings to their end ──────────────────────────────────────────────────────────────────────────────────
+
+
+class GaugeCurve(msgspec.Struct, frozen=True):
+    """What one gauge read during one training: seconds since it was asked for, and values as they are drawn."""
+
+    run_id: str
+    line: str
+    title: str
+    points: Points
+
+
+def epochs(participants: Sequence[ComparedInput]) -> Picture | None:
+    """Return loss and accuracy over the epochs of the trainings; None without any."""
+    found: dict[str, list[Mapping[str, Any]]] = {"loss": [], "accuracy": []}
+    for name, metrics in _trainings(participants):
+        for epoch in metrics.epochs:
+            for what, part, value in (
+                ("loss", "Train", epoch.train_loss), ("loss", "Val", epoch.val_loss),
+                ("accuracy", "Train", epoch.train_accuracy), ("accuracy", "Val", epoch.val_accuracy),
+            ):  # fmt: skip
+                if value is not None:
+                    found[what].append({"line": f"{name} - {part}", "x": epoch.epoch, "y": value})
+    order = line_names(participants)
+    panels = tuple(
+        lines(values, what, vl.counted("x", "epoch", values), what, order) for what, values in found.items() if values
+    )
+    return Picture("Trainings", panels, "one training a line: no intervals") if panels else None
+
+
+def curves(quantity: str, participants: Sequence[ComparedInput]) -> list[GaugeCurve]:
+    """Return a curve a training of `utilization`, `memory` or `power`, by the first of its gauges that was read.
+
+    Without a device's own, utilization is how many cores the training kept busy, and memory what its processes held.
+    """
+    found = []
+    gauges = [gauge for metric in _READ.get(quantity, ()) for gauge in GAUGES if gauge.metric == metric]
+    for name, metrics in _trainings(participants):
+        read = ((gauge, one) for gauge in gauges for one in metrics.telemetry if one.metric == gauge.metric)
+        gauge, series = next(read, (None, None))
+        if gauge is not None and series is not None and (points := thinned(gauge_points(series, gauge), _MOST_POINTS)):
+            found.append(GaugeCurve(metrics.run_id, f"{name} - Train", gauge.title, points))
+    return found
+
+
+def line_names(participants: Sequence[ComparedInput]) -> list[str]:
+    """Return the names of all lines of the trainings, in which each has its colour in every picture."""
+    return [f"{name} - {part}" for name, _ in _trainings(participants) for part in ("Train", "Val")]
+
+
+def over_time(drawn: Sequence[GaugeCurve], order: Sequence[str] = ()) -> list[Panel]:
+    """Return a panel for each kind of gauge among the curves, in minutes where one is longer than ten.
 
     `order`: the lines of all panels that are read together, in which each has its colour.
     """
-    along = Coordinate("y", y)
-    marks: tuple[Mark, ...] = (Line(along, piece="piece" if any("piece" in value for value in values) else None),)
-    if any(value.get("low") is not None for value in values):
-        marks = (*marks, Interval(along))
-    return Panel(title, x, marks, tuple(values), colours("line", [value["line"] for value in values], list(order)))
+    panels = []
+    for title in dict.fromkeys(curve.title for curve in drawn):
+        own = [curve for curve in drawn if curve.title == title]
+        long = max(at_s for curve in own for at_s, _ in curve.points) > LONG_S
+        each_s, unit = (60.0, "min") if long else (1.0, "s")
+        values = [{"line": curve.line, "x": at_s / each_s, "y": y} for curve in own for at_s, y in curve.points]
+        x = vl.numbers("x", f"since the training began, {unit}")
+        panels.append(lines(values, "during training", x, title, order))
+    return panels
+
+
+def _trainings(participants: Sequence[ComparedInput]) -> Iterator[tuple[str, TrainingMetrics]]:
+    """Yield each training with its name: that of its side, and of its run where the side has several."""
+    for one in participants:
+        for run_id, metrics in one.trainings.items():
+            yield (f"{one.label} {run_id}" if len(one.trainings) > 1 else one.label), metrics

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from torchstone.core.charts.thinning import MOST_POINTS, thinned
+from torchstone.core.charts.fitting import MOST_POINTS, short, short_names, thinned
 
 
 def walk(count: int) -> list[tuple[float, float]]:
@@ -40,3 +40,16 @@ def test_a_spike_of_one_step_in_a_million_is_seen():
 def test_under_four_points_cannot_keep_all_of_that():
     with pytest.raises(ValueError, match="at least 4"):
         thinned(walk(10), 3)
+
+
+def test_a_long_name_loses_its_middle_and_what_steers_a_terminal():
+    assert short("owner/model-of-a-very-long-name-v2", 16) == "owner/mo…name-v2"
+    assert len(short("x" * 10_000, 40)) == 40
+    assert short("a\x1b[31m\nb", 40) == "a\N{REPLACEMENT CHARACTER}[31m\N{REPLACEMENT CHARACTER}b"
+
+
+def test_names_that_would_be_the_same_are_numbered():
+    found = short_names([f"{'a' * 30}{n}{'b' * 30}" for n in range(3)], 20)
+    assert len(set(found.values())) == 3
+    assert all(len(name) <= 20 for name in found.values())
+    assert short_names(["x", "x"]) == {"x": "x"}

@@ -1,22 +1,44 @@
-"""The Cases of which a report shows the single steps: a picture of each of hundreds would be read by nobody."""
+"""What cases are called in pictures, and the cases of which a report shows the single steps."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from torchstone.analysis.advice.absent import on_devices_here
 from torchstone.analysis.advice.grouping import groups, varying_axes
 from torchstone.analysis.summary import CaseSummary, RunSummary
-from torchstone.core.charts.palette import short
+from torchstone.core.charts.fitting import short
 from torchstone.core.schema.answer import AbResult, TuneResult
+from torchstone.core.schema.case import Case, model_name
 from torchstone.core.schema.estimate import Verdict
+from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Trial, ended_well, estimation_trials
-from torchstone.report.charts.names import device_names, workload_name
 
-MOST_CASES = 6
-_TITLE = 110  # characters
+MOST_CASES = 6  # a picture of each of hundreds would be read by nobody
 MOST_TRIALS = 8  # of a case: as many as there are colours
+_TITLE, _MODEL = 110, 48  # characters
+
+NameOf = Callable[[Case | CaseSummary], str]
+
+
+def device_names(machine: Machine) -> NameOf:
+    """Return what the device of a Case is called: as its vendor does, with its place where several are called so."""
+    names = [device.name for device in machine.devices]
+
+    def name_of(case: Case | CaseSummary) -> str:
+        place = case.placement
+        found = machine.device(place.device, place.index)
+        if found is None:
+            return str(place)
+        return found.name if names.count(found.name) == 1 else f"{found.name} ({place})"
+
+    return name_of
+
+
+def workload_name(case: Case | CaseSummary) -> str:
+    """Return "train cnn": the task and the model, without its source and folders."""
+    return f"{case.workload.task} {short(model_name(case.workload.model), _MODEL)}"
 
 
 def chosen_cases(run: RunSummary) -> list[CaseSummary]:
@@ -28,7 +50,7 @@ def chosen_cases(run: RunSummary) -> list[CaseSummary]:
     if len(measured) <= MOST_CASES:
         return measured
     first = [case for case in measured if case.case_id in _named(run)]
-    fastest = [max(cases, key=_rate) for cases in groups(measured)]
+    fastest = [max(cases, key=rate_of) for cases in groups(measured)]
     found = {case.case_id: case for case in (*first, *fastest)}
     return list(found.values())[:MOST_CASES]
 
@@ -41,7 +63,8 @@ def _named(run: RunSummary) -> Sequence[str]:
     return ()
 
 
-def _rate(case: CaseSummary) -> float:
+def rate_of(case: CaseSummary) -> float:
+    """Return the throughput of a Case, of generation that of output tokens; 0 where it has none."""
     found = case.estimates.get("output_token_throughput") or case.estimates.get("throughput")
     return found.value if found is not None else 0.0
 
