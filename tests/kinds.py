@@ -38,7 +38,7 @@ def _a_program() -> Run:
 
 def _a_recommendation() -> Any:
     with tempfile.TemporaryDirectory() as folder:
-        store(Path(folder), [_RUN])
+        store(Path(folder), [_RUN, a_stored_run(3, [(case("cuda"), 900.0)], machine("cuda"))])
         return recommend(Path(folder), Wanted())
 
 
