@@ -30,7 +30,7 @@ from torchstone.core.schema.estimate import Estimate, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Status
 from torchstone.report.document import Document
-from torchstone.report.documents.ab import ab_document
+from torchstone.report.documents.ab import ab_parts
 from torchstone.report.documents.check import check_document
 from torchstone.report.documents.comparison import comparison_document
 from torchstone.report.documents.comparison_pictures import comparison_pictures
@@ -63,7 +63,7 @@ def an_ab(verdict: Judgement = Judgement.BETTER, labels: Sequence[str] = ("old",
     summary = summarize(entry_of(a_run(trials, cases=cases), Path("x.jsonl")))
     course = Course(10, 2, 20.0, "settled", 0.75, 2)
     comparison = Comparison(a, b, "step_time_mean", fields.pop("ratio"), verdict, 0.02, **fields)
-    return ab_document(AbResult(comparison, course), trials, summary.cases, {"record": "r.jsonl", "document": "d.json"})
+    return Document("new against old", tuple(ab_parts(AbResult(comparison, course), trials, summary.cases)))
 
 
 def _unclear() -> Document:

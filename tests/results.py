@@ -258,7 +258,7 @@ DOCUMENTS: tuple[tuple[str, Callable[[], Document]], ...] = (
     ("tune", lambda: run_document(a_tuned())),
     ("tune, no present", lambda: run_document(a_tuned(present=None, gain=None), every=True)),
     ("tune, hostile", lambda: run_document(a_tuned(why=(Statement(HOSTILE),), settings={HOSTILE: HOSTILE}))),
-    ("diagnosis", lambda: diagnosis_document(a_diagnosis(command="torchstone run x"), Path("a.md"), "r.jsonl")),
+    ("diagnosis", lambda: diagnosis_document(a_diagnosis(command="torchstone run x"), Path("a.md"))),
     ("diagnosis, no cause", lambda: diagnosis_document(a_diagnosis(causes=(), tried=(), applied=None))),
     (
         "diagnosis, hostile",

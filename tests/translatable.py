@@ -48,7 +48,7 @@ SOURCES = (
 # Where renderers say texts of their own, and what they say through a name; and texts of lower layers.
 RENDERERS = ("report/renderers/**/*", "report/pages/**/*")
 BESIDE = (
-    "warning", "error", "All results", "trial {0}", "{0} (ceiling)", "linear", "logarithmic x",
+    "warning", "error", "record", "All results", "trial {0}", "{0} (ceiling)", "linear", "logarithmic x",
     "logarithmic y", "logarithmic x and y",
     "The report continues: torchstone report --format md",
     "More is left out here; all of it: torchstone report --format pdf,md",

@@ -149,6 +149,33 @@ def test_no_heavy_library_at_module_top(module: str) -> None:
     assert not list(heavy_at_top(module))
 
 
+TEXTS = {"message", "advice", "why", "headline"}  # attributes that are made for readers
+CUTS = {"startswith", "endswith", "split", "rsplit", "partition", "rpartition", "index", "find", "removeprefix",
+        "removesuffix"}  # fmt: skip
+
+
+def decided_by_text(tree: ast.Module) -> Iterator[str]:
+    """Where a text for readers is compared, searched or cut."""
+    for node in ast.walk(tree):
+        read: list[ast.expr] = []
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            read = [node.func.value] if node.func.attr in CUTS else []
+            read = node.args if ast.unparse(node.func.value) == "re" else read
+        elif isinstance(node, ast.Compare) and not all(isinstance(one, ast.Is | ast.IsNot) for one in node.ops):
+            read = [node.left, *node.comparators]
+        yield from (ast.unparse(node) for one in read if isinstance(one, ast.Attribute) and one.attr in TEXTS)
+
+
+@over("module", [m for m in MODULES if layer(m) != "cli"])
+def test_no_code_decides_by_a_text(module: str) -> None:
+    assert not list(decided_by_text(TREES[module]))
+
+
+def test_code_that_decides_by_a_text_is_noticed() -> None:
+    for code in ("a.message.startswith('x')", "re.search('x', a.advice)", "a.why.split('; ')", "a.message == 'x'"):
+        assert list(decided_by_text(ast.parse(code))), code
+
+
 def test_the_controller_never_imports_torch() -> None:
     code = f"""
 import contextlib, importlib, io, runpy, sys

@@ -1,49 +1,17 @@
 """Results that are no runs: what `--save` keeps of each kind is what the command found, and is shown as it said."""
 
 import json
-import tempfile
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
-from compared_results import a_history, summary_of
+from kinds import VALUES
 from over import over
-from priced import prices_of
-from results import H200, ON_H200, a_memory_row, a_quality, all_devices, an_evaluation, an_examination
-from stored import a_stored_run, case, machine, store
 
-from torchstone.analysis.cost import Asked, costs
-from torchstone.analysis.recommend.case_history import Histories
-from torchstone.analysis.recommend.recommend import Asked as Wanted
-from torchstone.analysis.recommend.recommend import recommend
 from torchstone.cli import main
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.codec import encode
-from torchstone.report.documents.peaks import MeasuredPeaks
 from torchstone.report.rendering import files_of, formats, renderer
 from torchstone.report.results import KINDS, Result, is_result, read_result, save
-from torchstone.workflows.memory.answer import Answer
 
-RUN = a_stored_run(1, [(case(batch_size=size), 100.0 + size) for size in (8, 16)], machine("cpu"))
-
-
-def a_recommendation() -> Any:
-    with tempfile.TemporaryDirectory() as folder:
-        store(Path(folder), [RUN])
-        return recommend(Path(folder), Wanted())
-
-
-VALUES: dict[str, Callable[[], Any]] = {
-    "memory": lambda: Answer((a_memory_row(),), (), {}),
-    "machine_check": an_examination,
-    "machine_check_all": lambda: all_devices(("cuda:0", 1.0), ("cuda:1", 0.8)),
-    "peaks": lambda: MeasuredPeaks(ON_H200, H200, new=True),
-    "cost": lambda: costs([summary_of(RUN)], Asked(prices_of("EUR", {"Intel Xeon": 0.2}), 3.0, 1000.0)),
-    "recommendation": a_recommendation,
-    "history": lambda: Histories("throughput", (a_history(),), 8),
-    "evaluation": lambda: an_evaluation(a_quality()),
-}
 each = pytest.mark.parametrize("kind", KINDS)
 
 

@@ -87,12 +87,9 @@ def run(options: argparse.Namespace) -> int:
         print_json(whole(summary))
     else:
         from torchstone.cli._render import show_document
-        from torchstone.core.schema.answer import AbResult
-        from torchstone.report.documents.ab import ab_document
+        from torchstone.report.documents.run import measured_document
 
-        files = {"record": summary.record, "document": str(results.document)}
-        assert isinstance(summary.answer, AbResult)
-        show_document(ab_document(summary.answer, ended.trials, summary.cases, files))
+        show_document(measured_document(results))
     return ExitCode.NO if not ended.pairs or fails(ended.comparison, gate) else ExitCode.DONE
 
 

@@ -137,9 +137,10 @@ def _told(
         print_json({**whole(results.summary if results is not None else _run_of(target)), **told})
     else:
         from torchstone.cli._render import show_document
+        from torchstone.report.documents.run import measured_document
 
-        record = results.summary.record if results is not None else None
-        show_document(diagnosis_document(diagnosis, page, record))
+        document = diagnosis_document(diagnosis, page) if results is None else measured_document(results, page)
+        show_document(document)
     if options.plots is not None:
         write_told_plots(diagnosis_document(diagnosis), options.plots)
     if options.apply is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from torchstone.analysis.advice.fed import fed_words
@@ -22,34 +22,27 @@ from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.trial import Status, Trial
 from torchstone.report.charts.ratios import Ratio, ratios_chart
-from torchstone.report.document import Chart, Column, Document, Facts, Part, Role, Table, Text
+from torchstone.report.document import Chart, Column, Part, Role, Table, Text
 
 if TYPE_CHECKING:
     from torchstone.analysis.summary import CaseSummary
 
 _TITLES = {
-    "step_time_mean": "mean step time", "latency_per_batch_p50_s": "latency p50", "throughput": "throughput",
-    "peak_rss_bytes": "peak memory", "peak_reserved_bytes": "device memory", "loss_first": "first loss",
+    "step_time_mean": "step time by pairs", "latency_per_batch_p50_s": "latency p50",
+    "throughput": "throughput by pairs", "peak_rss_bytes": "peak memory", "peak_reserved_bytes": "device memory",
+    "loss_first": "first loss",
 }  # fmt: skip
 _MOST_S = 1e6  # a longer comparison is no advice
 _POWER = "80 % power"
-_BY_PAIRS = "mean step time, throughput: the geometric mean of both sides, divided by the ratio of the pairs"
+_BY_PAIRS = "by pairs: the geometric mean of both sides, divided by the ratio of the pairs"
 
 
-def ab_document(
-    answer: AbResult, trials: Sequence[Trial], cases: Sequence[CaseSummary], files: Mapping[str, str] | None = None
-) -> Document:
-    """Return the answer of a live comparison. `cases`: those of its two sides; `files`: what was written, by its name.
+def ab_parts(answer: AbResult, trials: Sequence[Trial], cases: Sequence[CaseSummary]) -> Iterator[Part]:
+    """Yield the answer of a live comparison. `cases`: those of its two sides.
 
     `trials`: all of its record, with the facts side, pair and template.
     """
-    found = answer.comparison
-    parts = _parts(found, trials, cases, answer.course)
-    written = (Facts(tuple(files.items())),) if files else ()
-    return Document(f"{found.candidate.label} against {found.baseline.label}", (*parts, *written))
-
-
-def _parts(found: Comparison, trials: Sequence[Trial], cases: Sequence[CaseSummary], course: Course) -> Iterator[Part]:
+    found, course = answer.comparison, answer.course
     yield Text(_headline(found), Role.HEADLINE)
     yield from (Text(line) for line in (*_needed(found, course), *_measured(found, course), *fed_words(cases)))
     if rows := figures_of_sides(found, trials):

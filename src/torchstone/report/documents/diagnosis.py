@@ -43,10 +43,10 @@ _VERDICTS = {
 Row = tuple[str, str]
 
 
-def diagnosis_document(diagnosis: Diagnosis, report: Path | None = None, record: str | None = None) -> Document:
-    """Return a diagnosis. `report`, `record`: files that were written."""
-    written = (*_named("report", [str(report)] if report else []), *_named("record", [record] if record else []))
-    return Document(f"Diagnosis of {diagnosis.about}", (*diagnosis_parts(diagnosis), *_facts(written)))
+def diagnosis_document(diagnosis: Diagnosis, report: Path | None = None) -> Document:
+    """Return a diagnosis. `report`: the page that was written."""
+    written = _named("report", [str(report)] if report else [])
+    return Document(f"Diagnosis of {diagnosis.about}", (*diagnosis_parts(diagnosis), *_facts(list(written))))
 
 
 def diagnosis_parts(diagnosis: Diagnosis) -> Iterator[Part]:

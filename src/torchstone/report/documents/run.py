@@ -21,7 +21,7 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.training import Training
 from torchstone.core.schema.trial import Status, replicates
 from torchstone.report.document import Document, Facts, Part, Section, Text
-from torchstone.report.documents.ab import ab_document
+from torchstone.report.documents.ab import ab_parts
 from torchstone.report.documents.case_table import case_parts, choices_of_groups
 from torchstone.report.documents.convergence import convergence_parts
 from torchstone.report.documents.diagnosis import diagnosis_parts
@@ -55,12 +55,13 @@ def run_document(
     return Document(run.name, (*_first(run, shown), *rest, *report))
 
 
-def measured_document(results: Results) -> Document:
-    """Return what is told of a run that has just ended, and where its files are."""
+def measured_document(results: Results, page: Path | None = None) -> Document:
+    """Return what is told of a run that has just ended, and where its files are. `page`: a report that was written."""
     run = results.summary
     shown = without_probes(run)
     files = (("record", run.record), ("document", str(results.document)), ("table", str(results.table)))
-    return Document(run.name, (*_first(run, shown), *run_parts(shown, files=files)))
+    written = (("report", str(page)), *files) if page is not None else files
+    return Document(run.name, (*_first(run, shown), *run_parts(shown, files=written)))
 
 
 def _first(run: RunSummary, shown: RunSummary) -> Iterable[Part]:
@@ -69,7 +70,7 @@ def _first(run: RunSummary, shown: RunSummary) -> Iterable[Part]:
         case TuneResult():
             return tune_parts(run, run.answer)
         case AbResult():
-            return ab_document(run.answer, read_run(Path(run.record)).trials, run.cases).parts
+            return ab_parts(run.answer, read_run(Path(run.record)).trials, run.cases)
         case Diagnosis():
             return diagnosis_parts(run.answer)
         case Training():

@@ -10,6 +10,7 @@ from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.schema.training import Epoch, EpochMetrics, Training, TrainingMetrics
 from torchstone.report.document import Column, Command, Facts, Part, Role, Table, Text, paragraphs
+from torchstone.report.documents.run_answer import rate_of
 
 _BEGUN = {
     "random": " from random weights", "pretrained": " from pretrained weights", "folder": " from the folder's weights",
@@ -47,7 +48,8 @@ def _answer(case: CaseSummary, metrics: TrainingMetrics | None) -> str:
     if best.val_accuracy is not None:
         reached.insert(0, f"accuracy {_share(best.val_accuracy)}")
     begun = _BEGUN.get(str(case.workload.fixed.get("weights")), "")
-    rate = f"{units.significant(best.throughput, 3)} {metrics.item}s/s"
+    measured = rate_of(case)  # which every other page has: of the whole training, not of its best epoch
+    rate = f"{units.significant(measured.value if measured else best.throughput, 3)} {metrics.item}s/s"
     text = f"Trained {count} epoch{'s' * (count > 1)}{begun} in {_whole_time(metrics)}: "
     text += f"{'held-out ' * held_out}{', '.join(reached)} (epoch {best.epoch}), {rate}; one training: no interval."
     return text if metrics.outcome == "ok" else f"{text} It ended {metrics.outcome}: {metrics.message}."

@@ -13,8 +13,8 @@ from torchstone.core.schema.answer import AbResult, Course
 from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.comparison import Comparison, Judgement, OtherThreads, Side
 from torchstone.core.schema.estimate import Estimate
-from torchstone.report.document import Document, Facts, Role, Text
-from torchstone.report.documents.ab import ab_document
+from torchstone.report.document import Document, Role, Text
+from torchstone.report.documents.ab import ab_parts
 from torchstone.report.renderers.md import markdown
 from torchstone.report.renderers.terminal import terminal
 
@@ -27,7 +27,6 @@ def document(
     b: dict[str, Any],
     *,
     cases: tuple[Case, Case] | None = None,
-    files: Any = None,
     course: Course = COURSE,
     **found: Any,
 ) -> Document:
@@ -42,7 +41,7 @@ def document(
         SimpleNamespace(**msgspec.structs.asdict(case), case_id=case.case_id, trials=()) for case in cases
     ]
     answer = AbResult(Comparison(old, new, "step_time_mean", **fields), course)
-    return ab_document(answer, trials, summarized, files)
+    return Document("new against old", tuple(ab_parts(answer, trials, summarized)))
 
 
 def printed(a: dict[str, Any], b: dict[str, Any], **about: Any) -> str:
@@ -118,8 +117,7 @@ def test_too_few_pairs_say_what_would_be_enough():
     found = Comparison(
         Side("old", "", "a"), Side("new", "", "b"), "step_time_mean", None, Judgement.UNCLEAR, 0.02, why=why
     )
-    told = ab_document(AbResult(found, Course(2, 1, 12.0, "budget")), (), ())
-    first, measured = told.parts
+    first, measured = ab_parts(AbResult(found, Course(2, 1, 12.0, "budget")), (), ())
     assert first == Text(f"Unclear: {why}.", Role.HEADLINE)
     assert measured == Text("2 pairs of processes from 1 template; 12 s; threads not pinned"), "nothing would settle it"
 
@@ -157,9 +155,3 @@ def test_a_ratio_that_is_hardly_known_is_not_in_the_table_either():
     assert re.search(r"throughput .* \+66\.7 %", printed({}, {}))
     text = printed({}, {}, ratio=wide)
     assert not re.search(r"(step time|throughput) .*[+-][\d.]+ %", text)
-
-
-def test_where_the_files_are_is_said_last():
-    told = document({}, {}, files={"record": "r.jsonl", "document": "d.json"})
-    assert told.parts[-1] == Facts((("record", "r.jsonl"), ("document", "d.json")))
-    assert terminal(told, 80).endswith("\n\nrecord    r.jsonl\ndocument  d.json\n")
