@@ -8,7 +8,7 @@ from statistics import fmean
 
 import msgspec
 
-from torchstone.analysis.compare.compare import Asked, ComparedRuns, Judged, compare
+from torchstone.analysis.compare.compare import ComparedRuns, Judged
 from torchstone.analysis.compare.compared_figures import primary
 from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.core import units
@@ -43,29 +43,26 @@ def _told(task: str, compared: ComparedRuns) -> tuple[str | None, str] | None:
     if not primaries:
         return None
     by_label = {one.label: one for one in compared.participants}
-    against = [by_label[label] for label in dict.fromkeys(one.comparison.candidate.label for one in primaries)]
     baseline = compared.participants[0]
-    if len(against) == 1:
-        return _of_two(baseline, against[0], primaries, compared.margin)
-    mean = {baseline.letter: 0.0}
-    for one in against:
-        mean[one.letter] = fmean(_log(j) for j in primaries if j.comparison.candidate.label == one.label)
-    ranked = sorted([baseline, *against], key=lambda one: -mean[one.letter])
-    # The fastest of several by chance is not the fastest: it is compared with each other again, as the baseline.
-    anew = compare(ranked, Asked(compared.margin))
-    verdicts = {
-        one.letter: [j.comparison.verdict for j in _primaries(anew, task) if j.comparison.candidate.label == one.label]
-        for one in ranked[1:]
-    }
-    open_ = [one for one in ranked[1:] if not verdicts[one.letter] or set(verdicts[one.letter]) != {Judgement.WORSE}]
-    order = ", ".join(f"{_name(one)} {from_log(mean[one.letter]):.3g}×" for one in ranked)
+    if task not in compared.with_fastest:
+        return _of_two(baseline, by_label[primaries[0].comparison.candidate.label], primaries, compared.margin)
+    verdicts: dict[str, set[Judgement]] = {}
+    for one in compared.with_fastest[task]:
+        verdicts.setdefault(one.comparison.candidate.label, set()).add(one.comparison.verdict)
+    fastest = by_label[compared.with_fastest[task][0].comparison.baseline.label]
+    logs: dict[str, list[float]] = {baseline.label: [0.0]}
+    for one in primaries:
+        logs.setdefault(one.comparison.candidate.label, []).append(_log(one))
+    ranked = sorted(logs, key=lambda label: -fmean(logs[label]))
+    open_ = [label for label in ranked if label != fastest.label and verdicts.get(label) != {Judgement.WORSE}]
+    order = ", ".join(f"{_name(by_label[label])} {from_log(fmean(logs[label])):.3g}×" for label in ranked)
     if open_:
-        ahead = [_name(one) for one in open_ if Judgement.BETTER in verdicts[one.letter]]
-        even = [_name(one) for one in open_ if Judgement.BETTER not in verdicts[one.letter]]
+        ahead = [_name(by_label[one]) for one in open_ if Judgement.BETTER in verdicts.get(one, ())]
+        even = [_name(by_label[one]) for one in open_ if Judgement.BETTER not in verdicts.get(one, ())]
         told = [f"is not significantly different from {', '.join(even)}"] if even else []
         told += [f"is slower than {', '.join(ahead)} in some cases"] if ahead else []
-        return None, f"{_name(ranked[0])} leads, and {' and '.join(told)}; throughput: {order}"
-    return ranked[0].letter, f"{_name(ranked[0])}; throughput relative to {baseline.letter}: {order}"
+        return None, f"{_name(fastest)} leads, and {' and '.join(told)}; throughput: {order}"
+    return fastest.letter, f"{_name(fastest)}; throughput relative to {baseline.letter}: {order}"
 
 
 def _primaries(compared: ComparedRuns, task: str) -> Iterator[Judged]:

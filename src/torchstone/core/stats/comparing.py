@@ -20,6 +20,7 @@ from itertools import pairwise
 from statistics import fmean, variance
 from typing import NamedTuple
 
+from torchstone.core.stats.logs import from_log
 from torchstone.core.stats.moderated import Prior, Spread, as_student
 from torchstone.core.stats.nested import ASSUMED_WEIGHT
 from torchstone.core.stats.student import t_quantile, tail, two_sided
@@ -82,6 +83,11 @@ class Difference(NamedTuple):
         error, df = self.spread()
         half = two_sided(level, df) * error if error > 0.0 else 0.0
         return self.log - half, self.log + half
+
+    def ratio(self, level: float) -> tuple[float, float, float]:
+        """Return candidate ÷ baseline with the ends of its two-sided interval."""
+        low, high = self.interval(level)
+        return from_log(self.log), from_log(low), from_log(high)
 
     def p_value(self) -> float:
         """Return the level at which the interval just leaves 0 out, taken from 1."""

@@ -8,6 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
+def bonferroni(comparisons: float, alpha: float = 0.05) -> float:
+    """Return the level of each of so many intervals that hold all together, with a probability of 1 - alpha."""
+    return 1.0 - alpha / max(1.0, comparisons)
+
+
 def holm(p_values: Sequence[float], alpha: float) -> tuple[list[bool], float]:
     """Return which differences stand, and the level of all intervals. Raises ValueError for alpha outside (0, 1).
 

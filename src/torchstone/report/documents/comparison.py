@@ -194,16 +194,14 @@ def _interval(found: Comparison) -> str:
     """Return the interval of a ratio; nothing of one that is too wide to be shown."""
     if found.ratio is None or found.ratio.low is None or found.ratio.high is None or found.ratio.is_wide:
         return ""
-    return units.ratio_ends(found.ratio.low, found.ratio.high)
+    return units.ratio_texts(found.ratio.value, found.ratio.low, found.ratio.high)[1]
 
 
 def _ratio(found: Comparison) -> str:
     """Return a ratio; of one whose interval is too wide the bound that holds: no verdict stands beside a dash."""
     if found.ratio is None:
         return ""
-    if found.ratio.is_wide:
-        return units.ratio(found.ratio.value, found.ratio.low, found.ratio.high)
-    return f"{found.ratio.value:.3g}"
+    return units.ratio_texts(found.ratio.value, found.ratio.low, found.ratio.high)[0]
 
 
 def _verdict(found: Comparison) -> str:

@@ -130,7 +130,8 @@ def _level_columns(one: History) -> Iterator[Column]:
 
 def _change(change: Change) -> Iterator[Part]:
     day = change.started_utc[:_DAY]
-    interval = f"{change.ratio:.4g} times [{change.low:.4g}, {change.high:.4g}]"
+    ratio = change.ratio
+    interval = f"{units.ratio(ratio.value, ratio.low, ratio.high)} times"
     yield Text(f"{day} {change.verdict.upper()}: {interval} the level before, from run {change.run_id} on")
     sure = [c for c in change.changed if c.throughout]
     maybe = [c for c in change.changed if not c.throughout]

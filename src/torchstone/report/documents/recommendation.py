@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from torchstone.analysis.recommend.candidates import Lead, Offer, why_wide
+from torchstone.analysis.recommend.candidates import Offer, why_wide
 from torchstone.analysis.recommend.hardware import Hardware, OnModel
 from torchstone.analysis.recommend.parameters import Learning, Settings
 from torchstone.analysis.recommend.recommend import Recommendation
 from torchstone.core import units
 from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.trial import FEWEST_UNDISTURBED
 from torchstone.report.document import Column, Command, Document, Part, Role, Section, Table, Text
 from torchstone.report.documents.cost import price_text
@@ -209,11 +210,11 @@ def _rest(left_out: Sequence[str], cautions: Sequence[str], to_type: str | None)
         yield Command(to_type)
 
 
-def _lead(lead: Lead | None) -> str:
+def _lead(lead: Estimate | None) -> str:
     if lead is None:
         return "the only one left"
     level = f"{100 * lead.level:.4g} %, for all that were tried" if lead.level > 0.95 else "95 %"
-    return f"{units.ratio(lead.ratio, lead.low, lead.high)} times the next ({level})"
+    return f"{units.ratio(lead.value, lead.low, lead.high)} times the next ({level})"
 
 
 def _amount(offer: Offer) -> str:
