@@ -96,19 +96,15 @@ def ends(low: float, high: float, value: float, unit: str) -> str:
 
 
 def ratio(value: float, low: float | None, high: float | None) -> str:
-    """Return a ratio with its interval: "1.30 [1.24, 1.36]", "1.30" without one; see `ratio_texts`."""
-    return " ".join(filter(None, ratio_texts(value, low, high)))
+    """Return a ratio with its interval: "1.30 [1.24, 1.36]", "1.3" without one.
 
-
-def ratio_texts(value: float, low: float | None, high: float | None) -> tuple[str, str]:
-    """Return a ratio and its interval, with so many decimals that its ends differ from it, and from 1.
-
+    It has so many decimals that the ends differ from it, and from 1.
     Of one too wide to be shown: the bound that holds, "at least 1.6", "at most 0.4", or a dash where it holds 1.
     """
     if low is None or high is None:
-        return f"{value:.3g}", ""
+        return f"{value:.3g}"
     if is_wide(value, low, high):
-        return f"at least {low:.3g}" if low > 1.0 else f"at most {high:.3g}" if high < 1.0 else MISSING, ""
+        return f"at least {low:.3g}" if low > 1.0 else f"at most {high:.3g}" if high < 1.0 else MISSING
     told = [f"{each:.3g}" for each in (value, low, high)]
     if 1e-4 <= value < 1e7:
         decimals = max(0, 2 - math.floor(math.log10(value)))
@@ -117,7 +113,7 @@ def ratio_texts(value: float, low: float | None, high: float | None) -> tuple[st
         while decimals < _MOST_DECIMALS and any(round(a, decimals) == round(b, decimals) for a, b in apart):
             decimals += 1
         told = [f"{each:,.{decimals}f}" for each in (value, low, high)]
-    return told[0], f"[{told[1]}, {told[2]}]"
+    return f"{told[0]} [{told[1]}, {told[2]}]"
 
 
 def change(value: float) -> str:

@@ -31,9 +31,8 @@ from torchstone.analysis.recommend.undecided import Tried, undecided
 from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import portable
 from torchstone.core.schema.estimate import Estimate
-from torchstone.core.stats.best_of_many import best_of
-from torchstone.core.stats.comparing import Part
-from torchstone.core.stats.logs import from_log
+from torchstone.core.stats.best_of_many import WITH_THE_BEST, best_of
+from torchstone.core.stats.comparing import Part, difference
 from torchstone.storage.measured import Measured
 
 
@@ -57,10 +56,10 @@ class Relative(msgspec.Struct, frozen=True):
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """One device over all models: the geometric mean of its figures over that of the best device."""
+    """One device over all models: the geometric mean of its figures over that of the best device, with its interval."""
 
     device: str
-    against_best: float
+    against_best: Estimate
     models: int
     trials: int
     runs: int
@@ -165,15 +164,21 @@ def _over_models(
             parts[device].append(max(own, key=lambda pair: pair[0].log))
     each = [_mean([spread for spread, _ in parts[device]]) for device in devices]
     best = best_of(each, tried=sum(tried for _, _, tried in used))
-    top = max(one.log for one in each)
+    first = each[best.best]
     found = [
         Standing(
-            device, from_log(part.log - top), len(used), sum(e.offer.trials for _, e in parts[device]),
+            device, _against(first, part, best.level), len(used), sum(e.offer.trials for _, e in parts[device]),
             len({run for _, e in parts[device] for run in e.offer.runs}), place in best.could_be, price(device),
         )
         for place, (device, part) in enumerate(zip(devices, each, strict=True))
     ]  # fmt: skip
-    return lead_of(best, found[best.best].trials), sorted(found, key=lambda one: -one.against_best)
+    return lead_of(best, found[best.best].trials), sorted(found, key=lambda one: -one.against_best.value)
+
+
+def _against(first: Part, part: Part, level: float) -> Estimate:
+    """Return how many times the best one is."""
+    value, low, high = (1.0, 1.0, 1.0) if part is first else difference(first, part).ratio(level)
+    return Estimate(value, low, high, level, "ratio", WITH_THE_BEST, part.trials, part.trials)
 
 
 def _mean(each: Sequence[Part]) -> Part:
@@ -226,7 +231,7 @@ def _settings_differ(kept: Sequence[Entered]) -> Iterator[str]:
 
 def _leanest(lean: Sequence[Standing], compared: Sequence[_Compared]) -> str:
     """Return the cheapest, or the one with the least memory in use, of those that could be the best and are as good."""
-    lean = [one for one in lean if one.against_best >= AS_FAST]
+    lean = [one for one in lean if one.against_best.value >= AS_FAST]
     if len(lean) > 1 and all(one.price_per_hour is not None for one in lean):
         return min(lean, key=lambda one: one.price_per_hour or math.inf).device
     held: dict[str, list[float]] = {}

@@ -45,7 +45,7 @@ def test_what_is_worse_comes_first_and_each_verdict_has_a_colour_and_a_shape():
 def test_rows_have_their_interval_and_figures_and_the_band_is_symmetric_in_ratios():
     (panel,) = plot(*ROWS).panels
     assert all(value["low"] < value["ratio"] < value["high"] for value in panel.values)
-    assert panel.values[0]["figures"] == "0.8 [0.784, 0.816]"
+    assert panel.values[0]["figures"] == "0.800 [0.784, 0.816]"
     assert {type(mark) for mark in panel.marks} == {Stretch, Divider, Reach, Dots, Words}
     (band,) = (mark for mark in panel.marks if isinstance(mark, Stretch))
     (ends,) = band.values
