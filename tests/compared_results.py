@@ -164,7 +164,8 @@ def a_history(
     if changed is not None:
         levels = (Segment(0, 3, 4, 100.0, 99.0, 101.0), Segment(4, count - 1, count - 4, 90.0, 89.0, 91.0))
         at = "2026-11-05T10:00:00Z"
-        changes = (Change(4, "run04", at, 0.9, 0.88, 0.92, Judgement.WORSE, tuple(changed)),)
+        ratio = Estimate(0.9, 0.88, 0.92, 0.95, "ratio", "t on the log over runs", 4, 8)
+        changes = (Change(4, "run04", at, ratio, Judgement.WORSE, tuple(changed)),)
     fields: dict[str, Any] = {
         "case_id": "c0ffee123456", "task": "train", "model": "hf:bert", "data": "synthetic", "device": "Intel Xeon",
         "host": "desk", "configuration": {"batch_size": 8}, "metric": "throughput", "unit": "items/s",

@@ -38,13 +38,13 @@ def stored(tmp_path_factory):
 def test_s3_46_and_57_hardware_is_recommended_and_compared(stored):
     (found,) = stored.claimed("S3-46").document["hardware"]
     assert (found["family"], found["task"], found["recommended"]) == ("embedding", "train", "NVIDIA H200")
-    shares = {one["device"]: one["against_best"] for one in found["standings"]}
+    shares = {one["device"]: one["against_best"]["value"] for one in found["standings"]}
     assert shares == pytest.approx({"NVIDIA H200": 1.0, "Intel Xeon": 140.0 / 2000.0}, rel=0.05), "each at its best"
     (model,) = found["models"]
     alike = {one["point"]["batch_size"]: one["ratios"]["Intel Xeon"] for one in model["relative"]}
     rates = {size: (100.0 + 20 * place) / (1000.0 + 500 * place) for place, size in enumerate(SIZES)}
     assert alike == pytest.approx(rates, rel=0.05), "at equal settings"
-    text = " ".join(stored.type("torchstone recommend --family embedding").out.split())
+    text = " ".join(stored.type("torchstone recommend --family embedding --full").out.split())
     assert text.startswith("Recommended hardware by speed for embedding, training: NVIDIA H200, ")
     best = r"hf:bert: NVIDIA H200 [\d.,]+ images/s ±[\d.]+ % with (batch_size 32, .*?); Intel Xeon .*? with \1 "
     assert re.search(best, text)

@@ -76,8 +76,8 @@ def test_the_document_and_what_is_printed(store, capfd):
     outputs, runs = store
     assert main(["compare", "before", "latest"]) == 0
     shown = capfd.readouterr().out
-    assert shown.splitlines()[0].startswith("Faster for training: B (after), 2 times A's throughput (")
-    assert "\nFaster for inference: equivalent within 2 %" in shown
+    assert shown.splitlines()[0].startswith("For training: B (after) is 2.00 [")
+    assert "\nFor inference: equivalent within 2 %" in shown
     (path,) = outputs.glob("benchmark_comparison_*.json")
     assert f"written {path}" in " ".join(shown.split())
     document = json.loads(path.read_text())
@@ -114,7 +114,7 @@ def test_the_folder_of_comparisons_can_be_imported_as_before(store, capfd, tmp_p
 def test_gates(store, capfd):
     assert main(["compare", "before", "after", "--fail-on", "worse"]) == 0
     assert main(["compare", "after", "before", "--fail-on", "worse:5%,unclear"]) == 1
-    assert "train cnn: throughput 0.5 [0.495, 0.505] worse" in capfd.readouterr().err
+    assert "train cnn: throughput 0.500 [0.495, 0.505] worse" in capfd.readouterr().err
     assert main(["compare", "after", "before", "--fail-on", "unclear"]) == 0
     assert main(["compare", "after", "before"]) == 0, "without a gate a comparison is done when it is printed"
     assert main(["compare", "before", "after", "--baseline", "after", "--fail-on", "worse"]) == 1
@@ -235,9 +235,9 @@ def test_s0_the_seeds_own_files_are_compared_as_they_are(capfd, outputs, tmp_pat
     report = SAMPLES / "benchmark_amd_20251029_143022.json"
     text = report.read_text().replace("AMD Radeon RX 7900 XTX", "NVIDIA RTX 4090").replace("1587.3", "4742.8")
     (tmp_path / "benchmark_nvidia.json").write_text(text)
-    assert main(["compare", str(report), str(tmp_path / "benchmark_nvidia.json")]) == 0
+    assert main(["compare", str(report), str(tmp_path / "benchmark_nvidia.json"), "--full"]) == 0
     shown = capfd.readouterr().out
-    assert "Faster for training: B (NVIDIA RTX 4090), at least 1.49 times A's throughput" in shown
+    assert "For training: B (NVIDIA RTX 4090) is at least 1.49 times as fast as A" in shown
     assert "Test accuracy" in shown
     assert "87.23%" in shown
     assert "one trial: the variation between processes is not measured" in " ".join(shown.split())

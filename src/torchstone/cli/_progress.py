@@ -15,15 +15,16 @@ from torchstone.core.plain_text import plain
 from torchstone.core.schema.case import model_name
 from torchstone.core.schema.message import Entered, Event, Progress
 from torchstone.core.schema.trial import Status
-from torchstone.execution.controller.rounds import time_of
+from torchstone.execution.controller.rounds import FEWEST, time_of
 from torchstone.execution.timing.clock import Clock, system_clock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from torchstone.core.schema.case import Case
     from torchstone.core.schema.run import Head, Slot
     from torchstone.core.schema.trial import Trial
-    from torchstone.storage.rows import Rated
+    from torchstone.storage.rows import Rate, Rated
 
 
 class ProgressBar:
@@ -182,7 +183,22 @@ class ProgressBar:
         rate, case = max(known, key=lambda one: one[0].value or 0.0)
         of = f"fastest of {len(known)}, batch {case.configuration.get('batch_size')}: " if len(known) > 1 else ""
         half = units.spread(rate.value or 0.0, rate.low, rate.high)
-        return f"so far: {of}{units.significant(rate.value or 0.0, 3)} {case.workload.item}s/s {half}".rstrip()
+        told = f"so far: {of}{units.significant(rate.value or 0.0, 3)} {case.workload.item}s/s {half}".rstrip()
+        return told + self._open(rate, known)
+
+    def _open(self, best: Rate, known: Sequence[tuple[Rate, Case]]) -> str:
+        """Return which figure more trials are for, where the one that is shown is known as well as was aimed at."""
+        halves = [(units.half_width(r.value or 0.0, r.low, r.high) or 0.0, r, case) for r, case in known]
+        aim = self._head.procedure.aim if self._head is not None else 0.0
+        half, widest, case = max(halves, key=lambda one: one[0])
+        own = units.half_width(best.value or 0.0, best.low, best.high)
+        if own is None or own > aim:
+            return ""
+        if half > aim:
+            around = units.spread(widest.value or 0.0, widest.low, widest.high)
+            return f"; more trials for batch {case.configuration.get('batch_size')}, {around}"
+        fewest = min(len(self._rated[case.case_id]) for _, case in known)
+        return f"; {fewest} of at least {FEWEST} trials a case" if fewest < FEWEST else ""
 
     def _label(self) -> str:
         if self._head is None:

@@ -47,6 +47,7 @@ _STEPS: dict[str, tuple[tuple[float, str], ...]] = {
     "W": ((1.0, "W"), (1e-3, "mW")),
 }
 MISSING = "–"
+_MOST_DECIMALS = 4  # of a ratio: a hundredth of a percent
 WIDEST = 0.5  # of a value: half an interval that is wider says little more than the order of magnitude
 
 
@@ -128,20 +129,24 @@ def ends(low: float, high: float, value: float, unit: str) -> str:
 
 
 def ratio(value: float, low: float | None, high: float | None) -> str:
-    """Return a ratio with its interval: "1.3 [1.24, 1.36]", "1.3" without one.
+    """Return a ratio with its interval: "1.30 [1.24, 1.36]", "1.3" without one.
 
+    It has so many decimals that the ends differ from it, and from 1.
     Of one too wide to be shown: the bound that holds, "at least 1.6", "at most 0.4", or a dash where it holds 1.
     """
     if low is None or high is None:
         return f"{value:.3g}"
-    if not is_wide(value, low, high):
-        return f"{value:.3g} {ratio_ends(low, high)}"
-    return f"at least {low:.3g}" if low > 1.0 else f"at most {high:.3g}" if high < 1.0 else MISSING
-
-
-def ratio_ends(low: float, high: float) -> str:
-    """Return the interval of a ratio: "[1.24, 1.36]"."""
-    return f"[{low:.3g}, {high:.3g}]"
+    if is_wide(value, low, high):
+        return f"at least {low:.3g}" if low > 1.0 else f"at most {high:.3g}" if high < 1.0 else MISSING
+    told = [f"{each:.3g}" for each in (value, low, high)]
+    if 1e-4 <= value < 1e7:
+        decimals = max(0, 2 - math.floor(math.log10(value)))
+        pairs = [(value, low), (value, high), (1.0, low), (1.0, high)]
+        apart = [(a, b) for a, b in pairs if not math.isclose(a, b, rel_tol=1e-5)]
+        while decimals < _MOST_DECIMALS and any(round(a, decimals) == round(b, decimals) for a, b in apart):
+            decimals += 1
+        told = [f"{each:,.{decimals}f}" for each in (value, low, high)]
+    return f"{told[0]} [{told[1]}, {told[2]}]"
 
 
 def change(value: float) -> str:

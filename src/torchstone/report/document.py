@@ -46,7 +46,7 @@ class Facts(msgspec.Struct, frozen=True, tag="facts", tag_field="kind"):
 class Column(msgspec.Struct, frozen=True):
     """One column of a Table. Where there is no room, the highest rank leaves first; rank 0 never does.
 
-    `of`: the number of the column, from 0, without which this one says nothing, as an interval without its value does.
+    `of`: the number of the column, from 0, whose interval this one is: both are there, or neither.
     `shorten`: names of any length, which may lose their middle where they do not all fit.
     """
 

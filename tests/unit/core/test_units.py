@@ -50,11 +50,26 @@ def test_an_interval_that_is_too_wide_is_a_dash_everywhere():
 
 
 def test_a_ratio_too_wide_to_be_shown_keeps_the_bound_that_holds():
-    assert units.ratio(1.3, 1.24, 1.36) == "1.3 [1.24, 1.36]"
+    assert units.ratio(1.3, 1.24, 1.36) == "1.30 [1.24, 1.36]"
     assert units.ratio(3.0, 1.6, 5.6) == "at least 1.6"
     assert units.ratio(0.3, 0.1, 0.6) == "at most 0.6"
     assert units.ratio(1.1, 0.6, 2.0) == units.MISSING
     assert units.ratio(1.1, None, None) == "1.1"
+
+
+@pytest.mark.parametrize(
+    ("ends", "shown"),
+    [
+        ((1.0, 0.997, 1.003), "1.000 [0.997, 1.003]"),
+        ((1.002, 1.0004, 1.0036), "1.0020 [1.0004, 1.0036]"),  # one that leaves 1 out is not shown to reach it
+        ((2.0, 1.99, 2.01), "2.00 [1.99, 2.01]"),
+        ((10.1, 9.68, 10.5), "10.1 [9.7, 10.5]"),
+        ((2.0, 2.0, 2.0), "2.00 [2.00, 2.00]"),
+        ((0.0992, 0.0951, 0.1034), "0.0992 [0.0951, 0.1034]"),
+    ],
+)
+def test_the_ends_of_a_ratio_differ_from_it_and_from_1(ends, shown):
+    assert units.ratio(*ends) == shown
 
 
 def test_a_ratio_as_a_change():

@@ -23,7 +23,7 @@ from torchstone.report.diagnosis_messages import IN_CODE, MESSAGES, in_code, tex
         (Statement("beside_the_cpu", {"device": "cuda:0", "gains": (
             Statement("times_as_fast", {"gain": (2.0, 1.9, 2.1), "batch_size": 8}),
             Statement("times_as_fast_with", {"gain": (2.0, 0.5, 9.0), "batch_size": 32, "settings": "precision bf16"}),
-         )}), ("cuda:0 beside the CPU: 2 [1.9, 2.1] times as fast at batch_size 8, "
+         )}), ("cuda:0 beside the CPU: 2.00 [1.90, 2.10] times as fast at batch_size 8, "
                "not known how many times as fast at batch_size 32 with precision bf16")),
         (Statement("varies", {"spread": (1.0, 0.8, 1.3), "trials": 3}),
          "throughput varies much: ±30.0 % over 3 trials"),

@@ -18,11 +18,11 @@ from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.schema.axis import Scalar, followers
 from torchstone.core.schema.estimate import Verdict, too_wide
+from torchstone.core.stats.comparing import bonferroni
 
 # Axis → title, and which values come first where they are words.
 _AXES = {"batch_size": "by batch size", "optimizer": "by optimizer", "precision": "mixed precision"}
 _FIRST = {"precision": ("fp32", "tf32", "bf16", "fp16")}
-_ALARMS = 0.05
 _SAME_MEMORY = 0.01
 _IO = ("loader", "transfer")
 
@@ -145,7 +145,7 @@ def _lines(cases: Sequence[CaseSummary], values: Sequence[Scalar]) -> list[Line]
         rate, held = case.estimates["throughput"], case.peak_memory_bytes
         times = rate.value / first.value if first.value else None
         # All ratios of the analysis hold together.
-        paired = rounds.ratio(case.case_id, cases[0].case_id, 1.0 - _ALARMS / max(1, len(cases) - 1))
+        paired = rounds.ratio(case.case_id, cases[0].case_id, bonferroni(len(cases) - 1))
         ratio: tuple[float | None, float | None, float | None] = (
             (1.0, 1.0, 1.0) if case is cases[0] else paired or (times, None, None)
         )

@@ -18,7 +18,7 @@ from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.advice.setting import Setting
 from torchstone.core.schema.advice import Advice, Remedy, Statement
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.stats.comparing import LogMean, pooled, ratio
+from torchstone.core.stats.comparing import LogMean, bonferroni, pooled, ratio
 from torchstone.core.stats.student import t_quantile
 
 _LEVEL = 0.05
@@ -121,7 +121,7 @@ class _Noise:
     def _paired(self, a: BatchPoint, b: BatchPoint, comparisons: float) -> tuple[float, float, float] | None:
         if self._rounds is None:
             return None
-        return self._rounds.ratio(a.case_id, b.case_id, 1.0 - _LEVEL / comparisons)
+        return self._rounds.ratio(a.case_id, b.case_id, bonferroni(comparisons, _LEVEL))
 
 
 def _overhead_s(points: Sequence[BatchPoint], noise: _Noise) -> float | None:

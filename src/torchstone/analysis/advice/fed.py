@@ -52,7 +52,8 @@ def fed_by(
         return None
     came_as_loader = "own_batch_size" in facts or "own_fixed" in facts
     what = source if came_as_loader else f"a DataLoader over {source}"
-    return f"fed by {what}, {_workers(configuration, facts, varying)}"
+    workers = "" if "num_workers" in varying else f", {_workers(configuration, facts)}"
+    return f"fed by {what}{workers}"
 
 
 def own_data(facts: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
@@ -78,9 +79,7 @@ def is_real(workload: Workload, facts: Mapping[str, Scalar]) -> bool:
     return has_end(data) or str(facts.get("own_data") or "").startswith(_OWN)
 
 
-def _workers(configuration: Mapping[str, Scalar], facts: Mapping[str, Scalar], varying: Collection[str]) -> str:
-    if "num_workers" in varying:
-        return "num_workers as in its column"
+def _workers(configuration: Mapping[str, Scalar], facts: Mapping[str, Scalar]) -> str:
     now, own = configuration.get("num_workers"), facts.get("own_num_workers")
     aside = f" (its own: {own})" if own is not None and own != now else ""
     if not now:

@@ -16,7 +16,6 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.trial import ended_well, estimation_trials
 from torchstone.core.stats.best_of_many import pair_level
 from torchstone.core.stats.comparing import difference, in_turn, of_run
-from torchstone.core.stats.student import from_log
 
 
 class InRounds:
@@ -42,8 +41,7 @@ class InRounds:
             if min(len(a.logs), len(b.logs)) < 2:
                 return None
             found = difference(of_run(list(b.logs.values())), of_run(list(a.logs.values())))
-        low, high = found.interval(level or self.level)
-        return from_log(found.log), from_log(low), from_log(high)
+        return found.ratio(level or self.level)
 
 
 class _Taken(NamedTuple):

@@ -14,6 +14,7 @@ from torchstone.core.fingerprints import Entries, fingerprint_of, moved
 from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.case import Task, portable
 from torchstone.core.schema.comparison import Comparison
+from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.trial import Status, Trial
 
 if TYPE_CHECKING:
@@ -27,18 +28,21 @@ _RESULTS: Mapping[str, str] = {Task.TRAIN: "loss", Task.GENERATE: "digest of the
 _WIDE = 1.5  # a ratio's interval that reaches further from its middle is no number yet
 
 
+Ratio = tuple[float, float | None, float | None]
+
+
 class FigureOfSides(msgspec.Struct, frozen=True):
     """One figure (a name in metric.FIGURES, in its unit) of both sides, each the median over its processes.
 
-    `ratio`: B ÷ A; None where the pairs do not give it yet, or the figure has none. Of mean step time and throughput it
-    is the ratio of the pairs, and `a` and `b` have the geometric mean of the two medians and this ratio: the medians
-    of processes contain drift, which pairs do not.
+    `ratio`: B ÷ A and the ends of its interval; None where the pairs do not give it yet, or the figure has none.
+    Of mean step time and throughput it is the ratio of the pairs, and `a` and `b` have the geometric mean of the two
+    medians and this ratio: the medians of processes contain drift, which pairs do not.
     """
 
     name: str
     a: float
     b: float
-    ratio: float | None
+    ratio: Ratio | None
 
 
 class OtherResults(msgspec.Struct, frozen=True):
@@ -69,7 +73,7 @@ def figures_of_sides(found: Comparison, trials: Sequence[Trial]) -> list[FigureO
         a, b = (_median(name, side) for side in told)
         if a is not None and b is not None:
             ratio = _ratio(name, a, b, found, larger)
-            rows.append(FigureOfSides(name, *(_apart(a, b, ratio) if name in BY_PAIRS and ratio else (a, b)), ratio))
+            rows.append(FigureOfSides(name, *(_apart(a, b, ratio[0]) if name in BY_PAIRS and ratio else (a, b)), ratio))
     return rows
 
 
@@ -115,14 +119,21 @@ def _median(name: str, told: Sequence[Mapping[str, float]]) -> float | None:
     return median(values) if values else None
 
 
-def _ratio(name: str, a: float, b: float, found: Comparison, larger: float) -> float | None:
+def _ratio(name: str, a: float, b: float, found: Comparison, larger: float) -> Ratio | None:
     """Return B ÷ A. The pairs' ratio is that of an item's time; a step of B has `larger` times the items."""
     if name in BY_PAIRS:
         ratio = found.ratio
-        if ratio is None or not ratio.value or not is_narrow(ratio.low or 0.0, ratio.high or 0.0):
+        if ratio is None or ratio.low is None or ratio.high is None or not is_narrow(ratio.low, ratio.high):
             return None
-        return ratio.value * larger if name == "step_time_mean" else 1.0 / ratio.value
-    return b / a if name.startswith("peak_") and a > 0.0 else None
+        if name == "step_time_mean":
+            return ratio.value * larger, ratio.low * larger, ratio.high * larger
+        return times_as_fast(ratio)
+    return (b / a, None, None) if name.startswith("peak_") and a > 0.0 else None
+
+
+def times_as_fast(ratio: Estimate) -> Ratio:
+    """Return how many times as fast B is as A, from the ratio of their times: it turns round, and so do its ends."""
+    return 1.0 / ratio.value, 1.0 / ratio.high if ratio.high else None, 1.0 / ratio.low if ratio.low else None
 
 
 def _changing(found: Comparison, cases: Sequence[CaseSummary]) -> Iterator[str]:

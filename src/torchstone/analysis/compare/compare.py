@@ -42,7 +42,6 @@ from torchstone.core.stats.comparing import (
     in_turn,
 )
 from torchstone.core.stats.nested import ASSUMED_SPREAD
-from torchstone.core.stats.student import from_log
 from torchstone.core.units import percent, quantity
 
 ALPHA = 0.05
@@ -92,13 +91,18 @@ class Judged(msgspec.Struct, frozen=True):
 
 
 class ComparedRuns(msgspec.Struct, frozen=True):
-    """Everything that was compared. `levels`: of the intervals of the first figure of each Case, and of all others."""
+    """Everything that was compared. `levels`: of the intervals of the first figure of each Case, and of all others.
+
+    `with_fastest`: of each task with several candidates, the first figure of each ÷ that of the one that is the fastest
+    on average: the fastest by chance is not the fastest.
+    """
 
     participants: tuple[ComparedInput, ...]
     matched: tuple[Matched, ...]
     judged: tuple[Judged, ...]
     asked: Asked
     levels: tuple[float, float]
+    with_fastest: Mapping[str, tuple[Judged, ...]] = {}
 
     @property
     def margin(self) -> float:
@@ -143,11 +147,7 @@ class Contrast(msgspec.Struct, frozen=True):
 def compare(participants: Sequence[ComparedInput], asked: Asked) -> ComparedRuns:
     """Compare every participant with the first. Raises UsageError where no Case of it matches another's."""
     baseline, matched = participants[0], match(participants)
-    pairs = [
-        _pair(each, baseline, candidate)
-        for each in matched if baseline.letter in each.sides
-        for candidate in participants[1:] if candidate.letter in each.sides
-    ]  # fmt: skip
+    pairs = _pairs(matched, baseline, participants)
     if not pairs:
         raise UsageError(f"no case in common with the baseline {baseline.letter}: choose another with --baseline")
     values = {
@@ -155,13 +155,48 @@ def compare(participants: Sequence[ComparedInput], asked: Asked) -> ComparedRuns
         for each in matched for letter, side in each.sides.items()
     }  # fmt: skip
     drifts = drifts_of(list(_by_run(matched, values)))
-    drawn = [list(_contrasts(pair, values, drifts)) if pair.same.against is None else [] for pair in pairs]
-    first, others = _judged_apart([one for own in drawn for one in own])
+
+    def drawn(pair: Pair) -> list[Contrast]:
+        return list(_contrasts(pair, values, drifts)) if pair.same.against is None else []
+
+    contrasts = [drawn(pair) for pair in pairs]
+    first, others = _judged_apart([one for own in contrasts for one in own])
     levels = {id(one): level for family, level in (first, others) for one in family}
     judged: list[Judged] = []
-    for pair, own in zip(pairs, drawn, strict=True):
+    for pair, own in zip(pairs, contrasts, strict=True):
         judged += [_judge(one, levels[id(one)], asked) for one in own] or [_not_comparable(pair, asked.margin)]
-    return ComparedRuns(tuple(participants), tuple(matched), tuple(judged), asked, (first[1], others[1]))
+    rivals: dict[str, tuple[Judged, ...]] = {}
+    for task, fastest in _fastest(first[0], participants):
+        own = [
+            one for pair in _pairs([each for each in matched if each.task == task], fastest, participants)
+            for one in drawn(pair) if _is_primary(one)
+        ]  # fmt: skip
+        level = holm([one.difference.p_value() for one in own], ALPHA)[1]
+        rivals[task] = tuple(_judge(one, level, asked) for one in own)
+    return ComparedRuns(tuple(participants), tuple(matched), tuple(judged), asked, (first[1], others[1]), rivals)
+
+
+def _pairs(matched: Sequence[Matched], baseline: ComparedInput, among: Sequence[ComparedInput]) -> list[Pair]:
+    """Return each Case of the baseline with that of each other who has it."""
+    return [
+        _pair(each, baseline, one)
+        for each in matched if baseline.letter in each.sides
+        for one in among if one is not baseline and one.letter in each.sides
+    ]  # fmt: skip
+
+
+def _fastest(drawn: Sequence[Contrast], participants: Sequence[ComparedInput]) -> Iterator[tuple[str, ComparedInput]]:
+    """Yield each task that several candidates have with the participant that is the fastest on average."""
+    logs: dict[str, dict[str, list[float]]] = {}
+    for one in filter(_is_primary, drawn):
+        of_task = logs.setdefault(one.pair.matched.task, {participants[0].letter: [0.0]})
+        of_task.setdefault(one.pair.candidate.letter, []).append(one.difference.log)
+    for task, found in logs.items():
+        if len(found) > 2:
+            yield (
+                task,
+                max((one for one in participants if one.letter in found), key=lambda one: fmean(found[one.letter])),
+            )
 
 
 def _judged_apart(drawn: Sequence[Contrast]) -> tuple[tuple[list[Contrast], float], tuple[list[Contrast], float]]:
@@ -325,10 +360,8 @@ def _not_comparable(pair: Pair, margin: float) -> Judged:
 
 def _judge(found: Contrast, level: float, asked: Asked) -> Judged:
     pair, metric, margin, higher = found.pair, found.metric, asked.margin, higher_is_better(found.metric)
-    low, high = map(from_log, found.difference.interval(level))
-    ratio = Estimate(
-        from_log(found.difference.log), low, high, level, "ratio", found.method, found.trials, found.samples
-    )
+    value, low, high = found.difference.ratio(level)
+    ratio = Estimate(value, low, high, level, "ratio", found.method, found.trials, found.samples)
     verdict = judge(low, high, margin, higher_is_better=higher)
     # Of trials beside a neighbour more are no help: only what is open by its interval has a number that settles it.
     can_repeat = not (pair.baseline.trains or pair.candidate.trains)

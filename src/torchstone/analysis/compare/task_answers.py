@@ -8,7 +8,7 @@ from statistics import fmean
 
 import msgspec
 
-from torchstone.analysis.compare.compare import Asked, ComparedRuns, Judged, compare
+from torchstone.analysis.compare.compare import ComparedRuns, Judged
 from torchstone.analysis.compare.compared_figures import primary
 from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.core import units
@@ -16,6 +16,7 @@ from torchstone.core.schema.comparison import Judgement
 from torchstone.core.stats.student import from_log
 
 _FOR = {"train": "training", "infer": "inference", "generate": "generation", "load": "loading"}
+_NAMED = 6  # candidates whose ratio is in the answer: the table has all
 _DECIDED = (Judgement.BETTER, Judgement.WORSE, Judgement.SAME)
 
 
@@ -39,33 +40,54 @@ def answers(compared: ComparedRuns) -> list[Answer]:
 
 
 def _told(task: str, compared: ComparedRuns) -> tuple[str | None, str] | None:
-    primaries = [one for one in _primaries(compared, task) if one.comparison.ratio is not None]
-    if not primaries:
-        return None
     by_label = {one.label: one for one in compared.participants}
-    against = [by_label[label] for label in dict.fromkeys(one.comparison.candidate.label for one in primaries)]
     baseline = compared.participants[0]
-    if len(against) == 1:
-        return _of_two(baseline, against[0], primaries, compared.margin)
-    mean = {baseline.letter: 0.0}
-    for one in against:
-        mean[one.letter] = fmean(_log(j) for j in primaries if j.comparison.candidate.label == one.label)
-    ranked = sorted([baseline, *against], key=lambda one: -mean[one.letter])
-    # The fastest of several by chance is not the fastest: it is compared with each other again, as the baseline.
-    anew = compare(ranked, Asked(compared.margin))
-    verdicts = {
-        one.letter: [j.comparison.verdict for j in _primaries(anew, task) if j.comparison.candidate.label == one.label]
-        for one in ranked[1:]
-    }
-    open_ = [one for one in ranked[1:] if not verdicts[one.letter] or set(verdicts[one.letter]) != {Judgement.WORSE}]
-    order = ", ".join(f"{_name(one)} {from_log(mean[one.letter]):.3g}×" for one in ranked)
-    if open_:
-        ahead = [_name(one) for one in open_ if Judgement.BETTER in verdicts[one.letter]]
-        even = [_name(one) for one in open_ if Judgement.BETTER not in verdicts[one.letter]]
-        told = [f"is not significantly different from {', '.join(even)}"] if even else []
-        told += [f"is slower than {', '.join(ahead)} in some cases"] if ahead else []
-        return None, f"{_name(ranked[0])} leads, and {' and '.join(told)}; throughput: {order}"
-    return ranked[0].letter, f"{_name(ranked[0])}; throughput relative to {baseline.letter}: {order}"
+    found: dict[str, list[Judged]] = {}
+    for one in _primaries(compared, task):
+        if one.comparison.ratio is not None:
+            found.setdefault(one.comparison.candidate.label, []).append(one)
+    if not found:
+        return None
+    if task not in compared.with_fastest:
+        ((label, own),) = found.items()
+        return _of_two(baseline, by_label[label], own, compared.margin)
+    verdicts: dict[str, set[Judgement]] = {}
+    for one in compared.with_fastest[task]:
+        verdicts.setdefault(one.comparison.candidate.label, set()).add(one.comparison.verdict)
+    fastest = by_label[compared.with_fastest[task][0].comparison.baseline.label]
+    means = {baseline.label: 1.0, **{label: _mean(own) for label, own in found.items()}}
+    ranked = sorted(means, key=lambda label: -means[label])
+    open_ = [by_label[one] for one in ranked if one != fastest.label and verdicts.get(one) != {Judgement.WORSE}]
+    named = [f"{_name(by_label[one])} {_times(found[one])}" for one in ranked if one in found]
+    more = f"; {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    times = f"{', '.join(named[:_NAMED])} times as fast as {_name(baseline)}"
+    order = f"{times}{_over(next(iter(found.values())))}{more}"
+    if not open_:
+        return fastest.letter, f"{_name(fastest)} is the fastest; {order}"
+    ahead = [_name(one) for one in open_ if Judgement.BETTER in verdicts.get(one.label, ())]
+    even = [_name(one) for one in open_ if Judgement.BETTER not in verdicts.get(one.label, ())]
+    but = [f"is not significantly different from {', '.join(even)}"] if even else []
+    but += [f"is slower than {', '.join(ahead)} in some cases"] if ahead else []
+    return None, f"{_name(fastest)} leads, and {' and '.join(but)}; {order}"
+
+
+def _times(found: Sequence[Judged]) -> str:
+    """Return the ratio of one case; of several the geometric mean with the outermost ends of their intervals."""
+    ratios = [one.comparison.ratio for one in found if one.comparison.ratio is not None]
+    if len(ratios) == 1:
+        return units.ratio(ratios[0].value, ratios[0].low, ratios[0].high)
+    ends = [end for one in ratios for end in (one.value, one.low, one.high) if end is not None]
+    mean, low, high = (units.significant(value, 3) for value in (_mean(found), min(ends), max(ends)))
+    return f"{mean} [{low}, {high}]"
+
+
+def _mean(found: Sequence[Judged]) -> float:
+    return from_log(fmean(math.log(one.comparison.ratio.value) for one in found if one.comparison.ratio is not None))
+
+
+def _over(found: Sequence[Judged]) -> str:
+    """Return of how many cases a mean is, and what its brackets are."""
+    return f"; means of {len(found)} cases with the outermost ends of their intervals" * (len(found) > 1)
 
 
 def _primaries(compared: ComparedRuns, task: str) -> Iterator[Judged]:
@@ -74,22 +96,23 @@ def _primaries(compared: ComparedRuns, task: str) -> Iterator[Judged]:
 
 def _of_two(a: ComparedInput, b: ComparedInput, found: Sequence[Judged], margin: float) -> tuple[str | None, str]:
     verdicts = [one.comparison.verdict for one in found]
-    ratios = _ratio_words(a, found)
-    decided = [v for v in verdicts if v in _DECIDED]
+    times = _times(found)
+    ratio = f"{_name(b)} is {times} times as fast as {_name(a)}{_over(found)}"
+    if times == units.MISSING:
+        ratio = f"how {_name(b)} and {_name(a)} differ is not known to ±50 %"
     better, worse = verdicts.count(Judgement.BETTER), verdicts.count(Judgement.WORSE)
+    open_ = sum(one not in _DECIDED for one in verdicts)
+    rest = f"; {open_} of {len(found)} cases unclear" if open_ and open_ < len(found) else ""
     if better and worse:
-        wins = f"{_name(b)} in {better}, {_name(a)} in {worse} of {len(found)} cases"
-        return None, f"it depends: {wins}; {b.letter} has {ratios}"
-    open_cases = len(found) - len(decided)
-    rest = f", {open_cases} of {len(found)} cases unclear" if open_cases and decided else ""
+        wins = f"{b.letter} in {better}, {a.letter} in {worse} of {len(found)} cases"
+        return None, f"it depends: {wins}; {ratio}{rest}"
     if better or worse:
-        in_cases = f" in {better or worse} of {len(found)} cases" if len(found) > 1 else ""
-        if better:
-            return b.letter, f"{_name(b)}{in_cases}, {ratios}{rest}"
-        return a.letter, f"{_name(a)}{in_cases}; {b.letter} has {ratios}{rest}"  # a ratio alone would seem to be A's
-    if not open_cases:
-        return None, f"equivalent within {100 * margin:g} %, {ratios}"
-    return None, f"unclear, {ratios}{rest}{_settling(found, trained=a.trains or b.trains)}"
+        in_cases = f"; it is {'faster' if better else 'slower'} in {better or worse} of {len(found)} cases"
+        return (b if better else a).letter, f"{ratio}{in_cases if len(found) > 1 else ''}{rest}"
+    if not open_:
+        return None, f"equivalent within {100 * margin:g} %: {ratio}"
+    unclear = "" if times == units.MISSING else "unclear: "
+    return None, f"{unclear}{ratio}{rest}{_settling(found, trained=a.trains or b.trains)}"
 
 
 def _settling(found: Sequence[Judged], *, trained: bool) -> str:
@@ -99,30 +122,7 @@ def _settling(found: Sequence[Judged], *, trained: bool) -> str:
     known = [count for count in needed if count is not None]
     if known and len(known) == len(needed):
         return f"; about {max(known)} more trials of each needed (80 % power at the observed ratio)"
-    return "; more trials of these runs do not help: use `torchstone ab`, which interleaves"
-
-
-def _ratio_words(a: ComparedInput, found: Sequence[Judged]) -> str:
-    ratios = [one.comparison.ratio for one in found if one.comparison.ratio is not None]
-    if len(ratios) == 1:
-        (one,) = ratios
-        low, high = one.low if one.low is not None else one.value, one.high if one.high is not None else one.value
-        told = units.ratio(one.value, low, high)
-        if told == units.MISSING:
-            return "the interval of the ratio is wider than ±50 %"
-        if one.is_wide:
-            return f"{told} times {a.letter}'s throughput ({100 * one.level:.4g} % confidence)"
-        interval = f"{100 * one.level:.4g} % confidence interval {low:.3g} to {high:.3g}"
-        return f"{one.value:.3g} times {a.letter}'s throughput ({interval})"
-    values = [one.value for one in ratios]
-    middle = from_log(fmean(map(math.log, values)))
-    over = f"{min(values):.3g} to {max(values):.3g} over {len(values)} cases"
-    return f"{middle:.3g} times {a.letter}'s throughput ({over})"
-
-
-def _log(one: Judged) -> float:
-    assert one.comparison.ratio is not None
-    return math.log(one.comparison.ratio.value)
+    return "; `torchstone ab` interleaves and may tell, more trials of these runs do not"
 
 
 def _name(one: ComparedInput) -> str:

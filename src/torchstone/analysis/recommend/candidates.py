@@ -14,10 +14,11 @@ from torchstone.core import units
 from torchstone.core.estimates import interval_of
 from torchstone.core.schema.axis import AXES, AxisStage, Scalar, axes_of
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.estimate import Finding, Severity, too_wide
+from torchstone.core.schema.estimate import Estimate, Finding, Severity, too_wide
 from torchstone.core.schema.trial import FEWEST_UNDISTURBED
 from torchstone.core.stats import best_of_many
-from torchstone.core.stats.best_of_many import Best, Entrant
+from torchstone.core.stats.best_of_many import WITH_THE_BEST, Best
+from torchstone.core.stats.comparing import Part
 from torchstone.storage.measured import Measured
 
 # What is computed, and from where: another question than how fast. Precision and optimizer change the result, too, and
@@ -28,15 +29,6 @@ _SPEED = criterion("speed")
 _STAYS = (
     0.5  # of a trial's variance: what trials of a run have in common on a machine that drifts (core/stats/comparing.py)
 )
-
-
-class Lead(msgspec.Struct, frozen=True):
-    """How many times the next best, with the ends of the interval of that level, corrected for how many were tried."""
-
-    ratio: float
-    low: float
-    high: float
-    level: float
 
 
 class Offer(msgspec.Struct, frozen=True):
@@ -240,7 +232,7 @@ def doubted(entrants: Sequence[Entered]) -> Iterator[str]:
         yield f"{told}; see `torchstone show {run_id}`"
 
 
-def spreads(entrants: Sequence[Entered]) -> list[Entrant]:
+def spreads(entrants: Sequence[Entered]) -> list[Part]:
     """Return what is known of each, for best_of.
 
     Where not all were measured in one run, what the trials of a run have in common does not cancel, and more trials do
@@ -250,10 +242,8 @@ def spreads(entrants: Sequence[Entered]) -> list[Entrant]:
     if len({one.offer.runs for one in entrants}) == 1:
         return found
     return [
-        spread._replace(
-            squared_error=spread.squared_error + _STAYS * spread.squared_error * len(one.logs) / len(one.offer.runs)
-        )
-        for spread, one in zip(found, entrants, strict=True)
+        part._replace(stays=_STAYS * part.variance / len(one.offer.runs))
+        for part, one in zip(found, entrants, strict=True)
     ]
 
 
@@ -276,9 +266,9 @@ def best_among(entrants: Sequence[Entered], tried: int = 0) -> tuple[Best, list[
     return best, sorted(told, key=lambda one: -one.offer.value)
 
 
-def lead_of(best: Best) -> Lead | None:
-    """Return the lead of the best, as it is recorded."""
-    return Lead(*best.lead, best.level) if best.lead is not None else None
+def lead_of(best: Best, trials: int) -> Estimate | None:
+    """Return how many times the next the best is, corrected for how many were tried; `trials` of the best."""
+    return Estimate(*best.lead, best.level, "ratio", WITH_THE_BEST, trials, trials) if best.lead is not None else None
 
 
 def differing(entrants: Sequence[Entered]) -> Iterator[str]:

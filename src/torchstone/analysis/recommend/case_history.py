@@ -13,6 +13,7 @@ from torchstone.core.estimates import interval_of
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, portable
 from torchstone.core.schema.comparison import Judgement, judge
+from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.quantity import Better
 from torchstone.core.stats import change_points
@@ -23,6 +24,7 @@ from torchstone.storage.measured import Measured, measured, measured_cases
 from torchstone.storage.place import Place
 from torchstone.storage.query import find
 
+_LEVEL, _BY_LEVELS = 0.95, "t on the log over runs, the spread that of all levels"
 _SHORTEST_ID = 4  # characters of a case_id that are taken for one
 
 
@@ -51,14 +53,12 @@ class Segment(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """Where the level changed: `at` is the first point after it. `ratio`: after ÷ before, with its 95 % interval."""
+    """Where the level changed: `at` is the first point after it. `ratio`: after ÷ before, the replicate is the run."""
 
     at: int
     run_id: str
     started_utc: str
-    ratio: float
-    low: float
-    high: float
+    ratio: Estimate
     verdict: Judgement
     changed: tuple[Changed, ...]
 
@@ -190,12 +190,14 @@ def _changes(
     told: change_points.Levels, places: Sequence[int], group: Sequence[Measured], metric: str
 ) -> Iterator[Change]:
     for before, after in zip(told.levels, told.levels[1:], strict=False):
-        ratio, low, high = told.ratio(before, after)
+        value, low, high = told.difference(before, after).ratio(_LEVEL)
+        runs = min(before.values, after.values)
         at = group[places[after.begin]]
         sides = [[group[place] for place in places[level.begin : level.end]] for level in (before, after)]
         yield Change(
-            places[after.begin], at.run_id, at.started_utc, ratio, low, high, verdict(low, high, metric),
-            changed(sides[0], sides[1]),
+            places[after.begin], at.run_id, at.started_utc,
+            Estimate(value, low, high, _LEVEL, "ratio", _BY_LEVELS, runs, before.values + after.values),
+            verdict(low, high, metric), changed(sides[0], sides[1]),
         )  # fmt: skip
 
 
@@ -212,6 +214,10 @@ def worse(histories: Sequence[History], margin: float) -> list[History]:
     found = []
     for one in histories:
         last = one.changes[-1] if one.changes else None
-        if last is not None and last.verdict == Judgement.WORSE and abs(math.log(last.ratio)) > math.log1p(margin):
+        if (
+            last is not None
+            and last.verdict == Judgement.WORSE
+            and abs(math.log(last.ratio.value)) > math.log1p(margin)
+        ):
             found.append(one)
     return found

@@ -11,7 +11,6 @@ import msgspec
 from torchstone.analysis.advice.choices import AS_FAST
 from torchstone.analysis.recommend.candidates import (
     Entered,
-    Lead,
     Offer,
     best_among,
     device_and_settings,
@@ -31,8 +30,9 @@ from torchstone.analysis.recommend.suggested_command import Vary, run_command
 from torchstone.analysis.recommend.undecided import Tried, undecided
 from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import portable
-from torchstone.core.stats.best_of_many import Entrant, best_of
-from torchstone.core.stats.student import from_log
+from torchstone.core.schema.estimate import Estimate
+from torchstone.core.stats.best_of_many import WITH_THE_BEST, best_of
+from torchstone.core.stats.comparing import Part, difference
 from torchstone.storage.measured import Measured
 
 
@@ -56,10 +56,10 @@ class Relative(msgspec.Struct, frozen=True):
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """One device over all models: the geometric mean of its figures over that of the best device."""
+    """One device over all models: the geometric mean of its figures over that of the best device, with its interval."""
 
     device: str
-    against_best: float
+    against_best: Estimate
     models: int
     trials: int
     runs: int
@@ -85,7 +85,7 @@ class Hardware(msgspec.Struct, frozen=True):
     models: tuple[OnModel, ...]
     recommended: str | None
     clear: bool
-    lead: Lead | None
+    lead: Estimate | None
     left_out: tuple[str, ...]
     cautions: tuple[str, ...]
     to_type: str | None
@@ -145,7 +145,7 @@ def family_of(one: Measured) -> str:
 
 def _over_models(
     compared: Sequence[_Compared], price: Callable[[str], float | None]
-) -> tuple[Lead | None, list[Standing]]:
+) -> tuple[Estimate | None, list[Standing]]:
     """Return the lead and the standings over the models that all these devices ran: the most devices first.
 
     A device enters with the best of its settings, and pays for having had many: they all count as tried.
@@ -156,7 +156,7 @@ def _over_models(
         used = [max(compared, key=lambda one: len({e.offer.device for e in one[1]}))]
         everywhere = {one.offer.device for one in used[0][1]}
     devices = sorted(everywhere)
-    parts: dict[str, list[tuple[Entrant, Entered]]] = {device: [] for device in devices}
+    parts: dict[str, list[tuple[Part, Entered]]] = {device: [] for device in devices}
     for _, kept, _ in used:
         known = spreads(kept)
         for device in devices:
@@ -164,22 +164,28 @@ def _over_models(
             parts[device].append(max(own, key=lambda pair: pair[0].log))
     each = [_mean([spread for spread, _ in parts[device]]) for device in devices]
     best = best_of(each, tried=sum(tried for _, _, tried in used))
-    top = max(one.log for one in each)
+    first = each[best.best]
     found = [
         Standing(
-            device, from_log(entrant.log - top), len(used), sum(e.offer.trials for _, e in parts[device]),
+            device, _against(first, part, best.level), len(used), sum(e.offer.trials for _, e in parts[device]),
             len({run for _, e in parts[device] for run in e.offer.runs}), place in best.could_be, price(device),
         )
-        for place, (device, entrant) in enumerate(zip(devices, each, strict=True))
+        for place, (device, part) in enumerate(zip(devices, each, strict=True))
     ]  # fmt: skip
-    return lead_of(best), sorted(found, key=lambda one: -one.against_best)
+    return lead_of(best, found[best.best].trials), sorted(found, key=lambda one: -one.against_best.value)
 
 
-def _mean(each: Sequence[Entrant]) -> Entrant:
+def _against(first: Part, part: Part, level: float) -> Estimate:
+    """Return how many times the best one is."""
+    value, low, high = (1.0, 1.0, 1.0) if part is first else difference(first, part).ratio(level)
+    return Estimate(value, low, high, level, "ratio", WITH_THE_BEST, part.trials, part.trials)
+
+
+def _mean(each: Sequence[Part]) -> Part:
     """Return the mean over models: the log of a geometric mean of rates."""
-    n, total = len(each), math.fsum(one.squared_error for one in each)
-    below = math.fsum(one.squared_error**2 / one.df for one in each)
-    return Entrant(fmean(one.log for one in each), total / n**2, total * total / below if below > 0.0 else math.inf)
+    n, errors = len(each), [one.error() for one in each]
+    total, below = math.fsum(errors), math.fsum(e * e / one.df for e, one in zip(errors, each, strict=True))
+    return Part(fmean(one.log for one in each), total / n, n, total * total / below if below > 0.0 else math.inf)
 
 
 def _on_model(ran: Sequence[Entered], kept: Sequence[Entered], tried: int) -> OnModel:
@@ -225,7 +231,7 @@ def _settings_differ(kept: Sequence[Entered]) -> Iterator[str]:
 
 def _leanest(lean: Sequence[Standing], compared: Sequence[_Compared]) -> str:
     """Return the cheapest, or the one with the least memory in use, of those that could be the best and are as good."""
-    lean = [one for one in lean if one.against_best >= AS_FAST]
+    lean = [one for one in lean if one.against_best.value >= AS_FAST]
     if len(lean) > 1 and all(one.price_per_hour is not None for one in lean):
         return min(lean, key=lambda one: one.price_per_hour or math.inf).device
     held: dict[str, list[float]] = {}

@@ -14,7 +14,6 @@ import msgspec
 from torchstone.analysis.advice.choices import AS_FAST, NEAR_THE_TOP, SAFE_SHARE
 from torchstone.analysis.recommend.candidates import (
     Entered,
-    Lead,
     Offer,
     best_among,
     differing,
@@ -29,6 +28,7 @@ from torchstone.analysis.recommend.losses import Losses, worse_of
 from torchstone.analysis.recommend.suggested_command import TRIALS, Vary, run_command
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Task, portable
+from torchstone.core.schema.estimate import Estimate
 from torchstone.storage.measured import Measured
 
 _SLOWER_PER_ITEM = 0.8  # of the fastest fall of the loss: below it, the saying is worth a line
@@ -67,7 +67,7 @@ class Settings(msgspec.Struct, frozen=True):
     offers: tuple[Offer, ...]
     recommended: Offer | None
     clear: bool
-    lead: Lead | None
+    lead: Estimate | None
     learning: Learning | None
     left_out: tuple[str, ...]
     cautions: tuple[str, ...]
@@ -103,7 +103,8 @@ def settings(
         device=every[0].offer.device, by=by.name, given=given(readings[0].case.configuration),
         offers=tuple(_shown(one.offer, axes) for one in ranked),
         recommended=_shown(pick.offer, axes) if pick is not None else None,
-        clear=best.is_clear and pick is not None, lead=lead_of(best) if sound else None, learning=learning,
+        clear=best.is_clear and pick is not None, lead=lead_of(best, kept[best.best].offer.trials) if sound else None,
+        learning=learning,
         left_out=(*(said if left else ()), *(wide if sure else ()), *doubtful, *_far(len(every) - len(near))),
         cautions=(*(() if left else map(_nothing_else, said)), *_cautions(ranked, pick, losses, first.task)),
         to_type=_again(left or near, rate) if pick is None and (wide or not sound)

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean, median
 from typing import NamedTuple
 
+from torchstone.core.stats.comparing import Difference, Part
 from torchstone.core.stats.student import from_log, t_quantile, two_sided
 
 # Where a series changes its level: the search behind stats.change_points, on logs with weights, outliers left out.
@@ -238,11 +239,10 @@ class Levels(NamedTuple):
     deviation: float
     df: float
 
-    def ratio(self, before: Level, after: Level, level: float = 0.95) -> tuple[float, float, float]:
-        """Return after ÷ before with the ends of its t-interval. The place of the change is taken as known."""
-        gap = after.log - before.log
-        half = two_sided(level, self.df) * math.hypot(before.error, after.error)
-        return from_log(gap), from_log(gap - half), from_log(gap + half)
+    def difference(self, before: Level, after: Level) -> Difference:
+        """Return after less before: one spread is that of all levels. The place of the change is taken as known."""
+        part = Part(after.log - before.log, before.error**2 + after.error**2, 1, self.df)
+        return Difference(part.log, part._replace(log=0.0, variance=0.0), part)
 
     def interval(self, level: Level, confidence: float = 0.95) -> tuple[float, float, float]:
         """Return the level in the unit of the values, with the ends of its t-interval."""

@@ -111,6 +111,11 @@ def _centre_rounds(left: Sequence[dict[int, float]], rounds: Sequence[int]) -> f
 # p: the two-sided probability at which an interval of level 1 - p just touches "no difference".
 
 
+def bonferroni(comparisons: float, alpha: float = 0.05) -> float:
+    """Return the level of each of so many intervals that hold all together, with a probability of 1 - alpha."""
+    return 1.0 - alpha / max(1.0, comparisons)
+
+
 def holm(p_values: Sequence[float], alpha: float) -> tuple[list[bool], float]:
     """Return which differences stand, and the level of all intervals. Raises ValueError for alpha outside (0, 1).
 
@@ -251,6 +256,11 @@ class Difference(NamedTuple):
         error, df = self.spread()
         half = two_sided(level, df) * error if error > 0.0 else 0.0
         return self.log - half, self.log + half
+
+    def ratio(self, level: float) -> tuple[float, float, float]:
+        """Return candidate ÷ baseline with the ends of its two-sided interval."""
+        low, high = self.interval(level)
+        return from_log(self.log), from_log(low), from_log(high)
 
     def p_value(self) -> float:
         """Return the level at which the interval just leaves 0 out, taken from 1."""

@@ -54,7 +54,7 @@ def _shown(history: History) -> Iterator[tuple[int, Point]]:
 def _what(change: Change) -> str:
     first = next((c for c in change.changed if c.throughout), None)
     named = f": {first.what} {first.before} → {first.after}" if first is not None else ""
-    return f"{change.ratio:.3g}×{named}"[:60]
+    return f"{change.ratio.value:.3g}×{named}"[:60]
 
 
 def in_rows(words: vl.Values, column: str, measured: Sequence[float], width: int) -> list[Mapping[str, Any]]:

@@ -14,6 +14,7 @@ from torchstone.analysis.compare.ab_sides import (
     is_narrow,
     items_ratio,
     other_results,
+    times_as_fast,
 )
 from torchstone.core import units
 from torchstone.core.schema.answer import AbResult, Course
@@ -38,29 +39,35 @@ _BY_PAIRS = "by pairs: the geometric mean of both sides, divided by the ratio of
 
 
 def ab_parts(answer: AbResult, trials: Sequence[Trial], cases: Sequence[CaseSummary]) -> Iterator[Part]:
-    """Yield the answer of a live comparison. `cases`: those of its two sides.
+    """Yield the answer, what to mind, what would settle it, and both sides. `cases`: those of the two sides.
 
     `trials`: all of its record, with the facts side, pair and template.
     """
-    found, course = answer.comparison, answer.course
+    found = answer.comparison
     yield Text(_headline(found), Role.HEADLINE)
-    yield from (Text(line) for line in (*_needed(found, course), *_measured(found, course), *fed_words(cases)))
+    yield from (Text(line, Role.NOTE) for line in _to_mind(found, trials, cases))
+    yield from (Text(line) for line in _needed(found, answer.course))
     if rows := figures_of_sides(found, trials):
         yield _table(rows, found)
-        if any(row.name in BY_PAIRS and row.ratio is not None for row in rows):
-            yield Text(_BY_PAIRS, Role.DETAIL)
     yield from _ratios(found)
-    yield from (Text(line, Role.NOTE) for line in _to_mind(found, trials, cases))
+
+
+def ab_rest(answer: AbResult, trials: Sequence[Trial], cases: Sequence[CaseSummary]) -> Iterator[Part]:
+    """Yield how it was measured, and what fed both sides."""
+    found = answer.comparison
+    yield from (Text(line) for line in (*_measured(found, answer.course), *fed_words(cases)))
+    if any(row.name in BY_PAIRS and row.ratio is not None for row in figures_of_sides(found, trials)):
+        yield Text(_BY_PAIRS, Role.DETAIL)
 
 
 def _table(rows: Sequence[FigureOfSides], found: Comparison) -> Table:
     unit = {row.name: FIGURES[row.name].unit for row in rows}
-    ratios = tuple(units.change(row.ratio) if row.ratio is not None else "" for row in rows)
+    ratios = tuple(units.ratio(*row.ratio) if row.ratio is not None else "" for row in rows)
     return Table((
-        Column("median of processes", tuple(_TITLES[row.name] for row in rows), left=True),
+        Column("median", tuple(_TITLES[row.name] for row in rows), left=True),
         Column(f"A: {found.baseline.label}", tuple(units.quantity(row.a, unit[row.name]) for row in rows)),
         Column(f"B: {found.candidate.label}", tuple(units.quantity(row.b, unit[row.name]) for row in rows)),
-        Column("B against A", ratios),
+        Column("B ÷ A", ratios),
     ))  # fmt: skip
 
 
@@ -84,34 +91,17 @@ def _headline(found: Comparison) -> str:
         return f"{b} and {a} are not comparable: {found.why}."
     if ratio is None or ratio.low is None or ratio.high is None:
         return f"Unclear: {found.why or f'too few pairs of {b} and {a} in the time given'}."
-    narrow = is_narrow(ratio.low, ratio.high)
-    if not narrow and found.verdict in (Judgement.BETTER, Judgement.WORSE):
-        less = "less" if found.verdict == Judgement.BETTER else "more"
-        return f"{b} takes {less} time than {a}, how much is not known to ±50 % yet: {found.verdict}."
-    if not narrow:
+    times, level = units.ratio(*times_as_fast(ratio)), f"{100.0 * ratio.level:g} % confidence"
+    if not is_narrow(ratio.low, ratio.high):
+        if found.verdict in (Judgement.BETTER, Judgement.WORSE):
+            size = "its size is not known to ±50 % yet"
+            return f"{b} is {times} times as fast as {a} ({level}): {found.verdict}; {size}."
         return f"Unclear: how {b} and {a} differ is not known to ±50 % yet."
-    between, level = _between(ratio), f"{100.0 * ratio.level:g} % confidence interval"
+    said = f"{b} is {times} times as fast as {a} ({level})"
     if found.verdict == Judgement.UNCLEAR:
-        return f"Unclear: {b} may take {between} than {a} ({level})."
-    if found.verdict == Judgement.SAME:
-        within = f"equivalence margin ±{units.quantity(found.margin, 'ratio')}"
-        return f"{b} takes as long as {a} ({within}; {level}: {between}): same."
-    return f"{b} takes {_change(ratio.value)} than {a} ({level}: {between}): {found.verdict}."
-
-
-def _change(ratio: float) -> str:
-    """Return a ratio of times in words: "3.1 % more time"."""
-    return f"{abs(100.0 * (ratio - 1.0)):.1f} % {'more' if ratio >= 1.0 else 'less'} time"
-
-
-def _between(ratio: Estimate) -> str:
-    """Return an interval in words: "1.2 to 5.0 % more time", "2.0 % less to 4.0 % more time"."""
-    low, high = (100.0 * ((end or 1.0) - 1.0) for end in (ratio.low, ratio.high))
-    if low >= 0.0:
-        return f"{low:.1f} to {high:.1f} % more time"
-    if high <= 0.0:
-        return f"{-high:.1f} to {-low:.1f} % less time"
-    return f"{-low:.1f} % less to {high:.1f} % more time"
+        return f"Unclear: {said}."
+    within = f", within ±{units.quantity(found.margin, 'ratio')}" if found.verdict == Judgement.SAME else ""
+    return f"{said}{within}: {found.verdict}."
 
 
 # ── what would settle it, and how it was measured ───────────────────────────────────────────────────────────
@@ -125,14 +115,12 @@ def _needed(found: Comparison, course: Course) -> Iterator[str]:
     ratio, other = found.ratio, found.with_other_threads
     if found.verdict != Judgement.UNCLEAR or ratio is None:
         return
-    yield _more_pairs(found, ratio, course)
-    if other is not None:
-        measured = f"{_counted(other.pairs, 'such pair')} measured here"
-        flags = f"--axis threads={other.threads} --within {_minutes(other.within_s)}"
-        yield (
-            f"Sooner with threads={other.threads}: about {_counted(other.pairs_needed, 'pair')} needed in all "
-            f"({_POWER}, from {measured}): {flags}."
-        )
+    if other is None:
+        yield _more_pairs(found, ratio, course)
+        return
+    flags = f"--axis threads={other.threads} --within {_minutes(other.within_s)}"
+    pairs = _counted(other.pairs_needed, "pair")
+    yield f"About {pairs} needed in all with threads={other.threads}, fewer than with these: {flags}."
 
 
 def _more_pairs(found: Comparison, ratio: Estimate, course: Course) -> str:
@@ -185,7 +173,7 @@ def _counted(number: int, what: str) -> str:
 def _to_mind(found: Comparison, trials: Sequence[Trial], cases: Sequence[CaseSummary]) -> Iterator[str]:
     """Yield what else there is to say: other work a step, other results, what failed."""
     if (larger := items_ratio(trials)) != 1.0:
-        yield f"batch sizes differ: comparing time per item, as a step of B has {larger:.3g} times the items of A's"
+        yield f"compared per item: a step of B has {larger:.3g} times the items of A's"
     if (other := other_results(found, trials, cases)) is not None:
         a, b = (units.significant(value, 6) for value in (other.a, other.b))
         causes = ", ".join(other.expected_of)

@@ -127,16 +127,20 @@ def _groups(run: RunSummary) -> Iterator[tuple[list[CaseSummary], list[str]]]:
 
 def _parts(run: RunSummary, cases: Sequence[CaseSummary], varying: Sequence[str]) -> Iterator[Part]:
     first = cases[0].configuration
-    if settings := ", ".join(f"{name} {scalar_word(first[name])}" for name in _named(first, varying)):
-        yield Text(settings, Role.DETAIL)
-    yield from (Text(line, Role.DETAIL) for line in fed_words(cases, varying))
-    columns = _columns(cases, varying, run.machine)
-    yield Table(tuple(columns))
-    if any(cell.endswith((BEST, SAME)) for column in columns for cell in column.cells):
-        yield Text(f"{BEST} best (per GB: of those near the top), {SAME} not significantly different")
+    settings = ", ".join(f"{name} {scalar_word(first[name])}" for name in _named(first, varying))
+    if told := "; ".join(filter(None, (settings, *fed_words(cases, varying)))):
+        yield Text(told, Role.DETAIL)
+    yield Table(tuple(_columns(cases, varying, run.machine)))
     shown = [f.name for f in _figures_with(_memory(cases), cases[0].workload.task) if f.interval]
     if wide := [e.trials for case in cases for name in shown if (e := case.estimates.get(name)) and e.is_wide]:
         yield Text(f"{_RANGE.strip()}: from the lowest trial to the highest, since {too_wide(min(wide))}")
+
+
+def legend(sections: Sequence[Section]) -> Iterator[Text]:
+    """Yield what the marks of these tables mean, where they have any."""
+    tables = [part for section in sections for part in section.parts if isinstance(part, Table)]
+    if any(cell.endswith((BEST, SAME)) for table in tables for column in table.columns for cell in column.cells):
+        yield Text(f"{BEST} best (per GB: of those near the top), {SAME} not significantly different")
 
 
 def _named(configuration: Mapping[str, Scalar], varying: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""A comparison of stored runs as a Document: the answer, who is compared, figures by block, what differs, how known."""
+"""A comparison of stored runs as a Document: the answer, what stands against it, the ratios; all else is folded."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ _TITLES = {
 }  # fmt: skip
 _WORDS = {Judgement.NOT_COMPARABLE: "not comparable"}
 _MOST, _MOST_ROWS = 10, 24  # lines of a list, rows of a table
+_MOST_REFUSED, _MOST_NOTED = 3, 3  # lines beside the answer
 _MOST_NAMED = 3  # Cases that are compared with nothing
 _AGAIN = ("step_time_mean", "token_throughput", "latency_per_item_s")  # what other figures of their block say already
 
@@ -44,7 +45,7 @@ def comparison_document(
     written: Sequence[str] = (),
     pictures: Sequence[Part] = (),
 ) -> Document:
-    """Return all of it; what is long, or says the same again, is folded.
+    """Return the answer, what makes it less fair, and the ratio of each case; everything else is folded.
 
     `written`: the files that were made of it; `pictures`: what stands below the ratios.
     """
@@ -58,14 +59,32 @@ def _parts(
     compared: ComparedRuns, answers: Sequence[Answer], written: Sequence[str], pictures: Sequence[Part]
 ) -> Iterator[Part]:
     yield from _headline(compared, answers)
+    notes, differing = tuple(_notes(compared)), tuple(_differing(compared))
+    unfair = tuple(line for line, matters in differing if matters)
+    yield from paragraphs(tuple(map(_of_runtimes, runtime_ratios(compared)))[:_MOST_NOTED])
+    yield from paragraphs((*notes, *unfair)[:_MOST_NOTED], Role.NOTE)
+    for task in dict.fromkeys(one.task for one in compared.judged):
+        yield from _ratios(compared, task)
     yield from _forests(compared, is_first=True)
     yield from pictures
-    yield Section("BENCHMARK COMPARISON", (_sides(compared), *_blocks(compared)))
-    yield from paragraphs(tuple(_how(compared)))
-    if others := tuple(_forests(compared, is_first=False)):
-        yield Section("ratios of the other figures", others, folded=True)
     if written:
         yield Facts(tuple(("written", file) for file in written))
+    blocks: tuple[Part, ...] = (
+        _sides(compared), *_blocks(compared), *_lines("NOTES", notes),
+        *_lines("WHAT ELSE DIFFERS", [line for line, _ in differing]), *paragraphs(tuple(_how(compared))),
+        Section("ratios of the other figures", (*_forests(compared, is_first=False),)),
+    )  # fmt: skip
+    yield Section("everything else", (Section("BENCHMARK COMPARISON", blocks),), folded=True)
+
+
+def _ratios(compared: ComparedRuns, task: str) -> Iterator[Section]:
+    """Yield what was asked: the ratio of each case by the figure that says which is faster."""
+    metric = primary(task)
+    rows = [one for one in compared.judged if (one.task, one.comparison.metric) == (task, metric)]
+    if rows := [one for one in rows if one.comparison.ratio is not None]:
+        alone = f"{rows[0].case}, " if len({one.case for one in rows}) == 1 else ""
+        title = f"{alone}{_figure(rows[0])}, {rows[0].unit}"
+        yield Section(title, (Table(_columns(rows, compared, titled=True), most=_MOST_ROWS),))
 
 
 def _blocks(compared: ComparedRuns) -> Iterator[Section]:
@@ -75,21 +94,19 @@ def _blocks(compared: ComparedRuns) -> Iterator[Section]:
         rows = [one for one in compared.judged if one.block == block and one.comparison.ratio is not None]
         if rows:
             yield _figures(title, rows, compared)
-    yield from _lines("NOTES", tuple(_notes(compared)))
-    yield from _lines("WHAT ELSE DIFFERS", tuple(_differing(compared)))
 
 
 def _headline(compared: ComparedRuns, answers: Sequence[Answer]) -> Iterator[Text]:
     for answer in answers:
-        yield Text(f"Faster for {answer.purpose}: {answer.words}.", Role.HEADLINE)
+        yield Text(f"For {answer.purpose}: {answer.words}.", Role.HEADLINE)
     refused = [one for one in compared.judged if one.comparison.verdict == Judgement.NOT_COMPARABLE]
     if not answers and not refused:
         yield Text("Which is faster is not known: no rate is known of both.", Role.HEADLINE)
-    for place, one in enumerate(refused[:_MOST]):
+    for place, one in enumerate(refused[:_MOST_REFUSED]):
         told = f"Not comparable: {one.case}, {_pair(one.comparison, compared)}: {one.comparison.why}"
         yield Text(told, Role.BODY if answers or place else Role.HEADLINE)
-    if len(refused) > _MOST:
-        yield Text(f"Not comparable: {len(refused) - _MOST} more")
+    if len(refused) > _MOST_REFUSED:
+        yield Text(f"Not comparable: {len(refused) - _MOST_REFUSED} more")
 
 
 def _letters(compared: ComparedRuns) -> dict[str, str]:
@@ -149,26 +166,35 @@ def _figures(title: str, rows: Sequence[Judged], compared: ComparedRuns) -> Sect
     return Section(title, tuple(parts))
 
 
-def _columns(rows: Sequence[Judged], compared: ComparedRuns) -> tuple[Column, ...]:
+def _columns(rows: Sequence[Judged], compared: ComparedRuns, *, titled: bool = False) -> tuple[Column, ...]:
+    """Return the columns of a table of figures. `titled`: its title names the figure."""
     letters, several = _letters(compared), len(compared.participants) > 2
     columns: list[Column] = []
     if len({one.case for one in compared.judged}) > 1:
-        above = [None, *(one.case for one in rows[:-1])]
-        named = ("" if one.case == before else one.case for one, before in zip(rows, above, strict=True))
-        columns.append(Column("case", tuple(named), left=True))
-    columns.append(Column("figure", tuple(map(_figure, rows)), left=True))
+        title, names = _short(tuple(one.case for one in rows))
+        shown = ("" if name == above else name for name, above in zip(names, (None, *names), strict=False))
+        columns.append(Column(title, tuple(shown), left=True))
+    if not titled:
+        columns.append(Column("figure", tuple(map(_figure, rows)), left=True))
     if several:
         columns.append(Column("side", tuple(letters[one.comparison.candidate.label] for one in rows)))
     base, other = compared.participants[0].letter, "candidate" if several else compared.participants[1].letter
     for title, candidate in ((base, False), (other, True)):
         columns.append(Column(title, tuple(_value(one, candidate=candidate) for one in rows), 1))
-        around = tuple(_around(one, candidate=candidate) for one in rows)
-        columns.append(Column("±", around, 3, of=len(columns) - 1))
+        columns.append(Column("±", tuple(_around(one, candidate=candidate) for one in rows), of=len(columns) - 1))
     columns.append(Column("ratio", tuple(_ratio(one.comparison) for one in rows)))
-    columns.append(Column("interval", tuple(_interval(one.comparison) for one in rows), 2, of=len(columns) - 1))
     columns.append(Column("verdict", tuple(_verdict(one.comparison) for one in rows), left=True))
     columns.append(Column("more trials", tuple(_settle(one.comparison) for one in rows), 4))
     return tuple(columns)
+
+
+def _short(cases: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """Return what all of these cases begin with, and what tells them apart: "train cnn, batch_size" and "8", "16"."""
+    words = [case.split(" ") for case in cases]
+    same = 0
+    while all(len(each) > same + 1 and each[same] == words[0][same] for each in words):
+        same += 1
+    return " ".join(words[0][:same]) or "case", [" ".join(each[same:]) for each in words]
 
 
 def _figure(one: Judged) -> str:
@@ -190,20 +216,9 @@ def _around(one: Judged, *, candidate: bool) -> str:
     return units.spread(value.value, value.low, value.high) if value is not None else ""
 
 
-def _interval(found: Comparison) -> str:
-    """Return the interval of a ratio; nothing of one that is too wide to be shown."""
-    if found.ratio is None or found.ratio.low is None or found.ratio.high is None or found.ratio.is_wide:
-        return ""
-    return units.ratio_ends(found.ratio.low, found.ratio.high)
-
-
 def _ratio(found: Comparison) -> str:
-    """Return a ratio; of one whose interval is too wide the bound that holds: no verdict stands beside a dash."""
-    if found.ratio is None:
-        return ""
-    if found.ratio.is_wide:
-        return units.ratio(found.ratio.value, found.ratio.low, found.ratio.high)
-    return f"{found.ratio.value:.3g}"
+    """Return a ratio with its interval; of one that is too wide the bound that holds: no verdict beside a dash."""
+    return "" if found.ratio is None else units.ratio(found.ratio.value, found.ratio.low, found.ratio.high)
 
 
 def _verdict(found: Comparison) -> str:
@@ -247,8 +262,8 @@ def _notes(compared: ComparedRuns) -> Iterator[str]:
         yield text + (f" ({len(where)} cases)" if len(where) > 1 else "")
 
 
-def _differing(compared: ComparedRuns) -> Iterator[str]:
-    """Yield what differs beside the figures, each once; first what makes the comparison less fair."""
+def _differing(compared: ComparedRuns) -> Iterator[tuple[str, bool]]:
+    """Yield what differs beside the figures, each once, and whether that makes the comparison less fair, such first."""
     several = len(compared.participants) > 2
     found: dict[tuple[str, Differing], None] = {}
     for one in compared.judged:
@@ -256,7 +271,8 @@ def _differing(compared: ComparedRuns) -> Iterator[str]:
             found[f"{_pair(one.comparison, compared)}: " if several else "", each] = None
     for pair, each in sorted(found, key=lambda key: key[1].matters is None):
         changed = f"{each.baseline or units.MISSING} → {each.candidate or units.MISSING}"
-        yield f"{pair}{each.what}: {changed}" + (f" ({each.matters})" if each.matters else "")
+        line = f"{pair}{each.what}: {changed}" + (f" ({each.matters})" if each.matters else "")
+        yield line, each.matters is not None
 
 
 def _how(compared: ComparedRuns) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What results cost as a Document: the lowest first, a table for each amount, date and source of the prices."""
+"""What results cost as a Document: the lowest first, a table of what was asked; folded, all else and the prices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_ANSWERS = 4
 
 
 def cost_document(told: Costs) -> Document:
-    """Return it: answer, tables by workload and device, prices, what is not in them."""
+    """Return it: answer and table by workload; folded, further amounts, prices, and what is not in them."""
     return Document("Cost", tuple(_parts(told)))
 
 
@@ -40,17 +40,33 @@ def _parts(told: Costs) -> Iterator[Part]:
         yield Text("nothing to reckon with: no case of these runs has a throughput", Role.HEADLINE)
     for group in groups[:_MOST_ANSWERS]:
         subject = f"{group[0].task} {group[0].model}: " if len(groups) > 1 else ""
-        yield Text(f"{subject}{_answer(group)}.", Role.HEADLINE)
+        yield Text(f"{subject}{_answer(group, told)}.", Role.HEADLINE)
+    if told.unpriced and any(one.price is not None for one in told.cases):
+        yield Text(f"no price for: {', '.join(told.unpriced[:_MOST_NAMED])}", Role.NOTE)
+    if told.without:
+        yield Text(f"without a throughput: {'; '.join(told.without[:_MOST_NAMED])}", Role.NOTE)
+    if any(one.verdict != Verdict.VALID for one in told.cases):
+        yield Text("A case is not VALID: torchstone show has the reason.", Role.NOTE)
+    rest: list[Part] = []
     for group in groups:
-        first = group[0]
-        title = f"{first.task} {first.model} on {first.device_name}, data {first.data}"
-        yield Section(title, tuple(_tables(group)))
-    yield from _notes(told)
-    yield Facts(tuple(_sources(told)))
+        first, *others = _tables(group, told)
+        title = f"{group[0].task} {group[0].model}, data {group[0].data}"
+        yield Section(title, (first, *_of_table(group)))
+        if others:
+            rest.append(Section(title, tuple(others)))
+    sources = tuple(_sources(told))
+    rest += [*_notes(told), *((Facts(sources),) if sources else ())]
+    if rest:
+        yield Section("everything else, with date and source of each price", tuple(rest), folded=True)
 
 
-def _answer(group: Sequence[CaseCost]) -> str:
-    priced = [(one, found) for one in group for found in one.amounts[:1] if found.money is not None]
+def _asked(one: CaseCost, told: Costs) -> Sequence[Amounts]:
+    """Return the amount that answers: of a training, where that was asked for, else the first."""
+    return [found for found in one.amounts if told.epochs is not None and found.of == Of.TRAINING] or one.amounts[:1]
+
+
+def _answer(group: Sequence[CaseCost], told: Costs) -> str:
+    priced = [(one, found) for one in group for found in _asked(one, told) if found.money is not None]
     if not priced:
         return _by_energy(group)
     one, found = min(priced, key=lambda pair: pair[1].money.value if pair[1].money is not None else 0.0)
@@ -69,7 +85,8 @@ def _device(one: CaseCost) -> str:
 def _by_energy(group: Sequence[CaseCost]) -> str:
     known = [(one, found) for one in group for found in one.amounts[:1] if found.energy_kwh is not None]
     if not known:
-        return f"no cost: no price for {group[0].device_name}, and energy was not measured"
+        devices = ", ".join(dict.fromkeys(one.device_name for one in group))
+        return f"no cost: no price for {devices}, and energy was not measured"
     one, found = min(known, key=lambda pair: pair[1].energy_kwh.value if pair[1].energy_kwh is not None else 0.0)
     return f"{_what(one, found)}: {_amount(found.energy_kwh)}; {_point(one)} on {one.device_name}"
 
@@ -89,28 +106,34 @@ def _what(one: CaseCost, found: Amounts) -> str:
 def _groups(cases: Sequence[CaseCost]) -> list[list[CaseCost]]:
     found: dict[tuple[str, ...], list[CaseCost]] = {}
     for one in cases:
-        found.setdefault((one.task, one.model, one.data, one.device_name), []).append(one)
+        found.setdefault((one.task, one.model, one.data), []).append(one)
     return list(found.values())
 
 
-def _tables(group: Sequence[CaseCost]) -> Iterator[Part]:
-    whats = dict.fromkeys(_what(one, found) for one in group for found in one.amounts)
-    for what in whats:
+def _tables(group: Sequence[CaseCost], told: Costs) -> list[Section]:
+    """Return a table for each amount, the one that answers first."""
+    asked = dict.fromkeys(_what(one, found) for one in group for found in _asked(one, told))
+    tables = []
+    for what in dict.fromkeys((*asked, *(_what(one, found) for one in group for found in one.amounts))):
         rows = [(one, found) for one in group for found in one.amounts if _what(one, found) == what]
-        yield Section(what, (Table(tuple(_columns(rows)), most=_MOST_ROWS),))
+        tables.append(Section(what, (Table(tuple(_columns(rows)), most=_MOST_ROWS),)))
+    return tables
+
+
+def _of_table(group: Sequence[CaseCost]) -> Iterator[Text]:
     shown = [e for one in group for found in one.amounts for e in (found.money, found.energy_kwh) if e is not None]
     if wide := [e.trials for e in shown if e.is_wide]:
         yield Text(f"± {units.MISSING}: {too_wide(min(wide))}")
     if all(found.energy_kwh is None for one in group for found in one.amounts):
         yield Text("energy: not measured; no counter or gauge of this device was read", Role.NOTE)
-    if any(one.verdict != Verdict.VALID for one in group):
-        yield Text("A case is not VALID: torchstone show has the reason.", Role.NOTE)
 
 
 def _columns(rows: Sequence[tuple[CaseCost, Amounts]]) -> Iterator[Column]:
     cases = [one for one, _ in rows]
     if len({one.run_id for one in cases}) > 1:
         yield Column("run", tuple(one.run_name for one in cases), left=True, shorten=True)
+    if len({one.device_name for one in cases}) > 1:
+        yield Column("device", tuple(one.device_name for one in cases), left=True, shorten=True)
     for axis in _varying(cases):
         yield Column(axis.replace("_", " "), tuple(_word(one.configuration.get(axis)) for one in cases))
     if any(one.price is not None and one.price.provider for one in cases):
@@ -143,10 +166,6 @@ def _varying(cases: Sequence[CaseCost]) -> list[str]:
 
 def _notes(told: Costs) -> Iterator[Text]:
     amounts = [found for one in told.cases for found in one.amounts]
-    if told.unpriced and any(one.price is not None for one in told.cases):
-        yield Text(f"no price for: {', '.join(told.unpriced[:_MOST_NAMED])}", Role.NOTE)
-    if told.without:
-        yield Text(f"without a throughput: {'; '.join(told.without[:_MOST_NAMED])}", Role.NOTE)
     if told.epochs is not None and not any(found.of == Of.TRAINING for found in amounts):
         yield Text("no cost of a training: the items of an epoch are not known; --items N", Role.NOTE)
     if any(found.of == Of.TRAINING for found in amounts):

@@ -41,16 +41,17 @@ _VERDICTS = {
 }  # fmt: skip
 
 Row = tuple[str, str]
+_MOST_SEEN = 2  # lines of evidence beside the answer
 
 
 def diagnosis_document(diagnosis: Diagnosis, report: Path | None = None) -> Document:
     """Return a diagnosis. `report`: the page that was written."""
     written = _named("report", [str(report)] if report else [])
-    return Document(f"Diagnosis of {diagnosis.about}", (*diagnosis_parts(diagnosis), *_facts(list(written))))
+    return Document(f"Diagnosis of {diagnosis.about}", tuple(diagnosis_parts(diagnosis, tuple(written))))
 
 
-def diagnosis_parts(diagnosis: Diagnosis) -> Iterator[Part]:
-    """Yield all that a diagnosis says."""
+def diagnosis_parts(diagnosis: Diagnosis, written: Sequence[Row] = ()) -> Iterator[Part]:
+    """Yield all that a diagnosis says. `written`: files."""
     yield Text(_answer(diagnosis), Role.HEADLINE)
     yield from paragraphs(list(_about(diagnosis)))
     if diagnosis.disturbance is not None:
@@ -58,8 +59,7 @@ def diagnosis_parts(diagnosis: Diagnosis) -> Iterator[Part]:
         return
     if diagnosis.causes:
         first, *others = diagnosis.causes
-        told = [row for row in _cause(first, diagnosis) if row[0] != "usually"]
-        yield from _facts([*told, *_also(others, diagnosis.tried)])
+        yield from _facts([*_cause(first, diagnosis, _MOST_SEEN), *_also(others, diagnosis.tried)])
         yield from _tried(diagnosis)
         yield from _pictures(diagnosis)
         yield from _facts(list(_gain(diagnosis)))
@@ -69,7 +69,7 @@ def diagnosis_parts(diagnosis: Diagnosis) -> Iterator[Part]:
     else:
         yield from _facts([("cause", "nothing found: the step was not measured in its phases, or has none")])
     yield from _facts(list(_named("limits", [text(one) for one in diagnosis.limits])))
-    if more := tuple(_more(diagnosis)):
+    if more := (*_more(diagnosis), *_facts(written)):
         measured = diagnosis.unmeasured is None
         how = f"torchstone show {diagnosis.run_id} --full" if measured else "--json"
         yield Section("Other causes, and what to check", more, folded=True, how=how)
@@ -78,11 +78,14 @@ def diagnosis_parts(diagnosis: Diagnosis) -> Iterator[Part]:
 def _more(diagnosis: Diagnosis) -> Iterator[Part]:
     """Yield what is folded: how the case is fed, usual causes, what was not measured, notes, other causes, checks."""
     yield from paragraphs(list(_fed(diagnosis)))
-    usual = [("usually", texts(cause.usual, ", ")) for cause in diagnosis.causes[:1] if cause.usual]
-    yield from _facts([*usual, *_left_out(diagnosis.tried)])
+    told = [("evidence", text(one)) for cause in diagnosis.causes[:1] for one in cause.evidence[_MOST_SEEN:]]
+    told += [("usually", texts(cause.usual, ", ")) for cause in diagnosis.causes[:1] if cause.usual]
+    yield from _facts([*told, *_left_out(diagnosis.tried)])
     yield from (Text(advice_text(one), Role.NOTE) for one in diagnosis.pattern)
     for cause in diagnosis.causes[1:]:
-        yield Section(text(cause.title), tuple(_facts(list(_cause(cause, diagnosis)))))
+        usual = _named("usually", [texts(cause.usual, ", ")] if cause.usual else [])
+        (kind, named), *whole = _cause(cause, diagnosis)
+        yield Section(text(cause.title), tuple(_facts([(kind, f"{named}, {limit_words(cause)}"), *whole, *usual])))
     if diagnosis.questions:
         asked = paragraphs([f"{text(one)}." for one in diagnosis.questions], Role.DETAIL)
         yield Section("Slow training: three questions", asked)
@@ -145,12 +148,10 @@ def _fed(diagnosis: Diagnosis) -> Iterator[str]:
 # ── causes ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _cause(cause: Cause, diagnosis: Diagnosis) -> Iterator[Row]:
-    yield "kind", f"{cause.kind} bottleneck, {limit_words(cause)}"
-    yield from _named("evidence", [text(one) for one in cause.evidence])
+def _cause(cause: Cause, diagnosis: Diagnosis, most: int | None = None) -> Iterator[Row]:
+    yield "kind", f"{cause.kind} bottleneck"
+    yield from _named("evidence", [text(one) for one in cause.evidence[:most]])
     yield from _named("where", [_place(place) for place in cause.where])
-    if cause.usual:
-        yield "usually", texts(cause.usual, ", ")
     measured = _axes([one for one in diagnosis.tried if one.gain is not None or one.first_look is not None])
     if remedies := [one for one in cause.remedies if one.axis not in measured]:
         yield "try", f"{texts(remedies, '; ')} (not measured)"
@@ -195,13 +196,14 @@ def _tried(diagnosis: Diagnosis) -> Iterator[Part]:
     shown = _measured(diagnosis)
     if not shown:
         return
+    causes = tuple(one.cause for one in shown)
     yield Table((
         Column("remedy", tuple(map(_remedy, shown)), left=True),
         Column("speed-up", tuple(gain_words(one) for one in shown), left=True),
         Column("peak memory", tuple(memory_words(one) for one in shown), rank=1),
         Column("result", tuple(text(one.loss) if one.loss is not None else units.MISSING for one in shown), rank=2,
                left=True),
-        Column("cause", tuple(one.cause for one in shown), rank=3, left=True),
+        *((Column("cause", causes, rank=3, left=True),) if len(set(causes)) > 1 else ()),
     ))  # fmt: skip
 
 

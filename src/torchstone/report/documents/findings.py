@@ -17,6 +17,7 @@ from torchstone.storage.query import TrialRow
 _MOST = 8  # failures, and findings, that are shown at once
 _MANY_ALIKE = 12
 _WORST_FIRST = (Severity.ERROR, Severity.WARNING, Severity.INFO)
+_CAUSES = ("neighbours", "steal", "other_processes", "throttled", "shared_cores", "slow_rank")
 _NUMBER = re.compile(r"\d[\d.,]*")
 
 
@@ -67,7 +68,7 @@ def _more(several: Collection[object]) -> str:
 def doubts(
     run: RunSummary, names: Mapping[str, str], *, least: Severity = Severity.INFO, apart: bool = False
 ) -> Iterator[Doubt]:
-    """Yield what the checks found, errors first: one Doubt for all Cases with a finding of a kind, as in the first.
+    """Yield what the checks found, errors and causes first: one Doubt for all Cases with a finding of a kind.
 
     `least`: of the Cases' findings; those of the run are told whatever they are. `apart`: one for each Case, unless
     more than a dozen have one: 336 lines of one kind hide the ones beside them.
@@ -76,7 +77,7 @@ def doubts(
     every = [(finding, case.case_id) for case in run.cases for finding in case.findings if _counts(finding, least)]
     for finding, case_id in (*every, *((finding, None) for finding in run.findings)):
         kinds.setdefault(_kind(finding), []).append((finding, case_id))
-    for seen in sorted(kinds.values(), key=lambda seen: _WORST_FIRST.index(seen[0][0].severity)):
+    for seen in sorted(kinds.values(), key=_order):
         groups = [[one] for one in seen] if apart and len(seen) <= _MANY_ALIKE else [seen]
         for group in groups:
             finding = group[0][0]
@@ -85,6 +86,12 @@ def doubts(
             yield Doubt(
                 finding.severity, f"{finding.check}: {who}", finding.message, finding.advice, finding
             )  # fmt: skip
+
+
+def _order(seen: Sequence[tuple[Finding, str | None]]) -> tuple[int, bool]:
+    """Sort errors first, and of equal ones what disturbed the machine before what that did to figures."""
+    finding = seen[0][0]
+    return _WORST_FIRST.index(finding.severity), finding.check not in _CAUSES
 
 
 def _counts(finding: Finding, least: Severity) -> bool:

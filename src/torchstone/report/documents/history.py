@@ -54,18 +54,23 @@ class Requested(msgspec.Struct, frozen=True):
 def history_document(told: Histories, requested: Requested | None = None) -> Document:
     """Return those with a change at length, the others as a table where they are many; every run is folded."""
     beside = tuple(_beside(requested, len(told.histories))) if requested is not None else ()
-    return Document(f"History of {told.metric}", (*_parts(told), *beside))
+    written = (
+        (Facts(tuple(("written", file) for file in requested.written)),) if requested and requested.written else ()
+    )
+    return Document(f"History of {told.metric}", (*_parts(told, beside), *written))
 
 
-def _parts(told: Histories) -> Iterator[Part]:
+def _parts(told: Histories, beside: Sequence[Part]) -> Iterator[Part]:
     found = told.histories
     moved = [one for one in found if one.changes]
     quiet = [one for one in found if not one.changes]
     yield from _headline(told, moved)
+    yield from beside
     if found:
         yield Section("Pictures", (Chart("history", _SAYS, history_chart(found)),))
+    alone = _is_one(found)
     for one in moved if len(found) > _AT_LENGTH else (*moved, *quiet):
-        yield from _at_length(one)
+        yield from _at_length(one, answered=alone)
     if quiet and len(found) > _AT_LENGTH:
         yield from _quiet(quiet)
     for problem in told.problems:
@@ -79,6 +84,8 @@ def _headline(told: Histories, moved: Sequence[History]) -> Iterator[Part]:
     elif not told.histories:
         stored = f"{told.runs} run{'s' * (told.runs > 1)} stored"
         yield Text(f"{stored}, none with a case that has the figure {told.metric}", Role.HEADLINE)
+    elif _is_one(told.histories):
+        yield Text(_of_one(told.metric, moved[0].changes[-1]), Role.HEADLINE)
     else:
         cases = f"{len(told.histories)} case{'s' * (len(told.histories) > 1)}"
         ends = Counter(str(one.changes[-1].verdict) for one in moved)
@@ -86,35 +93,44 @@ def _headline(told: Histories, moved: Sequence[History]) -> Iterator[Part]:
         yield Text(f"{told.metric}: {len(moved) or 'none'} of {cases} changed{now}.", Role.HEADLINE)
 
 
+def _is_one(found: Sequence[History]) -> bool:
+    """Say whether there is one change of one case, which is then the answer."""
+    return len(found) == 1 and len(found[0].changes) == 1
+
+
+def _of_one(metric: str, last: Change) -> str:
+    times = units.ratio(last.ratio.value, last.ratio.low, last.ratio.high)
+    since = f"since {last.started_utc[:_DAY]} (run {last.run_id})"
+    return f"{metric}: {last.verdict} {since}, {times} times the level before."
+
+
 def _beside(requested: Requested, histories: int) -> Iterator[Part]:
-    if requested.written:
-        yield Facts(tuple(("written", file) for file in requested.written))
-    if requested.lacking:
-        yield Text(f"not in the reference: {requested.lacking} of {histories} cases, {requested.why}", Role.NOTE)
     if requested.worse:
         what = f"by more than {100 * requested.margin:g} %" if requested.margin else "than the one before"
         yield Text(f"{requested.worse} of {histories} cases: the newest level is worse {what}")
+    if requested.lacking:
+        yield Text(f"not in the reference: {requested.lacking} of {histories} cases, {requested.why}")
 
 
 # ── a history at length ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _at_length(one: History) -> Iterator[Part]:
+def _at_length(one: History, *, answered: bool = False) -> Iterator[Part]:
+    """Yield a history. `answered`: the headline has told its change."""
     counted = [point for point in one.points if point.counted]
     spread = f", ±{100 * one.deviation:.1f} % from run to run" if one.deviation is not None and len(counted) > 2 else ""
     runs = f"{len(one.points)} run{'s' * (len(one.points) > 1)}"
     when = f"{one.points[0].started_utc[:_DAY]} to {one.points[-1].started_utc[:_DAY]}"
     parts: list[Part] = [
-        Text(f"case {one.case_id}, {one.metric}: {runs}, {when}{spread}", Role.DETAIL),
-        Text(line(one, _LINE), Role.DETAIL),
+        *(Text(text, role) for change in one.changes for text, role in _change(change, answered=answered)),
+        *paragraphs(tuple(_remarks(one))),
+        Text(f"{line(one, _LINE)} {runs}, {when}{spread}", Role.DETAIL),
     ]
     if one.segments:
         parts.append(Table(tuple(_level_columns(one))))
-    for change in one.changes:
-        parts += _change(change)
-    parts += paragraphs(tuple(_remarks(one)))
-    parts.append(Section("each run", (Table(tuple(_run_columns(one))),), folded=True))
-    yield Section(f"{label(one)} on {one.device}, host {one.host}", tuple(parts))
+    more = tuple(_more_changed(one))
+    parts.append(Section("each run", (*more, Table(tuple(_run_columns(one)))), folded=True))
+    yield Section(f"{label(one)} on {one.device}, host {one.host} (case {one.case_id})", tuple(parts))
 
 
 def _level_columns(one: History) -> Iterator[Column]:
@@ -128,23 +144,28 @@ def _level_columns(one: History) -> Iterator[Column]:
     yield Column("±", around, of=4)
 
 
-def _change(change: Change) -> Iterator[Part]:
-    day = change.started_utc[:_DAY]
-    interval = f"{change.ratio:.4g} times [{change.low:.4g}, {change.high:.4g}]"
-    yield Text(f"{day} {change.verdict.upper()}: {interval} the level before, from run {change.run_id} on")
+def _change(change: Change, *, answered: bool) -> Iterator[tuple[str, Role]]:
+    """Yield a change and what changed with it; of what changed elsewhere, too, nothing where there is better."""
+    ratio, day = change.ratio, change.started_utc[:_DAY]
+    times = units.ratio(ratio.value, ratio.low, ratio.high)
+    if not answered:
+        yield f"{day} {change.verdict.upper()}: {times} times the level before, from run {change.run_id} on", Role.BODY
     sure = [c for c in change.changed if c.throughout]
-    maybe = [c for c in change.changed if not c.throughout]
-    for group, words, more in (
-        (sure, "with it changed", "that changed with it"),
-        (maybe, "changed there, and elsewhere too", "that changed there, and elsewhere too"),
-    ):
-        if group:
-            yield Text(f"{words}: {'; '.join(map(_changed, group[:_MOST_CHANGED]))}", Role.DETAIL)
-        if rest := group[_MOST_CHANGED:]:
-            others = Text("; ".join(map(_changed, rest)), Role.DETAIL)
-            yield Section(f"{len(rest)} more {more}", (others,), folded=True)
     if not change.changed:
-        yield Text("nothing that is recorded changed with it: the machine itself, or what else ran on it", Role.DETAIL)
+        yield "nothing that is recorded changed with it: the machine itself, or what else ran on it", Role.DETAIL
+        return
+    words = "with it changed" if sure else "changed there, and elsewhere too"
+    shown = (sure or change.changed)[:_MOST_CHANGED]
+    yield f"{words}: {'; '.join(map(_changed, shown))}", Role.DETAIL
+
+
+def _more_changed(one: History) -> Iterator[Text]:
+    """Yield all that changed, of each change that has more than is shown."""
+    for change in one.changes:
+        for title, throughout in (("with it changed", True), ("changed there, and elsewhere too", False)):
+            group = [c for c in change.changed if c.throughout is throughout]
+            if group:
+                yield Text(f"{change.started_utc[:_DAY]}: {title}: {'; '.join(map(_changed, group))}")
 
 
 def _changed(one: Changed) -> str:

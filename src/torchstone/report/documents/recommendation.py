@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from torchstone.analysis.recommend.candidates import Lead, Offer, why_wide
+from torchstone.analysis.recommend.candidates import Offer, why_wide
 from torchstone.analysis.recommend.hardware import Hardware, OnModel
 from torchstone.analysis.recommend.parameters import Learning, Settings
 from torchstone.analysis.recommend.recommend import Recommendation
 from torchstone.core import units
 from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.trial import FEWEST_UNDISTURBED
-from torchstone.report.document import Column, Command, Document, Part, Role, Section, Table, Text
+from torchstone.report.document import Column, Command, Document, Part, Role, Section, Table, Text, paragraphs
 from torchstone.report.documents.cost import price_text
 from torchstone.report.documents.wording import point_words
 
 _FOR = {"train": "training", "infer": "inference", "generate": "generation", "load": "loading"}
 _BY = {"speed": "speed", "energy": "energy (items a joule)", "memory": "speed per memory", "price": "price"}
-_MOST_ROWS, _MOST_BLOCKS, _MOST_MODELS = 6, 4, 2
+_MOST_ROWS, _MOST_BLOCKS = 6, 4
 _BEST, _EVEN = "*", "="
 
 
 def recommendation_document(told: Recommendation) -> Document:
-    """Return hardware, then settings; what was measured least is folded."""
+    """Return hardware, the settings for it, and what to type next; all else is folded."""
     return Document(f"Recommended, by {told.by}", tuple(_parts(told)))
 
 
@@ -31,22 +32,54 @@ def _parts(told: Recommendation) -> Iterator[Part]:
         where = f"{told.runs} runs are stored, none with a successful case" if told.runs else "nothing is stored"
         yield Text(f"not enough stored: {where}. Measure:", Role.HEADLINE)
         yield Command("torchstone run demo")
-    elif not told.hardware and not told.settings:
+    elif not told.settings:
         yield Text(_lacking(told), Role.HEADLINE)
-    for devices in told.hardware:
-        yield from _hardware(devices)
-    for one in told.settings[:_MOST_BLOCKS]:
-        yield from _settings(one)
-    if rest := told.settings[_MOST_BLOCKS:]:
-        more = f"{len(rest)} more workloads and devices"
-        parts = tuple(part for one in rest for part in _settings(one))
-        yield Section(more, parts, folded=True, how="--full, or --model and --task to choose")
+    else:
+        yield from _answers(told)
     if told.unpriced:
         yield Text(f"no price for: {', '.join(told.unpriced)}", Role.NOTE)
     for name, offer in told.prices.items():
         yield Text(price_text(name, offer, told.currency or ""), Role.NOTE)
     for problem in told.problems:
         yield Text(f"unreadable: {problem.file}: {problem.message}", Role.NOTE)
+    if rest := tuple(_folded(told)):
+        yield Section("everything else", rest, folded=True, how="--full, or --model and --task to choose")
+
+
+def _answers(told: Recommendation) -> Iterator[Part]:
+    """Yield the hardware, the settings for it with their table, those for others in a sentence, and one command."""
+    for devices in told.hardware:
+        yield from _hardware(devices)
+    on = next((one.recommended for one in told.hardware if one.recommended is not None), told.settings[0].device)
+    first = next((one for one in told.settings if one.device == on), told.settings[0])
+    yield from _settings(first)
+    yield Table(tuple(_offer_columns(first.offers, first)), most=_MOST_ROWS)
+    for one in [one for one in told.settings if one is not first][: _MOST_BLOCKS - 1]:
+        yield from _settings(one)
+    known = [one.to_type for one in told.hardware if len(one.ran) != 1]
+    if (command := next(filter(None, (*known, first.to_type)), None)) is not None:
+        yield Text("what would settle more:")
+        yield Command(command)
+
+
+def _folded(told: Recommendation) -> Iterator[Part]:
+    """Yield the best of each device by model, and the settings of each workload and device with their table."""
+    for devices in told.hardware:
+        yield from (Text(line, Role.DETAIL) for model in devices.models for line in _on_model(model))
+        if len(devices.ran) == 1 and devices.to_type:
+            yield Text("On another machine, or for another device, type:")
+            yield Command(devices.to_type)
+            yield Text("Then `torchstone import` its record here.")
+    for one in told.settings:
+        stands = [f"{row.trials} trial{'s' * (row.trials > 1)} in {len(row.runs)} run{'s' * (len(row.runs) > 1)}"
+                  for row in (one.recommended,) if row is not None]  # fmt: skip
+        parts: list[Part] = [*paragraphs([f"based on {text}" for text in stands])]
+        parts.append(Table(tuple(_offer_columns(one.offers, one))))
+        if one.learning is not None:
+            parts.append(Text(f"learning rate: {_learning(one.learning)}"))
+        if one.to_type is not None:
+            parts += [Text("what would settle more:"), Command(one.to_type)]
+        yield Section(f"settings for {_workload(one)}", tuple(parts))
 
 
 def _lacking(told: Recommendation) -> str:
@@ -64,36 +97,28 @@ def _hardware(one: Hardware) -> Iterator[Part]:
         yield from _undecided(one, what)
         return
     yield Text(f"Recommended {what}: {_device(one)}.", Role.HEADLINE)
+    yield from _doubts(one.left_out, one.cautions)
     yield Table(tuple(_standing_columns(one)))
-    for model in one.models[:_MOST_MODELS]:
-        yield from (Text(line, Role.DETAIL) for line in _on_model(model))
-    if rest := one.models[_MOST_MODELS:]:
-        lines = tuple(Text(line, Role.DETAIL) for model in rest for line in _on_model(model))
-        yield Section(f"{len(rest)} more models", lines, folded=True)
-    yield from _rest(one.left_out, one.cautions, one.to_type)
 
 
 def _undecided(one: Hardware, what: str) -> Iterator[Part]:
-    """Yield who ran these models, why nothing is compared, and what would let it be."""
-    if len(one.ran) < 2:
-        yield Text(f"No recommendation of {what}: one device alone ran these models.", Role.HEADLINE)
-        if one.to_type:
-            yield Text("On another machine, or for another device, type:")
-            yield Command(one.to_type)
-            yield Text("Then `torchstone import` its record here.")
-        yield from _rest(one.left_out, one.cautions, None)
-        return
+    """Yield who ran these models, and why nothing is compared."""
     judged = f"{', '.join(one.judged)} alone" if one.judged else "none"
-    yield Text(f"No recommendation of {what}: of {', '.join(one.ran)}, {judged} can be judged.", Role.HEADLINE)
-    yield from _rest(one.left_out, one.cautions, one.to_type)
+    why = (
+        "one device alone ran these models" if len(one.ran) < 2 else f"of {', '.join(one.ran)}, {judged} can be judged"
+    )
+    yield Text(f"No recommendation of {what}: {why}.", Role.HEADLINE)
+    yield from _doubts(one.left_out, one.cautions)
 
 
 def _standing_columns(one: Hardware) -> Iterator[Column]:
     rows = one.standings
     yield Column("device", tuple(r.device for r in rows), left=True)
     marks = [_EVEN if r.could_be and not one.clear else "" for r in rows]
-    share = tuple(f"{r.against_best:.3g}×{mark}" for r, mark in zip(rows, marks, strict=True))
-    yield Column("of the best", share)
+    times = [units.ratio(r.against_best.value, r.against_best.low, r.against_best.high) for r in rows]
+    top = max(rows, key=lambda r: r.against_best.value)
+    shown = ["1" if r is top else text for r, text in zip(rows, times, strict=True)]
+    yield Column("times the best", tuple(text + mark for text, mark in zip(shown, marks, strict=True)))
     yield Column("models", tuple(str(r.models) for r in rows), 2)
     yield Column("trials", tuple(str(r.trials) for r in rows), 1)
     yield Column("runs", tuple(str(r.runs) for r in rows), 1)
@@ -123,16 +148,17 @@ def _on_model(model: OnModel) -> Iterator[str]:
 
 
 def _settings(one: Settings) -> Iterator[Part]:
-    shapes = {name: value for name, value in one.given.items() if name in AXES and value != AXES[name].default}
-    given = f", {_point(shapes)}" if shapes else ""
-    what = f"settings by {_BY[one.by]} for {one.task} {one.model} on {one.device}, data {one.data}{given}"
+    what = f"settings by {_BY[one.by]} for {_workload(one)}"
     best = one.recommended
     told = f"Recommended {what}: {_choice(one, best)}." if best else f"No recommendation of {what}: {_why_none(one)}."
     yield Text(told, Role.HEADLINE)
-    yield Table(tuple(_offer_columns(one.offers, one)), most=_MOST_ROWS)
-    if one.learning is not None:
-        yield Text(f"learning rate: {_learning(one.learning)}")
-    yield from _rest(one.left_out, one.cautions, one.to_type)
+    yield from _doubts(one.left_out, one.cautions)
+
+
+def _workload(one: Settings) -> str:
+    shapes = {name: value for name, value in one.given.items() if name in AXES and value != AXES[name].default}
+    given = f", {_point(shapes)}" if shapes else ""
+    return f"{one.task} {one.model} on {one.device}, data {one.data}{given}"
 
 
 def _why_none(one: Settings) -> str:
@@ -150,8 +176,6 @@ def _offer_columns(rows: Sequence[Offer], one: Settings) -> Iterator[Column]:
         yield Column(axis.replace("_", " "), tuple(_word(row.point.get(axis)) for row in rows))
     yield Column(rows[0].unit, tuple(f"{units.significant(row.value, 4)}{_mark(row, one)}" for row in rows))
     yield Column("±", tuple(units.spread(row.value, row.low, row.high) for row in rows), 1, of=len(axes))
-    share = tuple(f"{row.against_best:.3g}×" if row.against_best else "" for row in rows)
-    yield Column("of the best", share, 3)
     yield Column("memory", tuple(units.quantity(row.memory_bytes, "bytes") for row in rows), 2)
     yield Column("trials", tuple(str(row.trials) for row in rows), 4)
     yield Column("runs", tuple(str(len(row.runs)) for row in rows), 5)
@@ -166,13 +190,12 @@ def _mark(row: Offer, one: Settings) -> str:
 
 
 def _choice(one: Settings, best: Offer) -> str:
-    stands = f"{best.trials} trial{'s' * (best.trials > 1)} in {len(best.runs)} run{'s' * (len(best.runs) > 1)}"
     if one.clear:
-        return f"{point_words(best.point)}; {_lead(one.lead)}; based on {stands}"
+        return f"{point_words(best.point)}; {_lead(one.lead)}"
     tied = sum(offer.could_be for offer in one.offers) - 1
     others = "the other one" if tied == 1 else f"{tied} others"
     tie = f"not significantly different from {others} ({_EVEN})"
-    return f"{point_words(best.point)} ({_BEST}), {tie}; based on {stands}{_leaner(one, best)}"
+    return f"{point_words(best.point)} ({_BEST}), {tie}{_leaner(one, best)}"
 
 
 def _leaner(one: Settings, best: Offer) -> str:
@@ -201,19 +224,15 @@ def _learning(one: Learning) -> str:
 # ── both ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _rest(left_out: Sequence[str], cautions: Sequence[str], to_type: str | None) -> Iterator[Part]:
+def _doubts(left_out: Sequence[str], cautions: Sequence[str]) -> Iterator[Part]:
     yield from (Text(f"left out: {line}") for line in left_out)
     yield from (Text(line, Role.NOTE) for line in cautions)
-    if to_type is not None:
-        yield Text("what would settle more:")
-        yield Command(to_type)
 
 
-def _lead(lead: Lead | None) -> str:
+def _lead(lead: Estimate | None) -> str:
     if lead is None:
         return "the only one left"
-    level = f"{100 * lead.level:.4g} %, for all that were tried" if lead.level > 0.95 else "95 %"
-    return f"{units.ratio(lead.ratio, lead.low, lead.high)} times the next ({level})"
+    return f"{units.ratio(lead.value, lead.low, lead.high)} times the next ({100 * lead.level:.4g} %)"
 
 
 def _amount(offer: Offer) -> str:

@@ -21,8 +21,8 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.training import Training
 from torchstone.core.schema.trial import Status, replicates
 from torchstone.report.document import Document, Facts, Part, Section, Text
-from torchstone.report.documents.ab import ab_parts
-from torchstone.report.documents.case_table import case_parts, choices_of_groups
+from torchstone.report.documents.ab import ab_parts, ab_rest
+from torchstone.report.documents.case_table import case_parts, choices_of_groups, legend
 from torchstone.report.documents.convergence import convergence_parts
 from torchstone.report.documents.diagnosis import diagnosis_parts
 from torchstone.report.documents.findings import finding_parts
@@ -38,6 +38,8 @@ from torchstone.storage.query import read_run
 
 if TYPE_CHECKING:
     from torchstone.workflows.run.results import Results
+
+_DAY = 10  # characters of a date
 
 
 def run_document(
@@ -89,21 +91,27 @@ def run_parts(
     yield from finding_parts(run)
     if (more := longer(run)) is not None:
         yield Text(more)
-    yield from case_parts(run)
-    if run.answer is None:
-        yield from device_parts(run)
-    yield Text(_measured_how(run))
+    if not isinstance(run.answer, AbResult | Training):  # which have told their figures
+        yield from (sections := tuple(case_parts(run)))
+        if run.answer is None:
+            yield from device_parts(run)
+        yield from legend(sections)
+        yield Text(_measured_how(run))
     yield from scaling_parts(run)
     yield from pictures
     yield from convergence_parts(run, every=every, curves=curves)
-    if files:
-        yield Facts(tuple(files[:1]))
-    if rest := tuple(_rest(run, every=every, files=files[1:])):
-        yield Section("everything else", rest, folded=True, how=f"torchstone show {run.run_id} --full")
+    if rest := tuple(_rest(run, every=every, files=files)):
+        title = f"everything else of {run.name}, {run.started_utc[:_DAY]}"  # which of all runs `show latest` shows
+        yield Section(title, rest, folded=True, how=f"torchstone show {run.run_id} --full")
 
 
 def _rest(run: RunSummary, *, every: bool, files: Sequence[tuple[str, str]]) -> Iterator[Part]:
     yield from map(Text, _head(run))
+    if isinstance(run.answer, AbResult):
+        yield from ab_rest(run.answer, read_run(Path(run.record)).trials, run.cases)
+    if isinstance(run.answer, AbResult | Training):
+        yield from case_parts(run)
+        yield Text(_measured_how(run))
     yield from choices_of_groups(run)
     if every and (found := tuple(finding_parts(run, every=True))):
         yield Section("each finding", found)

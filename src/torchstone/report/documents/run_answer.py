@@ -62,10 +62,9 @@ def _of_group(run: RunSummary, cases: Sequence[CaseSummary]) -> str:
     valid = [case for case in having if case.verdict == Verdict.VALID]
     axes = varying_axes(cases)
     chosen = choose([choice_of(case, run.machine, axes) for case in valid], InRounds(valid))
-    lost = f" {len(cases) - len(having)} of {len(cases)} cases have no result." if len(having) < len(cases) else ""
     if chosen is None:
-        return not_known(valid, having, axes) + lost
-    return _fastest(chosen, valid) + left_out(having, axes) + _disturbed(valid) + lost
+        return not_known(valid, having, axes)
+    return _fastest(chosen, valid) + left_out(having, axes) + _disturbed(valid)
 
 
 def rate_of(case: CaseSummary) -> Estimate | None:
@@ -164,7 +163,7 @@ def not_known(valid: Sequence[CaseSummary], cases: Sequence[CaseSummary], axes: 
         fewest = min(rate.trials for case in wide if (rate := rate_of(case)) is not None)
         return f"Which is fastest is not known: {too_wide(fewest)}.{doubt(cases)}"
     if not valid:
-        return f"Which is fastest is not known.{doubt(cases)}{_advice(cases)}"
+        return f"Which is fastest is not known.{doubt(cases)}"
     (one,) = valid[:1]
     point = {axis: one.configuration.get(axis) for axis in axes}
     if len(cases) > 1:
@@ -173,12 +172,12 @@ def not_known(valid: Sequence[CaseSummary], cases: Sequence[CaseSummary], axes: 
 
 
 def left_out(cases: Sequence[CaseSummary], axes: Sequence[str]) -> str:
-    """Return which Cases nothing was chosen from, since they are in doubt, and why."""
+    """Return which Cases nothing was chosen from, since they are in doubt."""
     doubtful = [case for case in cases if case.verdict != Verdict.VALID]
     if not doubtful:
         return ""
     named = _listed([{axis: case.configuration.get(axis) for axis in axes} for case in doubtful])
-    return f" Not compared: {named}.{doubt(doubtful)}"
+    return f" Not compared, as {' or '.join(sorted({str(case.verdict) for case in doubtful}))}: {named}."
 
 
 def _disturbed(cases: Sequence[CaseSummary]) -> str:
@@ -191,13 +190,6 @@ def _disturbed(cases: Sequence[CaseSummary]) -> str:
     return f" {left_out} of {taken} trials left out: other programs disturbed them." if left_out else ""
 
 
-def _advice(cases: Sequence[CaseSummary]) -> str:
-    """Return what to do about the doubt that is told."""
-    found = [f for severity in (Severity.ERROR, Severity.WARNING) for case in cases for f in case.findings
-             if f.severity == severity]  # fmt: skip
-    return f" {found[0].advice[:1].upper()}{found[0].advice[1:]}." if found and found[0].advice else ""
-
-
 def _nothing(cases: Sequence[CaseSummary]) -> str:
     bad = [t.outcome for case in cases for t in case.trials if t.outcome.status not in (Status.OK, Status.SKIPPED)]
     if not bad:
@@ -207,11 +199,8 @@ def _nothing(cases: Sequence[CaseSummary]) -> str:
 
 
 def doubt(cases: Sequence[CaseSummary]) -> str:
-    """Return the worst verdict of the Cases that is not VALID, and why."""
-    for judged, severity in ((Verdict.INVALID, Severity.ERROR), (Verdict.SUSPECT, Severity.WARNING)):
-        having = [case for case in cases if case.verdict == judged]
-        why = next((f.message for case in having for f in case.findings if f.severity == severity), None)
-        if having:
-            which = f" ({len(having)} of {len(cases)} cases)" if len(cases) > 1 else ""
-            return f" {judged}{which}{f': {why}' if why else ''}."
+    """Return the worst verdict of the Cases that is not VALID: the findings below say why, and what to do."""
+    for judged in (Verdict.INVALID, Verdict.SUSPECT):
+        if having := sum(case.verdict == judged for case in cases):
+            return f" {judged}{f' ({having} of {len(cases)} cases)' if len(cases) > 1 else ''}."
     return ""

@@ -43,17 +43,16 @@ def table(part: Table, width: int, *, every: bool) -> Iterator[str]:
 def fitting(columns: Sequence[Column], width: int) -> tuple[list[Column], list[Column]]:
     """Return the columns that fit into `width` cells, and those that say something and do not.
 
-    What has no value in any row is neither: it is not there.
+    What has no value in any row is neither: it is not there. An interval leaves with its value, and never before it.
     """
-    kept = [n for n, column in enumerate(columns) if column.rank == 0 or says_something(column)]
+    kept = [n for n, column in enumerate(columns) if says_something(column) or (column.rank == 0 and column.of is None)]
+    kept = [n for n in kept if columns[n].of is None or columns[n].of in kept]
     gone: list[int] = []
     widths = {n: _width(shortened(columns[n])) for n in kept}
-    while sum(widths[n] + _GAP for n in kept) - _GAP > width and any(columns[n].rank for n in kept):
-        highest = max(columns[n].rank for n in kept)
-        gone += [n for n in kept if columns[n].rank == highest]
-        kept = [n for n in kept if columns[n].rank != highest]
-        kept = [n for n in kept if columns[n].of is None or columns[n].of in kept]
-    kept = [n for n in kept if columns[n].of is None or columns[n].of in kept]
+    ranks = {n: columns[n].rank if (of := columns[n].of) is None else columns[of].rank for n in kept}
+    while sum(widths[n] + _GAP for n in kept) - _GAP > width and (highest := max(ranks[n] for n in kept)):
+        gone += [n for n in kept if ranks[n] == highest]
+        kept = [n for n in kept if ranks[n] != highest]
     return [columns[n] for n in kept], [columns[n] for n in gone]
 
 

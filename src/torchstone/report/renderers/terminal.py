@@ -50,6 +50,10 @@ def _apart(before: Part | None, part: Part, *, begun: bool) -> bool:
         return False
     if isinstance(before, Text) and isinstance(part, Text):
         return before.role != part.role
+    if isinstance(before, Text) and isinstance(part, Section) and part.folded:
+        return before.role in (Role.HEADLINE, Role.NOTE)
+    if isinstance(before, Text | Doubt) and isinstance(part, Doubt):
+        return isinstance(before, Text) and before.role == Role.HEADLINE
     return type(before) is not type(part) or isinstance(part, Section | Table)
 
 

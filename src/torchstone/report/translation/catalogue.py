@@ -1,6 +1,6 @@
 """Catalogues of report texts in other languages: gettext's files, whose msgids are texts with numbered places.
 
-A msgid is written as the source writes it, less the punctuation around it: "{0} of {1} cases have no result". An
+A msgid is written as the source writes it, less the punctuation around it: "{0} of {1} cases unclear". An
 ending that depends on a number is in parentheses: "trial(s)", "(is|are)". tests/translatable.py lists them all.
 """
 

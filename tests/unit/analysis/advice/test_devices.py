@@ -93,8 +93,8 @@ def test_where_a_batch_size_comes_twice_the_fastest_counts_and_what_has_none_is_
     run = summarize(entry_of(a_stored_run(0, cases, machine("cuda"), noise=0.0), Path()))
     without = msgspec.structs.replace(run.cases[0], configuration={"rounds": 5})
     one, aside = beside_the_cpu([*run.cases, without])
-    assert seen_text(one.advice).startswith("cuda:0 beside the CPU: 4 ")
-    assert "num_workers 2, on the CPU 0 (batch_size 8); at equal settings: 8 " in seen_text(aside.advice)
+    assert seen_text(one.advice).startswith("cuda:0 beside the CPU: 4.00 ")
+    assert "num_workers 2, on the CPU 0 (batch_size 8); at equal settings: 8.00 " in seen_text(aside.advice)
 
 
 def test_without_the_cpu_or_a_size_in_common_there_is_no_ratio():

@@ -49,7 +49,7 @@ def test_what_differs_is_told_and_the_ratio_at_equal_settings():
 def test_where_nothing_differs_nothing_more_is_said():
     same = {key: rate for key, rate in BOTH.items() if key[2] == "fp32"}
     (one,) = beside_the_cpu(measured(same).cases)
-    assert seen_text(one.advice).startswith("cuda:0 beside the CPU: 3 ")
+    assert seen_text(one.advice).startswith("cuda:0 beside the CPU: 3.00 ")
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.01])
@@ -101,7 +101,9 @@ def test_page_locked_memory_is_no_setting_of_a_cpu():
     run = a_stored_run(0, [*cases, *unlike, slower], machine("cuda"), noise=0.0)
     _, second = beside_the_cpu(summarize(entry_of(run, Path())).cases)
     assert "pin_memory" not in seen_text(second.advice)
-    assert "at equal settings: 4 [4, 4] times as fast at batch_size 8 with precision fp32" in seen_text(second.advice)
+    assert "at equal settings: 4.00 [4.00, 4.00] times as fast at batch_size 8 with precision fp32" in seen_text(
+        second.advice
+    )
 
 
 def test_it_is_a_line_below_the_tables_and_in_the_json():

@@ -34,7 +34,7 @@ def test_a_loader_is_named_with_its_workers(facts, workers, says):
 
 def test_a_column_tells_the_workers_that_vary():
     line = told({"feed": "loader", "num_workers": 2}, varying=["num_workers"], data="digits")
-    assert line == "fed by a DataLoader over digits, num_workers as in its column"
+    assert line == "fed by a DataLoader over digits"
 
 
 def test_who_left_a_loader_out_is_told_so():

@@ -23,9 +23,11 @@ def test_times_and_rates_are_compared_by_the_pairs_and_memory_by_the_medians():
     held = [{"peak_rss_bytes": [size]} for size in (1e9, 2e9)]
     trials = sides({"items": 4, "steady": held[0]}, {"items": 8, "steady": held[1]})
     ratios = {one.name: one.ratio for one in figures_of_sides(compared(), trials)}
-    assert ratios["step_time_mean"] == pytest.approx(1.2), "0.6 times the time of an item, for twice the items"
-    assert ratios["throughput"] == pytest.approx(1.0 / 0.6)
-    assert ratios["peak_rss_bytes"] == pytest.approx(2.0)
+    assert ratios["step_time_mean"] == pytest.approx((1.2, 1.1, 1.3)), (
+        "0.6 times the time of an item, for twice the items"
+    )
+    assert ratios["throughput"] == pytest.approx((1.0 / 0.6, 1.0 / 0.65, 1.0 / 0.55))
+    assert ratios["peak_rss_bytes"] == (2.0, None, None)
     wide = {one.name: one.ratio for one in figures_of_sides(compared(0.1, 0.9), trials)}
     assert (wide["step_time_mean"], wide["throughput"]) == (None, None), "hardly known, and so not told"
 
@@ -35,7 +37,7 @@ def test_the_figures_of_the_sides_divide_to_the_ratio_though_medians_of_bursts_d
     b = {"steps_s": (0.005, 0.005, 0.006, 0.006), "items": 4}
     shown = {one.name: one for one in figures_of_sides(compared(), sides(a, b))}
     for name, ratio in (("step_time_mean", 0.6), ("throughput", 1.0 / 0.6)):
-        assert shown[name].ratio == pytest.approx(ratio)
+        assert (shown[name].ratio or (0.0,))[0] == pytest.approx(ratio)
         assert shown[name].b / shown[name].a == pytest.approx(ratio)
     middle = (shown["step_time_mean"].a * shown["step_time_mean"].b) ** 0.5
     assert middle == pytest.approx((0.010 * 0.0055) ** 0.5), "of the means, not the medians"

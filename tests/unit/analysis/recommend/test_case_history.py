@@ -46,7 +46,7 @@ def test_a_change_with_what_changed_with_it(told):
     (one,) = told(runs()).histories
     (change,) = one.changes
     assert change.at == 10
-    assert change.low < 0.9 < change.high < 1.0
+    assert (change.ratio.low or 0.0) < 0.9 < (change.ratio.high or 9.0) < 1.0
     assert change.verdict == Judgement.WORSE
     assert [(c.what, c.before, c.after, c.throughout) for c in change.changed] == [("torch", "2.12.0", "2.13.0", True)]
     first, last = one.segments

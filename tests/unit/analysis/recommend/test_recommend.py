@@ -253,7 +253,7 @@ def test_settings_that_differ_between_the_devices_are_told_with_the_ratio_at_equ
         "the best settings differ between the devices (batch_size 8 on Intel Xeon, 32 on NVIDIA H200; "
         "precision fp32 on Intel Xeon, bf16 on NVIDIA H200): part of the difference is due to them"
     )
-    shown = terminal(recommendation_document(found), 300)
+    shown = terminal(recommendation_document(found), 300, every=True)
     assert f"note: {said}\n" in shown
     assert "at equal settings (batch_size 32, precision fp32): " in shown, "the only ones that both ran"
     assert "NVIDIA H200 1×" in shown
@@ -268,7 +268,11 @@ def test_hardware_over_several_models_counts_those_that_all_devices_ran(told):
     other = both(3, cpu=(10, 20, 30), cuda=(30, 60, 90), model="hf:roberta")
     (found,) = told(*both(), *other, a_stored_run(7, sweep((1, 1, 9), model="hf:lonely"), machine())).hardware
     assert [one.models for one in found.standings] == [2, 2]
-    assert found.standings[1].against_best == pytest.approx(1 / math.sqrt(15 * 3), rel=0.05)
+    against = found.standings[1].against_best
+    assert against.value == pytest.approx(1 / math.sqrt(15 * 3), rel=0.05)
+    assert (against.low or 9.0) < against.value < (against.high or 0.0)
+    assert found.lead is not None
+    assert found.lead.value == pytest.approx(1.0 / against.value), "one ratio, turned round"
 
 
 def test_models_of_no_family_and_of_family_custom_are_one_block(told):

@@ -31,7 +31,7 @@ def test_a_step_its_ratio_and_its_interval():
     told = levels(series((100.0, 8), (90.0, 9)))
     before, after = told.levels
     assert (before.begin, before.end, after.begin, after.end) == (0, 8, 8, 17)
-    value, low, high = told.ratio(before, after)
+    value, low, high = told.difference(before, after).ratio(0.95)
     assert low < 0.9 < high
     assert value == pytest.approx(0.9, rel=0.01)
     assert high < 1.0

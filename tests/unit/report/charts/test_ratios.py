@@ -52,7 +52,7 @@ def test_what_is_worse_comes_first_and_each_verdict_has_a_colour_and_a_shape():
 def test_rows_have_their_interval_and_figures_and_the_band_is_symmetric_in_ratios():
     (panel,) = plot(*ROWS).panels
     assert all(value["low"] < value["ratio"] < value["high"] for value in panel.values)
-    assert panel.values[0]["figures"] == "0.8 [0.784, 0.816]"
+    assert panel.values[0]["figures"] == "0.800 [0.784, 0.816]"
     assert set(kinds(panel)) == {"stretch", "divider", "reach", "arrow", "dots", "words"}
     (ends,) = rows(panel, "stretch")
     assert ends["from"] * ends["to"] == pytest.approx(1.0)

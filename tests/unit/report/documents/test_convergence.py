@@ -54,7 +54,8 @@ def test_a_table_and_a_line_for_each_question(shown, width):
     assert "with 1, 9 the loss rises or breaks down" in flat
     assert "optimizer with precision fp32" in flat
     assert (
-        "precision bf16 against fp32 with learning_rate 0.001, optimizer adamw: 1 [1, 1] times the throughput" in flat
+        "precision bf16 against fp32 with learning_rate 0.001, optimizer adamw: 1.00 [1.00, 1.00] times the throughput"
+        in flat
     )
     assert "loss the same within 1 %: +0 % [+0, +0], over 20 blocks of steps of one seed" in flat
     assert "note: every trial has the same seed" in flat

@@ -15,13 +15,16 @@ from torchstone.storage.index import Problem
 
 def test_a_change_with_what_changed_with_it():
     text = terminal(document(a_history()), 120)
-    first, _, head, case, line, *_ = text.splitlines()
-    assert first == "throughput: 1 of 1 case changed, the newest level worse in 1."
-    assert head == "train hf:bert, batch_size 8 on Intel Xeon, host desk"
-    assert case == "  case c0ffee123456, throughput: 8 runs, 2026-11-01 to 2026-11-08, ±1.0 % from run to run"
+    times = "0.900 [0.880, 0.920] times the level before"
+    first, _, head, cause, line, *_ = text.splitlines()
+    assert first == f"throughput: worse since 2026-11-05 (run run04), {times}."
+    assert head == "train hf:bert, batch_size 8 on Intel Xeon, host desk (case c0ffee123456)"
+    assert cause == "  with it changed: torch 2.12.0 → 2.13.0"
     assert CHANGED in line
-    assert "2026-11-05 WORSE: 0.9 times [0.88, 0.92] the level before, from run run04 on\n" in text
-    assert "  with it changed: torch 2.12.0 → 2.13.0\n" in text
+    assert line.endswith("8 runs, 2026-11-01 to 2026-11-08, ±1.0 % from run to run")
+    assert text.count(times) == 1
+    both = terminal(document(a_history(), a_history(host="other")), 120)
+    assert both.count(f"2026-11-05 WORSE: {times}, from run run04 on\n") == 2
 
 
 def test_where_nothing_that_is_recorded_changed_that_is_said():
@@ -46,8 +49,8 @@ def test_much_that_changed_is_folded():
     text, whole = (terminal(document(a_history(many)), 160, every=every) for every in (False, True))
     assert "with it changed: library0 1 → 2; library1 1 → 2; " in text
     assert "library7" not in text
-    assert "2 more that changed with it: --full\n" in text
-    assert "changed there, and elsewhere too: library8 1 → 2; library9 1 → 2\n" in text
+    assert "library8" not in text, "there is better"
+    assert "changed there, and elsewhere too: library8 1 → 2; library9 1 → 2\n" in whole
     assert "library7 1 → 2" in whole
     assert "--full" not in whole
 
@@ -99,13 +102,13 @@ def test_an_empty_store_and_a_figure_that_no_case_has():
     assert document(runs=1).headline == "1 run stored, none with a case that has the figure throughput"
 
 
-def test_what_was_asked_for_beside_is_said_last():
+def test_what_a_gate_says_follows_the_answer_and_files_come_last():
     requested = Requested(["a.svg", "b.jsonl"], 1, "SUSPECT: steal (--suspect counts them)", 1, 0.05)
-    *_, files, lacking, gate = document(a_history(), requested=requested).parts
+    _, gate, lacking, *_, files = document(a_history(), requested=requested).parts
     assert files == Facts((("written", "a.svg"), ("written", "b.jsonl")))
-    assert lacking == Text("not in the reference: 1 of 1 cases, SUSPECT: steal (--suspect counts them)", Role.NOTE)
+    assert lacking == Text("not in the reference: 1 of 1 cases, SUSPECT: steal (--suspect counts them)")
     assert gate == Text("1 of 1 cases: the newest level is worse by more than 5 %")
-    *_, gate = document(a_history(), requested=Requested(worse=1)).parts
+    _, gate, *_ = document(a_history(), requested=Requested(worse=1)).parts
     assert gate == Text("1 of 1 cases: the newest level is worse than the one before")
 
 

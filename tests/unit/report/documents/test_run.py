@@ -42,7 +42,7 @@ def test_the_answer_then_the_run_its_table_what_to_doubt_and_the_settings():
     assert [type(part).__name__ for part in told.parts] == ["Text", "Section", "Text", "Section"]
     table, rest = (part for part in told.parts if isinstance(part, Section))
     assert table.title == "train net:cnn on cpu, data synthetic"
-    assert (rest.title, rest.folded) == ("everything else", True)
+    assert (rest.title, rest.folded) == ("everything else of test, 2026-11-21", True)
     assert rest.how == "torchstone show 20261121-100000-abcd --full"
     (settings,) = (part for part in rest.parts if isinstance(part, Section))
     assert settings.title.startswith("settings: ")
@@ -58,10 +58,10 @@ def test_all_of_it_has_the_report_at_its_end():
 
 def test_a_run_that_has_just_ended_says_where_its_files_are():
     run = summary(a_run())
-    *_, record, rest = measured_document(Results(run, Path("a.json"), Path("b.csv"), 0)).parts
-    assert record == Facts((("record", "outputs/records/x.jsonl"),))
+    *_, rest = measured_document(Results(run, Path("a.json"), Path("b.csv"), 0)).parts
     assert isinstance(rest, Section)
-    assert rest.parts[-1] == Facts((("document", "a.json"), ("table", "b.csv")))
+    files = (("record", "outputs/records/x.jsonl"), ("document", "a.json"), ("table", "b.csv"))
+    assert rest.parts[-1] == Facts(files)
 
 
 def test_a_run_of_six_cases_is_told_in_25_lines():
@@ -72,7 +72,7 @@ def test_a_run_of_six_cases_is_told_in_25_lines():
     assert len(run.cases) == 6
     assert len(shown) <= 25
     assert shown[0].startswith("Fastest: num_workers ")
-    assert shown[-1] == f"everything else: torchstone show {run.run_id} --full"
+    assert shown[-1] == f"everything else of test, 2026-11-21: torchstone show {run.run_id} --full"
 
 
 def test_its_head_is_what_ran_where_and_how_it_was_measured():

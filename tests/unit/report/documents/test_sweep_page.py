@@ -83,8 +83,8 @@ def test_devices_are_compared_and_one_that_is_not_here_says_why():
     )  # fmt: skip
     text = report_of(swept(both, {"xpu": "device xpu is not here"}))
     assert (
-        "cuda:0 beside the CPU: 4 [4, 4] times as fast at batch_size 8, 4 [4, 4] times as fast at batch_size 32, "
-        in text
+        "cuda:0 beside the CPU: 4.00 [4.00, 4.00] times as fast at batch_size 8, "
+        "4.00 [4.00, 4.00] times as fast at batch_size 32, " in text
     )
     assert "little for an accelerator" not in text
     assert "## Skipped\n\n- xpu: device xpu is not here" in text

@@ -35,7 +35,7 @@ def shown(run, width=100):
 
 def test_the_answer_comes_first_with_its_rate_and_its_gain():
     rate = rate_words(recommended_case(a_tuned()))
-    said = f"Recommended: batch_size 32, {rate}. That is 2 [1.9, 2.1] times the present settings (2 rounds)."
+    said = f"Recommended: batch_size 32, {rate}. That is 2.00 [1.90, 2.10] times the present settings (2 rounds)."
     assert tune_document(a_tuned()).headline == said
 
 
@@ -56,7 +56,7 @@ def test_choices_gain_epoch_reasons_cost_and_settings(width):
     ("low", "high", "said"),
     [
         (None, None, "2 times the present settings (one round: no interval)"),
-        (1.0, 2.1, "2 [1, 2.1] times the present settings (not significant; more --trials may tell)"),
+        (1.0, 2.1, "2.00 [1.00, 2.10] times the present settings (not significant; more --trials may tell)"),
         (0.1, 9.0, "not known how many times the present settings: 2 trials differ too much"),
     ],
 )

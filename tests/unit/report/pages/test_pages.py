@@ -141,7 +141,7 @@ def test_a_history_tells_what_changed_with_it(nights):
     app, ids = nights
     case_id = case().case_id
     page = get(app, f"/history/{case_id}").text
-    assert "BETTER" in page
+    assert "better since" in page
     assert "torch 2.12.0 → 2.13.0" in page
     assert f'href="/runs/{ids[5]}"' in page
     listed = get(app, "/history").text

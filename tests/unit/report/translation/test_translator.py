@@ -17,7 +17,6 @@ def korean(text: str) -> str:
     ("text", "wanted"),
     [
         ("throughput", "처리량"),
-        ("3 of 6 cases have no result.", "케이스 6개 중 3개에 결과 없음."),
         ("1 trial a case", "케이스당 시행 1회"),
         ("3 trials a case", "케이스당 시행 3회"),
         ("batch_size 8 ran out of memory; 4 fitted", "batch_size 8: 메모리 부족; 4에서는 가능했음"),
