@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--format", action="append", metavar="FORMATS",
         help=f"write the report too, as any of {', '.join(formats())}, into the folder reports of --output-dir",
     )  # fmt: skip
-    parser.add_argument("--full", action="store_true", help="print every difference between the environments")
+    parser.add_argument("--full", action="store_true", help="print the machines, every figure, and all that differs")
     add_json(parser)
     add_place(parser)
 

