@@ -341,28 +341,40 @@ def test_the_answer_has_the_values_of_the_record(kind, tmp_path):
         assert all(tried.what_if.name in told for tried in one.summary.answer.tried if tried.gain is not None)
 
 
-def _answer(summary: RunSummary) -> Iterator[str]:
-    """Yield the values that the headline owes, as a person writes them."""
-    match summary.answer:
-        case TuneResult() as found:
-            best = found.recommended
-            assert best is not None
-            yield f"batch_size {best.point['batch_size']}"
-            yield f"{units.significant(best.throughput, 3)} {summary.cases[0].workload.item}s/s"
-            yield " ".join(f"{end:.3g}" for end in (found.gain.value, found.gain.low, found.gain.high))
-        case AbResult() as found:
-            ratio = found.comparison.ratio
-            yield " ".join(f"{abs(100.0 * (end - 1.0)):.1f} %" for end in (ratio.low, ratio.high))
-            yield f"{100.0 * ratio.level:g} %"
-        case Diagnosis() as found:
-            gain = found.applied.gain
-            yield found.applied.what_if.name.replace("=", " ")
-            yield " ".join(f"{end:.2f}" for end in (gain.value, gain.low, gain.high))
-        case Training() as found:
-            best = found.metrics.epochs[found.metrics.best_epoch - 1]
-            yield f"{100.0 * best.val_accuracy:.1f} % {units.significant(best.val_loss, 4)}"
-            rate = summary.cases[0].estimates["throughput"]
-            yield f"{units.significant(rate.value, 3)} {found.metrics.item}s/s"
+def _answer(summary: RunSummary) -> Sequence[str]:
+    """Return the values that the headline owes, as a person writes them."""
+    return _OF_ANSWERS[type(summary.answer)](summary.answer, summary.cases[0])
+
+
+def _of_tune(found: Any, first: Any) -> Sequence[str]:
+    best, gain = found.recommended, found.gain
+    rate = f"{units.significant(best.throughput, 3)} {first.workload.item}s/s"
+    return [
+        f"batch_size {best.point['batch_size']}",
+        rate,
+        *(f"{end:.3g}" for end in (gain.value, gain.low, gain.high)),
+    ]
+
+
+def _of_ab(found: Any, _first: Any) -> Sequence[str]:
+    ratio = found.comparison.ratio
+    return [*(f"{abs(100.0 * (end - 1.0)):.1f} %" for end in (ratio.low, ratio.high)), f"{100.0 * ratio.level:g} %"]
+
+
+def _of_diagnosis(found: Any, _first: Any) -> Sequence[str]:
+    gain = found.applied.gain
+    return [found.applied.what_if.name, *(f"{end:.2f}" for end in (gain.value, gain.low, gain.high))]
+
+
+def _of_training(found: Any, first: Any) -> Sequence[str]:
+    best = found.metrics.epochs[found.metrics.best_epoch - 1]
+    rate = f"{units.significant(first.estimates['throughput'].value, 3)} {found.metrics.item}s/s"
+    return [f"{100.0 * best.val_accuracy:.1f} %", units.significant(best.val_loss, 4), rate]
+
+
+_OF_ANSWERS: Mapping[type, Callable[[Any, Any], Sequence[str]]] = {
+    TuneResult: _of_tune, AbResult: _of_ab, Diagnosis: _of_diagnosis, Training: _of_training,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", RUNS)
@@ -412,7 +424,9 @@ def test_what_follows_from_the_rate_has_its_verdict(by, tmp_path):
     ]
     store(tmp_path, runs)
     found = compare(gather([run.head.run_id for run in runs], tmp_path), Asked(prices={"A": 1.0, "B": 1.0}))
-    judged = {(one.comparison.candidate.case_id, one.comparison.metric): one.comparison for one in found.judged}
+    judged: dict[Any, Any] = {
+        (one.comparison.candidate.case_id, one.comparison.metric): one.comparison for one in found.judged
+    }
     for (case_id, metric), told in judged.items():
         if metric in FOLLOWING:
             rate = judged[case_id, "throughput"]

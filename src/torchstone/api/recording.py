@@ -15,13 +15,12 @@ from torchstone.core.schema.case import Case
 from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.procedure import Procedure
-from torchstone.core.schema.run import SCHEMA, End, Head, Noted, Plan, Slot
+from torchstone.core.schema.run import SCHEMA, Head, Plan, Slot
 from torchstone.core.schema.trial import Outcome, Status, Trial
 from torchstone.execution import machine_facts
 from torchstone.execution.inspection import inspect
-from torchstone.plugins.checking import look
 from torchstone.storage.query import find
-from torchstone.storage.record_reader import read_record, record_path
+from torchstone.storage.record_reader import record_path
 from torchstone.storage.record_writer import RecordWriter
 from torchstone.storage.run_document import write_document
 from torchstone.storage.stored_peaks import with_kept
@@ -55,10 +54,8 @@ def keep(
         writer.append(first)
         for order, slot in enumerate(plan.slots[1:], 1):
             writer.append(take(slot, order))
-        for finding in (*notes, *look(read_record(path))):
-            writer.append(Noted(finding))
-        writer.append(End(datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), "done"))
-    write_document(read_record(path), folder)
+        run = writer.end(notes, "done")
+    write_document(run, folder)
     return shown(summarize(find(folder, run_id)))
 
 

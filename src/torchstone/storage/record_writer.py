@@ -7,7 +7,8 @@ import errno
 import fcntl
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -18,8 +19,10 @@ from torchstone.core.errors import MissingError, TorchstoneError, UsageError
 from torchstone.core.flushing import flush_folder
 from torchstone.core.own_files import refuse_links
 from torchstone.core.schema.codec import encode
+from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.load import SEARCH
-from torchstone.core.schema.run import Answered, Head, Line, Noted, Run
+from torchstone.core.schema.run import Answered, End, Head, Line, Noted, Run
+from torchstone.plugins.checking import look
 from torchstone.storage.record_reader import MOST_LINE_BYTES, checked_id, read_record, read_whole
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -103,6 +106,21 @@ class RecordWriter:
         except OSError as fault:
             head = msgspec.structs.replace(self._head, run_id=self.path.stem)  # a file may have been renamed
             raise unwritten(self.path, fault, self.path.parent.parent, head) from fault
+
+    def end(self, notes: Sequence[Finding], status: str, why: str | None = None) -> Run:
+        """Run every check on what the record holds, write what they find and how the run ended, and return it whole.
+
+        `notes`: findings on what was asked for.
+        """
+        run = read_record(self.path)
+        findings = list(run.findings)  # of a resumed run to which no trial was added
+        for finding in (*notes, *look(run)):
+            if finding not in findings:
+                findings.append(finding)
+                self.append(Noted(finding))
+        end = End(datetime.now(UTC).isoformat(timespec="seconds"), status, why)
+        self.append(end)
+        return msgspec.structs.replace(run, findings=tuple(findings), end=end)
 
     def _write(self, line: Line) -> None:
         data = self._before + encode(line) + b"\n"

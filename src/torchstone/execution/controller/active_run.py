@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from torchstone.core.schema.machine import DeviceInfo, Machine
 from torchstone.core.schema.message import CaseRequest, FitRequest, TrialRequest
 from torchstone.core.schema.page_locking import WITHOUT_EFFECT
 from torchstone.core.schema.procedure import Procedure
-from torchstone.core.schema.run import Added, Answered, End, Head, Noted, Run, Slot
+from torchstone.core.schema.run import Added, Answered, Head, Run, Slot
 from torchstone.core.schema.trial import Outcome, Purpose, Status, Trial
 from torchstone.execution.controller.busy_machine import LONGEST_WAIT_S, wait_for_quiet
 from torchstone.execution.controller.rounds import OVER, Rounds, time_of
@@ -26,7 +25,6 @@ from torchstone.execution.controller.session import Session
 from torchstone.execution.controller.skip_policy import SkipPolicy, skipped
 from torchstone.execution.controller.trial import TrialDrive
 from torchstone.execution.timing.clock import Clock, system_clock
-from torchstone.plugins.checking import look
 from torchstone.storage.record_reader import read_record, record_path
 from torchstone.storage.record_writer import RecordWriter, unwritten
 
@@ -205,16 +203,8 @@ class ActiveRun:
         return read_record(self._writer.path)
 
     def end(self, status: str, why: str | None = None) -> Run:
-        """Look at the run with every check, record what they find and how it ended, and return it whole."""
-        run = self.so_far()
-        findings = list(run.findings)  # of a resumed run to which no trial was added
-        for finding in (*self._notes, *look(run)):
-            if finding not in findings:
-                findings.append(finding)
-                self._writer.append(Noted(finding))
-        end = End(datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), status, why)
-        self._writer.append(end)
-        return msgspec.structs.replace(run, findings=tuple(findings), end=end)
+        """Close the record, and return the run whole."""
+        return self._writer.end(self._notes, status, why)
 
     def _trace_path(self, case: Case) -> str | None:
         if not self.session.procedure.profile:

@@ -61,9 +61,9 @@ def measured_document(results: Results, page: Path | None = None) -> Document:
     """Return what is told of a run that has just ended, and where its files are. `page`: a report that was written."""
     run = results.summary
     shown = without_probes(run)
-    files = (("record", run.record), ("document", str(results.document)), ("table", str(results.table)))
-    written = (("report", str(page)), *files) if page is not None else files
-    return Document(run.name, (*_first(run, shown), *run_parts(shown, files=written)))
+    rest = (("record", run.record), ("document", str(results.document)), ("table", str(results.table)))
+    files = (("report", str(page)), *rest) if page is not None else rest
+    return Document(run.name, (*_first(run, shown), *run_parts(shown, files=files)))
 
 
 def _first(run: RunSummary, shown: RunSummary) -> Iterable[Part]:

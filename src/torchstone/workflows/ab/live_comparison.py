@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -15,13 +14,12 @@ from torchstone.core.schema.comparison import Rules, Side
 from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.page_locking import effective, notes
-from torchstone.core.schema.run import Answered, End, Head, Noted, Plan, Run
+from torchstone.core.schema.run import Answered, Head, Plan, Run
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy
 from torchstone.execution.controller.observer import Silent, Watcher
 from torchstone.execution.controller.room import refuse_unshared
 from torchstone.execution.timing.clock import system_clock
-from torchstone.plugins.checking import look
-from torchstone.storage.record_reader import read_record, record_path
+from torchstone.storage.record_reader import record_path
 from torchstone.storage.record_writer import RecordWriter
 from torchstone.workflows.ab.experiment import Experiment, ExperimentResult, Progress, in_turns
 from torchstone.workflows.ab.pair import Variant
@@ -167,13 +165,7 @@ def _ended(writer: RecordWriter, ended: ExperimentResult, head: Head, told: Sequ
     sides = [Side(s.label, head.run_id, s.case_id) for s in (ended.comparison.baseline, ended.comparison.candidate)]
     comparison = msgspec.structs.replace(ended.comparison, baseline=sides[0], candidate=sides[1])
     writer.append(Answered(AbResult(comparison, course_of(ended))))
-    run = read_record(writer.path)
-    findings = (*told, *look(run))
-    for finding in findings:
-        writer.append(Noted(finding))
-    end = End(datetime.now(UTC).isoformat(timespec="seconds"), "done")
-    writer.append(end)
-    return msgspec.structs.replace(run, findings=findings, end=end)
+    return writer.end(told, "done")
 
 
 def course_of(ended: ExperimentResult) -> Course:
