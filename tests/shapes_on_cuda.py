@@ -32,7 +32,7 @@ from torchstone.core.schema.batch import Batch, View
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.execution.timing.loop import unmarked
-from torchstone.execution.worker.eval_loop import judge
+from torchstone.execution.worker.train_loop import judge
 from torchstone.plugins import registry
 from torchstone.plugins.tasks import _batches, _flops, _peak_memory
 

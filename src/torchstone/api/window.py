@@ -40,8 +40,7 @@ from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.steady import truncation
 from torchstone.execution.controller.telemetry_sampler import TelemetrySampler
 from torchstone.execution.timing.clock import resolution_s, system_clock
-from torchstone.execution.timing.loop_steps import Stretch, in_order, measured_steps, steady, steady_spans_s
-from torchstone.execution.timing.segments import Segments
+from torchstone.execution.timing.segments import Segments, Stretch, in_order, measured_steps, steady, steady_spans_s
 from torchstone.plugins import registry
 
 T = TypeVar("T")
