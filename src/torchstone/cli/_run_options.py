@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from torchstone.cli._families import of_families
 from torchstone.cli._parsing import words_of
 from torchstone.cli._procedure_options import Typed, add_procedure, with_procedure
 from torchstone.core.errors import UsageError, unknown
@@ -18,6 +17,22 @@ from torchstone.core.schema.condition import Condition, parse
 
 if TYPE_CHECKING:
     from torchstone.config.run_file import RunRequest
+    from torchstone.core.schema.request import WorkloadRequest
+
+
+def of_families(workloads: Sequence[WorkloadRequest], texts: Sequence[str] | None) -> tuple[WorkloadRequest, ...]:
+    """Return those of the families named; all, if none is. Raises UsageError for a family that none of them is of."""
+    from torchstone.plugins.model_choice import card_of
+
+    words = words_of(texts)
+    if not words:
+        return tuple(workloads)
+    families = [card_of(one.model, one.options).family or "custom" for one in workloads]
+    for word in words:
+        if word not in families:
+            raise unknown("model family here", word, set(families))
+    return tuple(one for one, family in zip(workloads, families, strict=True) if family in words)
+
 
 # Flags of their own for the axes that everybody varies; every axis, these too, can be given by --axis. All of them
 # go to one list, in the order typed: it is the order of the table's columns.

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch._inductor import config as inductor
 
-from torchstone.api.keeping.process import Switches
+from torchstone.api.keeping import Switches
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.batch import Batch

@@ -143,7 +143,7 @@ def fit_ears(module: Any) -> None:
         module.log_mel = LogMel(config.num_mel_bins, 2 * config.max_source_positions)
 
 
-def objection(config: Any, audio_s: float) -> str | None:
+def _audio_objection(config: Any, audio_s: float) -> str | None:
     """Say why a model does not take clips of that length, or None."""
     if config.model_type == "whisper":
         longest_s = config.max_source_positions / FRAMES_PER_S
@@ -274,7 +274,7 @@ def objection_of(module: Any, config: Any, spec: InputSpec, *, fixed_size: bool)
         if axis == "image_size" and fixed_size and side and value != side:
             return f"{kind}: these weights are for image_size={side}"
         if axis == "audio_s" and spec.kind == "audio":
-            return objection(config, float(value or 0.0))
+            return _audio_objection(config, float(value or 0.0))
         if axis == "channels_last" and value and spec.kind not in ("image", "image_text"):
             return f"{kind}: {spec.kind} has no channels"
         if axis == "gradient_checkpointing" and value and not module.supports_gradient_checkpointing:

@@ -8,7 +8,7 @@ import pytest
 from build import a_case, a_run, a_trial
 from fakes import FakeClock
 
-from torchstone.cli._remaining import Remaining
+from torchstone.cli._progress import Remaining
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Plan, Slot
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from torchstone.api.sizes import items_of
+from torchstone.api.window import items_of
 
 ROWS = torch.zeros(8, 3)
 

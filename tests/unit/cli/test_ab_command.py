@@ -4,9 +4,8 @@ import subprocess
 
 import pytest
 
-from torchstone.cli._ab_request import gate_of, rules_of, sides_of
 from torchstone.cli._parsing import Parser
-from torchstone.cli.ab_command import add_arguments, fails
+from torchstone.cli.ab_command import add_arguments, fails, gate_of, rules_of, sides_of
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.comparison import Comparison, Judgement, Side
 from torchstone.core.schema.estimate import Estimate

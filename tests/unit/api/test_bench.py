@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from torchstone.api.memory_peaks import reset_peaks
+from torchstone.api.bench import reset_peaks
 
 
 @pytest.mark.parametrize("told", [{"empty_cache", "reset_peak_memory_stats"}, {"empty_cache"}])

@@ -2,7 +2,9 @@
 
 import importlib.util
 import re
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from stored import a_stored_run, case, machine, store
@@ -10,9 +12,8 @@ from zoo import HOSTILE
 
 from torchstone.analysis.summary import summarize
 from torchstone.api.benchmarking import Benchmark
-from torchstone.api.diagnostics.diagnostics import Diagnostics
-from torchstone.api.diagnostics.utilization import DeviceUse, GaugeReading, Utilization
-from torchstone.api.notebook import shown
+from torchstone.api.diagnostics import DeviceUse, Diagnostics, GaugeReading, Utilization
+from torchstone.api.recording import frame_of, shown
 from torchstone.api.window import Window
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.machine import DeviceInfo
@@ -88,3 +89,20 @@ def test_the_accelerators():
     assert nothing is not None
     assert answer(nothing) == "No accelerator found."
     assert "<script" not in nothing
+
+
+ROWS: list[dict[str, Any]] = [{"size": 8, "rate": 1.5, "why": None}, {"size": None, "rate": None, "why": "no room"}]
+
+
+def test_a_data_frame_keeps_whole_numbers_whole():
+    pytest.importorskip("pandas")
+    frame = frame_of(ROWS)
+    assert list(frame.columns) == ["size", "rate", "why"]
+    assert str(frame["size"].dtype) == "Int64"
+    assert frame["size"][0] == 8
+    assert frame["rate"][0] == 1.5
+
+
+def test_without_pandas_they_are_rows(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert frame_of(ROWS) == ROWS

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import torchstone
-from torchstone.api.diagnostics import utilization
-from torchstone.api.diagnostics.utilization import GaugeReading, seen_of
+from torchstone.api import diagnostics
+from torchstone.api.diagnostics import GaugeReading, seen_of
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.message import Inspected
 from torchstone.plugins import registry
@@ -24,7 +24,7 @@ def source(**values: float) -> Any:
 
 @pytest.fixture
 def a_card(monkeypatch):
-    monkeypatch.setattr(utilization, "inspect", lambda: Inspected((CPU, CARD), {}, {"rocm": "no AMD driver"}))
+    monkeypatch.setattr(diagnostics, "inspect", lambda: Inspected((CPU, CARD), {}, {"rocm": "no AMD driver"}))
     fake = source(device_utilization=0.4, device_memory_used_bytes=79 * 2**30, device_throttled=1.0, rss_bytes=1.0)
     monkeypatch.setattr(registry, "usable", lambda family: iter([("fake", fake)]))
 
@@ -65,7 +65,7 @@ def test_what_the_work_raises_goes_on(a_card):
 
 
 def test_without_an_accelerator_it_says_what_was_looked_for(monkeypatch):
-    monkeypatch.setattr(utilization, "inspect", lambda: Inspected((CPU,), {}, {"cuda": "no NVIDIA driver"}))
+    monkeypatch.setattr(diagnostics, "inspect", lambda: Inspected((CPU,), {}, {"cuda": "no NVIDIA driver"}))
     done = []
     found = torchstone.analyze_gpu_utilization(lambda: done.append(1))
     assert done
