@@ -157,9 +157,10 @@ PICTURES: dict[str, Callable[[Sequence[Row], str], Picture]] = {
 }
 
 _CALLED_ELSEWHERE = {
-    "run_diagnostics": "run(loader, batch_sizes, iterations, devices)", "get_results": "frame()",
+    "run_diagnostics": "run(loader, batch_sizes, iterations, devices)",
+    "get_results": "frame()",
     "generate_bottleneck_report": "report()",
-}  # fmt: skip
+}
 
 
 class Diagnostics:
@@ -171,9 +172,14 @@ class Diagnostics:
     """
 
     def __init__(
-        self, model: Any, loss_fn: Callable[..., Any] | None = None, optimizer: Any = None, *,
-        name: str | None = None, output_dir: str | Path | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        model: Any,
+        loss_fn: Callable[..., Any] | None = None,
+        optimizer: Any = None,
+        *,
+        name: str | None = None,
+        output_dir: str | Path | None = None,
+    ) -> None:
         """Keep what to measure.
 
         loss_fn: loss(output, targets) → scalar tensor; None where the model returns an object with a `.loss` for
@@ -211,9 +217,14 @@ class Diagnostics:
             if count < 1:
                 raise UsageError(f"Diagnostics.run: {word}={count} is too small: 1 or more")
         procedure = Procedure(
-            trials=trials, warmup=warmup, warmup_budget_s=1.0, iterations=iterations, isolation="inline",
-            heap="default", count_flops=False,
-        )  # fmt: skip
+            trials=trials,
+            warmup=warmup,
+            warmup_budget_s=1.0,
+            iterations=iterations,
+            isolation="inline",
+            heap="default",
+            count_flops=False,
+        )
         parts = {"model": self._model, "example": loader, "loss": self._loss, "optimizer": self._optimizer}
         with Keeping(parts) as kept:
             self._swept = sweep(parts, self._title, batch_sizes, devices, procedure, self._folder, kept)
@@ -324,9 +335,14 @@ def run_kaggle_analysis(
 
 
 _GAUGES = (
-    "device_utilization", "device_memory_used_bytes", "device_temperature_c", "device_power_w", "device_clock_hz",
-    "device_throttled", "device_other_processes",
-)  # fmt: skip
+    "device_utilization",
+    "device_memory_used_bytes",
+    "device_temperature_c",
+    "device_power_w",
+    "device_clock_hz",
+    "device_throttled",
+    "device_other_processes",
+)
 _IDLE = 0.05  # of the time
 
 
@@ -398,9 +414,11 @@ class _Watched:
     def __init__(self, device: DeviceInfo) -> None:
         self._device = device
         self._gauges: Sequence[Gauge] = [
-            gauge for _, source in registry.usable("telemetry") for gauge in source.open(os.getpid(), device)
+            gauge
+            for _, source in registry.usable("telemetry")
+            for gauge in source.open(os.getpid(), device)
             if gauge.metric in _GAUGES
-        ]  # fmt: skip
+        ]
         self._values: dict[str, list[float]] = {}
 
     def read(self) -> None:
@@ -465,9 +483,7 @@ def _read_until(watched: Sequence[_Watched], ended: Callable[[], bool], period_s
 def _facts(device: DeviceInfo) -> list[str]:
     """Return what is known of a device beside its name."""
     memory = [f"{units.quantity(device.memory_bytes, 'bytes')} memory"] if device.memory_bytes else []
-    told = (
-        ("compute capability", device.compute_capability), ("driver", device.driver), ("runtime", device.runtime),
-    )  # fmt: skip
+    told = (("compute capability", device.compute_capability), ("driver", device.driver), ("runtime", device.runtime))
     return memory + [f"{name} {value}" for name, value in told if value]
 
 

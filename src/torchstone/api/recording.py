@@ -116,9 +116,13 @@ def default_folder() -> Path:
 
 
 def keep(
-    plan: Plan, procedure: Procedure, name: str, folder: Path, take: Callable[[Slot, int], Trial],
+    plan: Plan,
+    procedure: Procedure,
+    name: str,
+    folder: Path,
+    take: Callable[[Slot, int], Trial],
     notes: Sequence[Finding] = (),
-) -> ShownRun:  # fmt: skip
+) -> ShownRun:
     """Write a run whose trials `take(slot, order)` gives, one after another, and return its summary.
 
     `notes`: findings on what was asked for.
@@ -149,7 +153,11 @@ def trial_of(case: Case, number: int, order: int, began_s: float, ended_s: float
     """Return a finished Trial with those parts (facts, measurements, series, its Outcome if it is not ok)."""
     started = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=ended_s - began_s)
     return Trial(
-        trial_id=uuid.uuid4().hex[:12], case_id=case.case_id, number=number, order=order,
-        started_utc=started.isoformat(timespec="milliseconds"), duration_s=round(ended_s - began_s, 6),
+        trial_id=uuid.uuid4().hex[:12],
+        case_id=case.case_id,
+        number=number,
+        order=order,
+        started_utc=started.isoformat(timespec="milliseconds"),
+        duration_s=round(ended_s - began_s, 6),
         **{"outcome": Outcome(Status.OK), **parts},  # type: ignore[arg-type]
-    )  # fmt: skip
+    )

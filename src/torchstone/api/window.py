@@ -297,11 +297,13 @@ class Window:
         measurements = measured_steps(self._name, steps, first, self._items, spans_s)
         measurements += [steady(self._name, metric, [held]) for metric, held in self._device.memory().items()]
         facts = {
-            "task": str(case.workload.task), "device": case.placement.device,
+            "task": str(case.workload.task),
+            "device": case.placement.device,
             "logical_cores": os.cpu_count(),
-            "warmup_steps": first, "warmup_settled": True,
+            "warmup_steps": first,
+            "warmup_settled": True,
             "clock_resolution_s": resolution_s(system_clock),
-        }  # fmt: skip
+        }
         parts = {"facts": facts, "measurements": tuple(measurements), "series": self._recorder.series()}
         return trial_of(case, 0, 0, self._began_s, ended_s, parts)
 

@@ -109,9 +109,11 @@ def add_choice(what: argparse._ArgumentGroup) -> None:
     what.add_argument("--model-families", nargs="+", metavar="F", help=f"only these families: {families}")
     what.add_argument("--mixed-precision", action="store_true", help="the same as --axis precision=fp32,bf16")
     what.add_argument(
-        "--exclude", action="append", metavar="COND",
+        "--exclude",
+        action="append",
+        metavar="COND",
         help="skip cases that match all conditions: 'batch_size>=1024,precision=fp32', 'num_workers!=0|4'",
-    )  # fmt: skip
+    )
 
 
 def add_run_options(parser: argparse.ArgumentParser, *, sides: bool = False) -> None:
@@ -220,9 +222,11 @@ def _filtered(
     for w in kept:
         own = {name: values for name, values in axes.items() if takes(w.task, w.model, w.options, name)}
         asked = msgspec.structs.replace(
-            w, axes={**w.axes, **own}, data=_data(w, typed, usual),
+            w,
+            axes={**w.axes, **own},
+            data=_data(w, typed, usual),
             data_options={**w.data_options, **data_options_of(typed)},
-        )  # fmt: skip
+        )
         changed.append(asked)
     return tuple(changed)
 

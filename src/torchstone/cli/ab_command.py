@@ -215,9 +215,11 @@ def _label(mine: Mapping[str, Scalar], other: Mapping[str, Scalar]) -> str:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ab."""
     parser.add_argument(
-        "sides", nargs="*", metavar="A B",
+        "sides",
+        nargs="*",
+        metavar="A B",
         help="two recipes, files or git revisions; or one recipe (or --model) with --a and --b",
-    )  # fmt: skip
+    )
     parser.add_argument("--a", action="append", metavar="NAME=V", help="a setting of A, the baseline")
     parser.add_argument("--b", action="append", metavar="NAME=V", help="a setting of B")
     parser.add_argument(
@@ -238,9 +240,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="maximum time of the test (default 60s, and at least six pairs of processes)",
     )
     parser.add_argument(
-        "--fail-on", nargs="+", action="extend", metavar="VERDICT",
+        "--fail-on",
+        nargs="+",
+        action="extend",
+        metavar="VERDICT",
         help="for CI: exit 1 if B is worse, worse:5%% (by more than 5 %%), unclear or better, or if a side fails",
-    )  # fmt: skip
+    )
     add_json(parser)
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     add_busy(parser)

@@ -73,9 +73,7 @@ def target_of(
     if request is not None:
         from torchstone.workflows.run.planned_run import Campaign
 
-        brief = msgspec.structs.replace(
-            request, workloads=(one_workload(request),), procedure=short(request.procedure)
-        )  # fmt: skip
+        brief = msgspec.structs.replace(request, workloads=(one_workload(request),), procedure=short(request.procedure))
         progress.say("measuring the requested cases")
         results = Campaign(brief, progress, busy).carry_out(folder, ["torchstone", "diagnose"])
         word = results.summary.run_id
@@ -136,9 +134,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--isolation", choices=("auto", "fork", "spawn"), help="how trial processes are started (default auto)"
     )
     how.add_argument(
-        "--disturbed", choices=DISTURBED,
+        "--disturbed",
+        choices=DISTURBED,
         help="beside busy programs: replace = name no cause, keep = diagnose what was measured (default replace)",
-    )  # fmt: skip
+    )
     add_heap(how)
     how.add_argument("--timeout", metavar="T", help="maximum time of a trial (default 10m)")
     add_measuring(parser)

@@ -39,14 +39,17 @@ def add_program(parser: argparse.ArgumentParser) -> None:
     """Add the options of a program behind --."""
     how = parser.add_argument_group("a program, written behind --")
     how.add_argument(
-        "--step", choices=_STEPS, default="auto",
+        "--step",
+        choices=_STEPS,
+        default="auto",
         help="with what a step ends (default: an optimizer's step; without one, a forward pass without gradients)",
-    )  # fmt: skip
+    )
     how.add_argument("--item", default="sample", help="what a row of a batch is called (default: sample)")
     how.add_argument(
-        "--in-place", action="store_true",
+        "--in-place",
+        action="store_true",
         help="run it where it is (default: in a work folder that looks like this one, so that its files stay apart)",
-    )  # fmt: skip
+    )
     how.add_argument("--let-finish", action="store_true", help="let it go on to its own end after its window")
 
 
@@ -103,9 +106,11 @@ def add_share(parser: argparse.ArgumentParser) -> None:
     jobs.add_argument("--plan", metavar="FILE", help="measure a share of the plan.json of `torchstone submit`")
     jobs.add_argument("--share", type=int, metavar="N", help="with --plan: which share, from 0")
     jobs.add_argument(
-        "--attempt", metavar="WORD", default=None,
+        "--attempt",
+        metavar="WORD",
+        default=None,
         help="with --plan: name of this attempt's record; earlier ones of the share are continued (default: random)",
-    )  # fmt: skip
+    )
 
 
 def run_share(options: argparse.Namespace) -> int:
