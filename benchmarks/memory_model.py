@@ -33,7 +33,7 @@ from torchstone.execution import plan
 from torchstone.execution.inspection import inspect
 from torchstone.execution.timing.loop import unmarked
 from torchstone.execution.worker.auto_settings import settle
-from torchstone.execution.worker.memory_job import foretell
+from torchstone.execution.worker.execution import foretell
 from torchstone.execution.worker.setup import load_model, open_device, open_samples
 from torchstone.plugins import registry
 

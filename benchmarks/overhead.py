@@ -52,7 +52,7 @@ def measure(name: str, rounds: int, block_s: float, device_word: str) -> dict[st
     """Run the rounds of one workload and return its raw block medians and means."""
     from steps import WORKLOADS
 
-    from torchstone.api.devices import open_device
+    from torchstone.api.recording import open_device
     from torchstone.core.schema.axis import AXES
     from torchstone.core.schema.case import Case, Task, Workload
     from torchstone.execution.timing.clock import LatencyStopwatch, system_clock

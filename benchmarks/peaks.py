@@ -27,9 +27,7 @@ from typing import Any
 import torch
 
 from torchstone.core.stats.interval import Interval, over_trials
-from torchstone.execution.worker.peaks.measuring import PRODUCTS_SHARE, fastest
-from torchstone.execution.worker.peaks.products import Products
-from torchstone.execution.worker.peaks.shape_search import Shape
+from torchstone.execution.worker.peaks import PRODUCTS_SHARE, Products, Shape, fastest
 from torchstone.plugins import registry
 from torchstone.workflows.machine_check.sensing import Gauges
 from torchstone.workflows.peak_measurement import BUDGET_S

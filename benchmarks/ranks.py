@@ -119,7 +119,7 @@ def main() -> None:
     from torchstone.execution.controller.session import Session
     from torchstone.execution.plan import sketch
     from torchstone.execution.worker import pinning
-    from torchstone.execution.worker.ranks.cores import by_place, share_of
+    from torchstone.execution.worker.ranks.launching import by_place, share_of
 
     model = f"builtin:{options.model}"
     axes = {"batch_size": (options.batch,), "world_size": (options.ranks,), "strategy": ("ddp",), "image_size": (32,)}

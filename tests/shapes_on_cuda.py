@@ -32,9 +32,9 @@ from torchstone.core.schema.batch import Batch, View
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.execution.timing.loop import unmarked
-from torchstone.execution.worker.eval_loop import judge
+from torchstone.execution.worker.train_loop import judge
 from torchstone.plugins import registry
-from torchstone.plugins.tasks import _batches, _live_storages, _twin
+from torchstone.plugins.tasks import _batches, _flops, _peak_memory
 
 CARD = DeviceInfo(
     "cuda", "cuda", "NVIDIA", 0, "NVIDIA H200", memory_bytes=141 << 30, compute_capability="9.0",
@@ -73,9 +73,9 @@ class Waits(TorchDispatchMode):
             if args[0].device.type != "cpu":
                 self.by.append(_caller())
             return False if args[0].dtype == torch.bool else 1.0 if args[0].is_floating_point() else 1
-        if torch.is_inference_mode_enabled() and _live_storages._has_parts(func):
+        if torch.is_inference_mode_enabled() and _peak_memory._has_parts(func):
             with self:  # as LiveStorages does: composite operators fall into their parts
-                return func._op_dk(_live_storages._COMPOSITE, *args, **kwargs)
+                return func._op_dk(_peak_memory._COMPOSITE, *args, **kwargs)
         if func.overloadpacket.__name__.startswith("_fused_") and not func._schema.returns:
             return _updated(args, kwargs)
         result = func(*args, **kwargs)
@@ -158,7 +158,7 @@ def step(task: str, name: str, full: bool, axes: Axes, spoil: Spoil | None = Non
             return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype)
 
     drawn = _drawn(model, configuration, full=full)
-    model.module = _twin.twin(model.module, empty)
+    model.module = _flops.twin(model.module, empty)
     tensors = {key: mode.from_tensor(value) for key, value in drawn.tensors.items()}
     batch = Batch(tensors, drawn.items, drawn.tokens)
     with mode, Waits() as waits:

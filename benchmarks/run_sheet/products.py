@@ -106,7 +106,7 @@ def opened(here: Here) -> Any:
 
     The device in question is the sheet's, never another: what is not there is an error of the step.
     """
-    from torchstone.api.devices import open_device
+    from torchstone.api.recording import open_device
 
     found = open_device(here.device)
     if found.placement.device != here.device:

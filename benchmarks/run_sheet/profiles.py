@@ -15,7 +15,7 @@ def kernels(here: Here, model: str, axes: dict[str, list[Any]]) -> None:
     from torchstone.execution.timing.clock import system_clock
     from torchstone.execution.timing.loop import Instrument
     from torchstone.execution.timing.stopping import FixedCount
-    from torchstone.execution.worker.operators import count_operators
+    from torchstone.execution.worker.profiling import count_operators
 
     device, prepared, batches = prepared_training(here, model, axes)
     try:

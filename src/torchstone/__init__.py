@@ -18,11 +18,9 @@ from torchstone.core.errors import MissingError, TorchstoneError, Unsupported, U
 
 if TYPE_CHECKING:
     from torchstone.analysis.summary import RunSummary
-    from torchstone.api.benchmarking import Benchmark, benchmark
-    from torchstone.api.diagnostics.diagnostics import Diagnostics, run_kaggle_analysis
-    from torchstone.api.diagnostics.utilization import analyze_gpu_utilization
+    from torchstone.api.benchmarking import Benchmark, benchmark, register_model
+    from torchstone.api.diagnostics import Diagnostics, analyze_gpu_utilization, run_kaggle_analysis
     from torchstone.api.module import measure
-    from torchstone.api.registered import register_model
     from torchstone.api.window import Window
     from torchstone.api.window import Window as window  # noqa: N813  users write `with torchstone.window(…)`
     from torchstone.core.schema.procedure import Procedure
@@ -39,10 +37,10 @@ _PLACES = {
     "Window": ("torchstone.api.window", "Window"),
     "benchmark": ("torchstone.api.benchmarking", "benchmark"),
     "Benchmark": ("torchstone.api.benchmarking", "Benchmark"),
-    "register_model": ("torchstone.api.registered", "register_model"),
-    "Diagnostics": ("torchstone.api.diagnostics.diagnostics", "Diagnostics"),
-    "run_kaggle_analysis": ("torchstone.api.diagnostics.diagnostics", "run_kaggle_analysis"),
-    "analyze_gpu_utilization": ("torchstone.api.diagnostics.utilization", "analyze_gpu_utilization"),
+    "register_model": ("torchstone.api.benchmarking", "register_model"),
+    "Diagnostics": ("torchstone.api.diagnostics", "Diagnostics"),
+    "run_kaggle_analysis": ("torchstone.api.diagnostics", "run_kaggle_analysis"),
+    "analyze_gpu_utilization": ("torchstone.api.diagnostics", "analyze_gpu_utilization"),
     "Procedure": ("torchstone.core.schema.procedure", "Procedure"),
     "RunSummary": ("torchstone.analysis.summary", "RunSummary"),
 }

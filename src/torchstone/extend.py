@@ -18,10 +18,11 @@ from torchstone.core.schema.run import Head, Plan, Run, Slot
 from torchstone.core.schema.search import Point, Probe, ProbeResult, SearchProblem
 from torchstone.core.schema.submission import Job, Phase, ShareState, Submission
 from torchstone.core.schema.trial import Measurement, Outcome, Series, Stage, Status, Trial
-from torchstone.plugins.cluster_protocol import Cluster, HalfSubmitted
 from torchstone.plugins.machine_protocols import (
+    Cluster,
     Device,
     Gauge,
+    HalfSubmitted,
     Launcher,
     LiveTrial,
     Stopwatch,

@@ -42,7 +42,7 @@ from torchstone.analysis.compare.compared_figures import COST, FOLLOWING
 from torchstone.analysis.compare.inputs import gather
 from torchstone.analysis.compare.task_answers import answers
 from torchstone.analysis.summary import RunSummary, summarize
-from torchstone.api.notebook import shown
+from torchstone.api.recording import shown
 from torchstone.cli import main
 from torchstone.cli._stored import document_of
 from torchstone.core import units

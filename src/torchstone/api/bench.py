@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from torchstone.api.devices import Opened
-from torchstone.api.keeping.keeping import Keeping
-from torchstone.api.memory_peaks import reset_peaks
-from torchstone.api.recording import trial_of
+from torchstone.api.keeping import Keeping
+from torchstone.api.recording import Opened, trial_of
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.axis import AXES, DATALOADER_AXES, AxisStage, Scalar, axes_of, axis_named
 from torchstone.core.schema.case import Case, Placement, Task, Workload
@@ -28,6 +28,30 @@ from torchstone.execution.worker.execution import measure_prepared
 from torchstone.execution.worker.setup import Setup, dataset_items
 from torchstone.plugins import registry
 from torchstone.plugins.protocols import Engine
+
+_CLEAR = Path("/proc/self/clear_refs")
+_HIGH_WATER = "5"  # proc(5): resets the peak of the resident memory to what it is now
+
+
+def reset_peaks(torch_device: Any) -> None:
+    """Give unused memory back to the device, and start the peaks of device and process at what is in use now.
+
+    On systems other than Linux the process's own peak cannot be reset, and stays that of its whole life.
+    """
+    import torch
+
+    gc.collect()
+    if torch_device.type != "cpu":
+        module = torch.get_device_module(torch_device)
+        if hasattr(module, "empty_cache"):
+            module.empty_cache()
+        if hasattr(module, "reset_peak_memory_stats"):
+            module.reset_peak_memory_stats(torch_device)  # which device is the current one is the user's to change
+    try:
+        _CLEAR.write_text(_HIGH_WATER, encoding="ascii")
+    except OSError:  # another system, or a sandbox that does not let us
+        return
+
 
 _OF_MADE_DATA = axes_of(AxisStage.ITEM)  # a module at hand brings its own
 

@@ -12,10 +12,7 @@ import msgspec
 from torchstone.analysis.rows import case_rows
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.api.former_words import called_elsewhere
-from torchstone.api.frame import frame_of
-from torchstone.api.notebook import as_html, document_of, shown
-from torchstone.api.recording import default_folder
-from torchstone.api.registered import registered, spec_of
+from torchstone.api.recording import as_html, default_folder, document_of, frame_of, shown
 from torchstone.config.run_file import RunRequest
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.axis import AXES, Scalar, axis_values
@@ -27,6 +24,44 @@ from torchstone.execution.controller.observer import Silent
 from torchstone.plugins import registry
 from torchstone.storage.record_reader import read_record
 from torchstone.workflows.run.planned_run import Campaign
+
+
+class RegisteredModel(msgspec.Struct, frozen=True):
+    """A loader with a name. `spec`: how a trial finds it, py:path.py:function or py:package.module:function."""
+
+    name: str
+    spec: str
+    family: str
+
+
+_REGISTERED: dict[str, RegisteredModel] = {}
+
+
+def register_model(name: str, loader: Callable[..., Any], family: str = "custom") -> RegisteredModel:
+    """Give a loader a name that `torchstone.benchmark` knows, in this program.
+
+    `loader` returns (model, tokenizer or data, optimizer_fn, loss_fn), or (module, example, loss, optimizer); all that
+    it may return is at the top of torchstone/plugins/models/py/returned.py. It is called in the fresh process of every
+    trial, with `options=` of the benchmark as its arguments; `device` among them is the CPU, and torchstone moves the
+    model. So it must be a function at a file's top: a lambda, a function inside another and one typed into a notebook
+    raise UsageError, with the reason. Registering a name again replaces it.
+    """
+    if not name or ":" in name or name != name.strip():
+        raise UsageError(f"register_model: {name!r} is not a valid name: use letters, digits, - and _")
+    registered = RegisteredModel(name, spec_of(loader), family)
+    _REGISTERED[name] = registered
+    return registered
+
+
+def spec_of(loader: Callable[..., Any]) -> str:
+    """Return what `--model` would say for a loader at hand. Raises UsageError with the reason if nothing would."""
+    return f"py:{registry.load('models', 'py').spelled(loader)}"
+
+
+def registered(name: str) -> RegisteredModel | None:
+    """Return the model of that name, or None."""
+    return _REGISTERED.get(name)
+
 
 Values = Scalar | Sequence[Scalar]
 

@@ -10,9 +10,8 @@ import msgspec
 
 from torchstone.analysis.summary import RunSummary
 from torchstone.api.bench import Bench
-from torchstone.api.devices import open_device
-from torchstone.api.keeping.keeping import Keeping
-from torchstone.api.recording import default_folder, keep
+from torchstone.api.keeping import Keeping
+from torchstone.api.recording import default_folder, keep, open_device
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.page_locking import effective, notes

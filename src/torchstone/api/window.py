@@ -16,18 +16,15 @@ Where the loop is a library's, its callback says `w.step(items=…)` at the end 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from torchstone.analysis.summary import RunSummary
-from torchstone.api.devices import open_device
-from torchstone.api.keeping.process import CurrentDevices
-from torchstone.api.notebook import as_html, document_of
-from torchstone.api.recording import default_folder, keep, trial_of
-from torchstone.api.sizes import items_of
+from torchstone.api.keeping import CurrentDevices
+from torchstone.api.recording import as_html, default_folder, document_of, keep, open_device, trial_of
 from torchstone.core import units
 from torchstone.core.errors import UsageError
 from torchstone.core.messages import MESSAGES
@@ -40,9 +37,40 @@ from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.steady import truncation
 from torchstone.execution.controller.telemetry_sampler import TelemetrySampler
 from torchstone.execution.timing.clock import resolution_s, system_clock
-from torchstone.execution.timing.loop_steps import Stretch, in_order, measured_steps, steady, steady_spans_s
-from torchstone.execution.timing.segments import Segments
+from torchstone.execution.timing.segments import Segments, Stretch, in_order, measured_steps, steady, steady_spans_s
 from torchstone.plugins import registry
+
+
+def items_of(batch: Any) -> int | None:
+    """Return the length along dimension 0 of the tensors in a batch (tensor, mapping, sequence, object of them).
+
+    None where they do not agree: a batch of graphs has its nodes there, its edges and its graphs, and nobody but its
+    user knows which of them are counted. A list of texts counts as its length; anything else without a tensor is None.
+    """
+    sizes = {int(tensor.shape[0]) for tensor in _tensors(batch) if len(tensor.shape)}
+    if sizes:
+        return sizes.pop() if len(sizes) == 1 else None
+    if isinstance(batch, Sequence) and not isinstance(batch, str | bytes):
+        texts = all(isinstance(text, str | bytes) for text in batch)
+        return len(batch) or None if texts else None
+    return None
+
+
+def _tensors(batch: Any, *, inside: bool = False) -> Iterator[Any]:
+    """Yield the tensors; of the objects only the outermost is looked into: what it knows may be a whole data set."""
+    if hasattr(batch, "shape"):
+        yield batch
+        return
+    parts: Iterable[Any] = ()
+    if isinstance(batch, Mapping):
+        parts = batch.values()
+    elif isinstance(batch, Sequence) and not isinstance(batch, str | bytes):
+        parts = batch
+    elif not inside:
+        parts = getattr(batch, "__dict__", {}).values()
+    for part in parts:
+        yield from _tensors(part, inside=True)
+
 
 T = TypeVar("T")
 
@@ -269,11 +297,13 @@ class Window:
         measurements = measured_steps(self._name, steps, first, self._items, spans_s)
         measurements += [steady(self._name, metric, [held]) for metric, held in self._device.memory().items()]
         facts = {
-            "task": str(case.workload.task), "device": case.placement.device,
+            "task": str(case.workload.task),
+            "device": case.placement.device,
             "logical_cores": os.cpu_count(),
-            "warmup_steps": first, "warmup_settled": True,
+            "warmup_steps": first,
+            "warmup_settled": True,
             "clock_resolution_s": resolution_s(system_clock),
-        }  # fmt: skip
+        }
         parts = {"facts": facts, "measurements": tuple(measurements), "series": self._recorder.series()}
         return trial_of(case, 0, 0, self._began_s, ended_s, parts)
 

@@ -24,9 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--always", action="store_true", help="comment even if nothing was decided (default: only edit a comment then)"
     )
     parser.add_argument(
-        "--check", nargs="?", const="torchstone", metavar="NAME",
+        "--check",
+        nargs="?",
+        const="torchstone",
+        metavar="NAME",
         help="set a check of the commit, too: success, failure, or neutral (needs `checks: write`)",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--author", default=_ROBOT, metavar="LOGIN", help=f"who comments: whose token it is (default: {_ROBOT})"
     )

@@ -21,9 +21,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_result(parser)
     add_event(parser)
     parser.add_argument(
-        "--allow-no-baseline", action="store_true",
+        "--allow-no-baseline",
+        action="store_true",
         help="exit 0 if only baselines are missing, as in a change that brings the first benchmarks",
-    )  # fmt: skip
+    )
 
 
 def run(options: argparse.Namespace) -> int:

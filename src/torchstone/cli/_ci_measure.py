@@ -31,9 +31,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--margin", default="2%", metavar="P", help="smaller differences count as equal (default 2%%)")
     parser.add_argument(
-        "--false-alarms", default="5%", metavar="P",
+        "--false-alarms",
+        default="5%",
+        metavar="P",
         help="bound on the chance of any false alarm, over all benchmarks together (default 5%%)",
-    )  # fmt: skip
+    )
     parser.add_argument("--no-control", action="store_true", help="do not measure the base against itself")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the order of pairs")
     parser.add_argument("--output", type=Path, default=Path(FOLDER), metavar="DIR", help=f"default: {FOLDER}")

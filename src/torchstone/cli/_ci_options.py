@@ -21,18 +21,23 @@ LABEL = "performance-accepted"
 def add_result(parser: argparse.ArgumentParser) -> None:
     """Add the folder that is read, and how it is judged."""
     parser.add_argument(
-        "result", nargs="?", type=Path, default=Path(FOLDER), metavar="DIR",
+        "result",
+        nargs="?",
+        type=Path,
+        default=Path(FOLDER),
+        metavar="DIR",
         help=f"what `ci measure` wrote, or the artifact of its job (default: {FOLDER})",
-    )  # fmt: skip
+    )
     add_limit(parser)
 
 
 def add_limit(parser: argparse.ArgumentParser) -> None:
     """Add the limit, and the price of the machine."""
     parser.add_argument(
-        "--fail-on", metavar="worse:P",
+        "--fail-on",
+        metavar="worse:P",
         help="limit: a change may be slower by no more (default: the equivalence margin of the measurement)",
-    )  # fmt: skip
+    )
     parser.add_argument("--price-per-hour", type=float, metavar="P", help="price of the machine, for what is undecided")
 
 
@@ -41,9 +46,11 @@ def add_event(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--event", type=Path, metavar="FILE", help="the event of the job (default: $GITHUB_EVENT_PATH)")
     parser.add_argument("--event-name", metavar="NAME", help="its name (default: $GITHUB_EVENT_NAME)")
     parser.add_argument(
-        "--accept-label", default=LABEL, metavar="LABEL",
+        "--accept-label",
+        default=LABEL,
+        metavar="LABEL",
         help=f"label that accepts a slower change whose description has a line 'Slower because: …' (default: {LABEL})",
-    )  # fmt: skip
+    )
 
 
 def limit_of(options: argparse.Namespace) -> float | None:

@@ -12,9 +12,8 @@ from torchstone.core.errors import UsageError
 def add_folder(parser: argparse.ArgumentParser) -> None:
     """Add --output-dir."""
     parser.add_argument(
-        "--output-dir", metavar="DIR",
-        help="folder of records and reports (default: $TORCHSTONE_OUTPUT, or outputs)",
-    )  # fmt: skip
+        "--output-dir", metavar="DIR", help="folder of records and reports (default: $TORCHSTONE_OUTPUT, or outputs)"
+    )
 
 
 def folder_of(options: argparse.Namespace) -> Path:

@@ -22,10 +22,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda:1, GPU-… (a UUID), rocm, mps, xpu")
     parser.add_argument("--again", action="store_true", help="measure again, replacing the stored peaks of this device")
     parser.add_argument(
-        "--when-busy", metavar="HOW", default=os.environ.get("TORCHSTONE_WHEN_BUSY", "wait"),
+        "--when-busy",
+        metavar="HOW",
+        default=os.environ.get("TORCHSTONE_WHEN_BUSY", "wait"),
         help="if another torchstone measures on the device: wait (default, or $TORCHSTONE_WHEN_BUSY), wait:10m (no "
         "longer), refuse or share",
-    )  # fmt: skip
+    )
     add_save(parser)
     add_folder(parser)
 

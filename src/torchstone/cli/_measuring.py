@@ -45,10 +45,12 @@ def add_measuring(parser: argparse.ArgumentParser) -> None:
 def add_busy(parser: argparse.ArgumentParser) -> None:
     """Add what to do while the device is busy."""
     parser.add_argument(
-        "--when-busy", metavar="HOW", default=os.environ.get("TORCHSTONE_WHEN_BUSY", "wait"),
+        "--when-busy",
+        metavar="HOW",
+        default=os.environ.get("TORCHSTONE_WHEN_BUSY", "wait"),
         help="if another torchstone measures on the device: wait (default, or $TORCHSTONE_WHEN_BUSY), wait:10m (no "
         "longer), refuse or share",
-    )  # fmt: skip
+    )
 
 
 def busy_of(options: argparse.Namespace) -> WhenBusy:

@@ -19,19 +19,21 @@ def add_place(parser: argparse.ArgumentParser) -> None:
     """Add --output-dir and --store."""
     add_folder(parser)
     parser.add_argument(
-        "--store", metavar="URL",
+        "--store",
+        metavar="URL",
         help=f"read a team's store, postgresql://USER@HOST/DATABASE (default: ${VARIABLE}, unless --output-dir is "
         "given); the password comes from ~/.pgpass or PGPASSWORD",
-    )  # fmt: skip
+    )
 
 
 def add_store(parser: argparse.ArgumentParser) -> None:
     """Add --store alone."""
     parser.add_argument(
-        "--store", metavar="URL",
+        "--store",
+        metavar="URL",
         help=f"the team's store, postgresql://USER@HOST/DATABASE (default: ${VARIABLE}); the password comes from "
         "~/.pgpass or PGPASSWORD",
-    )  # fmt: skip
+    )
 
 
 def place_of(options: argparse.Namespace) -> Place:

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 def add_save(parser: argparse.ArgumentParser) -> None:
     """Add --save."""
     parser.add_argument(
-        "--save", action="store_true",
+        "--save",
+        action="store_true",
         help="also write the result into analysis/ of the output folder: JSON, for `torchstone show` and `report`, "
         "and Markdown",
-    )  # fmt: skip
+    )
 
 
 def check_save(options: argparse.Namespace) -> None:

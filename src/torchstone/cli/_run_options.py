@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from torchstone.cli._families import of_families
 from torchstone.cli._parsing import words_of
 from torchstone.cli._procedure_options import Typed, add_procedure, with_procedure
 from torchstone.core.errors import UsageError, unknown
@@ -18,6 +17,22 @@ from torchstone.core.schema.condition import Condition, parse
 
 if TYPE_CHECKING:
     from torchstone.config.run_file import RunRequest
+    from torchstone.core.schema.request import WorkloadRequest
+
+
+def of_families(workloads: Sequence[WorkloadRequest], texts: Sequence[str] | None) -> tuple[WorkloadRequest, ...]:
+    """Return those of the families named; all, if none is. Raises UsageError for a family that none of them is of."""
+    from torchstone.plugins.model_choice import card_of
+
+    words = words_of(texts)
+    if not words:
+        return tuple(workloads)
+    families = [card_of(one.model, one.options).family or "custom" for one in workloads]
+    for word in words:
+        if word not in families:
+            raise unknown("model family here", word, set(families))
+    return tuple(one for one, family in zip(workloads, families, strict=True) if family in words)
+
 
 # Flags of their own for the axes that everybody varies; every axis, these too, can be given by --axis. All of them
 # go to one list, in the order typed: it is the order of the table's columns.
@@ -94,9 +109,11 @@ def add_choice(what: argparse._ArgumentGroup) -> None:
     what.add_argument("--model-families", nargs="+", metavar="F", help=f"only these families: {families}")
     what.add_argument("--mixed-precision", action="store_true", help="the same as --axis precision=fp32,bf16")
     what.add_argument(
-        "--exclude", action="append", metavar="COND",
+        "--exclude",
+        action="append",
+        metavar="COND",
         help="skip cases that match all conditions: 'batch_size>=1024,precision=fp32', 'num_workers!=0|4'",
-    )  # fmt: skip
+    )
 
 
 def add_run_options(parser: argparse.ArgumentParser, *, sides: bool = False) -> None:
@@ -205,9 +222,11 @@ def _filtered(
     for w in kept:
         own = {name: values for name, values in axes.items() if takes(w.task, w.model, w.options, name)}
         asked = msgspec.structs.replace(
-            w, axes={**w.axes, **own}, data=_data(w, typed, usual),
+            w,
+            axes={**w.axes, **own},
+            data=_data(w, typed, usual),
             data_options={**w.data_options, **data_options_of(typed)},
-        )  # fmt: skip
+        )
         changed.append(asked)
     return tuple(changed)
 

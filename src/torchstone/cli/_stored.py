@@ -14,9 +14,13 @@ if TYPE_CHECKING:
 
 
 def document_of(
-    summary: RunSummary, *, every: bool, pictures: bool = False, reported: tuple[int, int] | None = None,
+    summary: RunSummary,
+    *,
+    every: bool,
+    pictures: bool = False,
+    reported: tuple[int, int] | None = None,
     drawing: Sequence[Specifications] = (),
-) -> Document:  # fmt: skip
+) -> Document:
     """Return the Document. `every`: with every figure of every case; `pictures`: with charts, as a terminal has not.
 
     `reported`: only the cases from this place up to that one have every figure, for a page of many cases. `drawing`:

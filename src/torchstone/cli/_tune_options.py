@@ -43,9 +43,11 @@ def add_tune_options(parser: argparse.ArgumentParser) -> None:
     best.add_argument("--min-throughput", type=float, metavar="X", help="minimum items per second")
     best.add_argument("--effective-batch", type=int, metavar="N", help="keep batch size × gradient accumulation at N")
     best.add_argument(
-        "--learning-rate-rule", choices=("sqrt", "linear", "none"), default="sqrt",
+        "--learning-rate-rule",
+        choices=("sqrt", "linear", "none"),
+        default="sqrt",
         help="how the learning rate follows the effective batch (default sqrt)",
-    )  # fmt: skip
+    )
     how = parser.add_argument_group("search")
     how.add_argument("--quick", action="store_true", help="quick first answer: few probes, short windows")
     how.add_argument("--only", metavar="AXES", help="vary only these axes, for example num_workers")
@@ -61,9 +63,12 @@ def add_tune_options(parser: argparse.ArgumentParser) -> None:
         "--apply", type=Path, metavar="FILE", help="write the best settings into this YAML, JSON or TOML file"
     )
     how.add_argument(
-        "--for", dest="cards", nargs="+", metavar="CARD",
+        "--for",
+        dest="cards",
+        nargs="+",
+        metavar="CARD",
         help="measure nothing: predict which of the candidate settings would fit this card, for example h100-80gb",
-    )  # fmt: skip
+    )
 
 
 def tune_asked(options: argparse.Namespace) -> TuneRequest:
@@ -77,9 +82,10 @@ def tune_asked(options: argparse.Namespace) -> TuneRequest:
         raise UsageError("nothing to tune: name a recipe (torchstone list recipes), a file or a --model")
     request = asked(options)
     given = {
-        name: value for name, value in (_QUICK if options.quick else _USUAL).items()
+        name: value
+        for name, value in (_QUICK if options.quick else _USUAL).items()
         if getattr(request.procedure, name) == getattr(Procedure(), name)  # neither flag nor file says otherwise
-    }  # fmt: skip
+    }
     request = msgspec.structs.replace(request, procedure=msgspec.structs.replace(request.procedure, **given))
     size, share = _memory(options.max_memory)
     constraints = Constraints(
@@ -87,18 +93,22 @@ def tune_asked(options: argparse.Namespace) -> TuneRequest:
         max_latency_s=duration_s(options.max_latency, "--max-latency") if options.max_latency is not None else None,
         min_throughput=_positive("--min-throughput", options.min_throughput),
         effective_batch=_positive("--effective-batch", options.effective_batch),
-    )  # fmt: skip
+    )
     probes = _positive("--probes", options.probes)
     return TuneRequest(
-        run=request, objective=options.objective, searcher=options.searcher,
+        run=request,
+        objective=options.objective,
+        searcher=options.searcher,
         fixed={axis: values[0] for axis, values in axes_of(WorkloadTyped.of(options)).items() if len(values) == 1},
-        present=_present(options.present), found=present_settings(options.apply) if options.apply is not None else {},
+        present=_present(options.present),
+        found=present_settings(options.apply) if options.apply is not None else {},
         only=tuple(words_of([options.only] if options.only else None)),
-        constraints=constraints, max_memory_share=share,
+        constraints=constraints,
+        max_memory_share=share,
         learning_rate_rule=None if options.learning_rate_rule == "none" else options.learning_rate_rule,
         most_cost_s=_search_time_s(options),
         most_probes=probes if probes is not None or not options.quick else _QUICK_PROBES,
-    )  # fmt: skip
+    )
 
 
 def _search_time_s(options: argparse.Namespace) -> float | None:

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from torchstone.core.schema.search import Probe, ProbeResult
     from torchstone.core.schema.trial import Trial
 
-_STAGES = {
-    Part.LOADER: "loader-only throughput", Part.DEVICE: "device-only throughput", Part.WHOLE: "whole step",
-}  # fmt: skip
+_STAGES = {Part.LOADER: "loader-only throughput", Part.DEVICE: "device-only throughput", Part.WHOLE: "whole step"}
 
 
 def _may_take_long(spec: TuneSpec) -> bool:

@@ -10,22 +10,216 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+import msgspec
+
+from torchstone.analysis.compare.ab_sides import is_narrow
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_busy, busy_of
-from torchstone.cli._parsing import add_json
-from torchstone.cli._run_options import add_run_options
-from torchstone.core.errors import ExitCode
-from torchstone.core.schema.comparison import Comparison, Judgement
+from torchstone.cli._parsing import add_json, words_of
+from torchstone.cli._procedure_options import positive_s
+from torchstone.cli._run_options import add_run_options, asked
+from torchstone.core.errors import ExitCode, UsageError
+from torchstone.core.plain_text import plain
+from torchstone.core.schema.axis import AXES, Scalar, axis_named
+from torchstone.core.schema.comparison import Comparison, Judgement, Rules
+from torchstone.core.units import change
+from torchstone.workflows.ab.experiment import as_ab_does
+
+if TYPE_CHECKING:
+    from torchstone.config.run_file import RunRequest
+    from torchstone.workflows.ab.experiment import Progress
+    from torchstone.workflows.ab.sides import SideRequest
+
+
+class AbProgress:
+    """Draws on stderr, where that is a terminal, and says there what is said once."""
+
+    def __init__(self, rules: Rules, *, quiet: bool) -> None:
+        self._rules = rules
+        self._quiet = quiet
+        self._shown = not quiet and sys.stderr.isatty()
+
+    def tell(self, progress: Progress) -> None:
+        """Draw the line anew."""
+        if not self._shown:
+            return
+        look = progress.last
+        known = "…"
+        if look is not None and is_narrow(look.low, look.high):
+            known = f"B takes {change(look.value)} [{change(look.low)}, {change(look.high)}]"
+        spent = f"{progress.elapsed_s:.0f} of {self._rules.budget_s:.0f} s"
+        print(f"\r\x1b[2K{progress.pairs} pairs, {spent}: {known}", end="", file=sys.stderr, flush=True)
+
+    def say(self, line: str) -> None:
+        """Print a line that stays."""
+        if not self._quiet:
+            self.close()
+            print(plain(f"torchstone: {line}"), file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Wipe the line that is drawn anew."""
+        if self._shown:
+            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+
+
+_GATES = (Judgement.WORSE, Judgement.UNCLEAR, Judgement.BETTER)
+
+
+def rules_of(options: argparse.Namespace) -> Rules:
+    """Return the rules that the flags give. Raises UsageError."""
+    from torchstone.core.units import share
+
+    alarms = share(options.false_alarms, "--false-alarms")
+    if not 0.0 < alarms < 0.5:
+        raise UsageError(f"--false-alarms {options.false_alarms}: must be more than 0 and less than 50%")
+    within_s = positive_s("--within", options.within) or 60.0
+    return Rules(share(options.margin, "--margin"), alarms, within_s, options.seed or 0)
+
+
+def gate_of(options: argparse.Namespace) -> tuple[dict[Judgement, float], list[str]]:
+    """Return the verdicts that --fail-on names, each with the relative change that it must exceed; and the sides.
+
+    The option takes several words: what is none of them is a side, as in `ab --fail-on worse main HEAD`. Raises
+    UsageError where that makes too many.
+    """
+    from torchstone.core.units import share
+
+    gate: dict[Judgement, float] = {}
+    others: list[str] = []
+    for text in options.fail_on or ():
+        words = [word.partition(":") for word in words_of([text])]
+        if not words or not all(verdict in _GATES and (not colon or verdict == "worse") for verdict, colon, _ in words):
+            others.append(text)
+            continue
+        for verdict, colon, margin in words:
+            gate[Judgement(verdict)] = share(margin, "--fail-on worse") if colon else 0.0
+    if others and (not gate or (options.sides and len(options.sides) + len(others) > 2)):
+        raise UsageError(f"--fail-on {others[0]}: write worse, worse:5%, unclear or better")
+    return gate, [*options.sides, *others]
+
+
+@contextmanager
+def sides_of(options: argparse.Namespace, words: Sequence[str]) -> Iterator[tuple[SideRequest, SideRequest]]:
+    """Give the two sides; work trees of revisions are there as long as this is entered. Raises UsageError."""
+    own = _settings("--a", options.a), _settings("--b", options.b)
+    if len(words) > 2:
+        raise UsageError(f"ab compares two sides, got {len(words)}: {' '.join(words)}")
+    with ExitStack() as until_then:
+        if len(words) == 2 and not all(map(_is_recipe, words)):
+            yield _of_revisions(words, own, options, until_then)
+        elif len(words) == 2:
+            yield _of_recipes(words, own, options)
+        else:
+            yield _of_settings(words, own, options)
+
+
+def _of_settings(
+    words: Sequence[str], own: tuple[Mapping[str, Scalar], Mapping[str, Scalar]], options: argparse.Namespace
+) -> tuple[SideRequest, SideRequest]:
+    from torchstone.workflows.ab.sides import SideRequest, with_settings
+
+    if not any(own):
+        raise UsageError("both sides are equal: give each a setting, for example --a precision=fp32 --b precision=bf16")
+    request = _asked(options, words[0] if words else None)
+    a, b = (
+        SideRequest(_label(mine, other), with_settings(request, mine, other))
+        for mine, other in ((own[0], own[1]), (own[1], own[0]))
+    )
+    if a.request == b.request:
+        raise UsageError(f"both sides are equal ({a.label}); to compare equal code, type torchstone ab FILE FILE")
+    return a, b
+
+
+def _of_recipes(
+    words: Sequence[str], own: tuple[Mapping[str, Scalar], Mapping[str, Scalar]], options: argparse.Namespace
+) -> tuple[SideRequest, SideRequest]:
+    from torchstone.workflows.ab.sides import SideRequest, with_settings
+
+    if options.config or options.model:
+        raise UsageError("two recipes or files already say what to compare: leave out --config and --model")
+    sides = []
+    for word, mine in zip(words, own, strict=True):
+        request = _asked(options, word)
+        sides.append(SideRequest(word, with_settings(request, mine, {}) if mine else request))
+    return sides[0], sides[1]
+
+
+def _of_revisions(
+    words: Sequence[str],
+    own: tuple[Mapping[str, Scalar], Mapping[str, Scalar]],
+    options: argparse.Namespace,
+    until_then: ExitStack,
+) -> tuple[SideRequest, SideRequest]:
+    from torchstone.workflows.ab.revisions import checked_out, find, uncommitted
+    from torchstone.workflows.ab.sides import SideRequest, with_settings
+
+    here = Path.cwd()
+    found = [find(word, here) for word in words if not _is_recipe(word)]
+    if len(found) < len(words):
+        raise UsageError(f"'{words[0]}' and '{words[1]}': give two recipes or files, or two revisions, not one of each")
+    if options.config is None and options.model is None:
+        raise UsageError("two revisions need a workload: --task train --model py:model.py:load, or --config FILE")
+    request = _asked(options)
+    if all(one.commit for one in found) and (changed := uncommitted(here)):
+        files = f"{changed} file{'s' * (changed > 1)}"
+        told = f"uncommitted changes of {files} are in neither side; use `.` for the work tree"
+        print(f"torchstone: {told}", file=sys.stderr)
+    sides = []
+    for revision, mine, other in zip(found, own, reversed(own), strict=True):
+        folder = until_then.enter_context(checked_out(revision, here))
+        settled = with_settings(request, mine, other) if any(own) else request
+        sides.append(SideRequest(revision.label, settled, folder, revision.commit or "work tree"))
+    return sides[0], sides[1]
+
+
+def _asked(options: argparse.Namespace, recipe: str | None = None) -> RunRequest:
+    """Return what the flags ask for; huge pages and pinned threads are the default here, unless it is said otherwise.
+
+    Where a process has much memory, where its pages lie is the largest part of what pairs differ by; where it has
+    several threads, where they wake up for the next turn.
+    """
+    request = asked(options, recipe)
+    how = request.procedure
+    typed = {"heap": options.heap, "pin_threads": options.pin_threads}
+    said = {name: value for name, value in typed.items() if value is not None}
+    return msgspec.structs.replace(request, procedure=msgspec.structs.replace(as_ab_does(how), **said))
+
+
+def _is_recipe(word: str) -> bool:
+    from torchstone.config.recipe_files import recipe_names
+
+    return Path(word).suffix.lower() in (".yaml", ".yml", ".json", ".toml") or word in dict(recipe_names())
+
+
+def _settings(flag: str, texts: Sequence[str] | None) -> dict[str, Scalar]:
+    found: dict[str, Scalar] = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not equals or not value:
+            raise UsageError(f"{flag} {text}: write NAME=VALUE, for example precision=bf16")
+        found[name] = axis_named(name).parse(value, f"{flag} {name}")
+    return found
+
+
+def _label(mine: Mapping[str, Scalar], other: Mapping[str, Scalar]) -> str:
+    """Return what a side is called: its settings, and in the place of those that only the other has, the default."""
+    whole = {**{name: AXES[name].default for name in other}, **mine}
+    return " ".join(f"{name}={value}" for name, value in whole.items())
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ab."""
     parser.add_argument(
-        "sides", nargs="*", metavar="A B",
+        "sides",
+        nargs="*",
+        metavar="A B",
         help="two recipes, files or git revisions; or one recipe (or --model) with --a and --b",
-    )  # fmt: skip
+    )
     parser.add_argument("--a", action="append", metavar="NAME=V", help="a setting of A, the baseline")
     parser.add_argument("--b", action="append", metavar="NAME=V", help="a setting of B")
     parser.add_argument(
@@ -46,9 +240,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="maximum time of the test (default 60s, and at least six pairs of processes)",
     )
     parser.add_argument(
-        "--fail-on", nargs="+", action="extend", metavar="VERDICT",
+        "--fail-on",
+        nargs="+",
+        action="extend",
+        metavar="VERDICT",
         help="for CI: exit 1 if B is worse, worse:5%% (by more than 5 %%), unclear or better, or if a side fails",
-    )  # fmt: skip
+    )
     add_json(parser)
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     add_busy(parser)
@@ -58,8 +255,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Compare, and print the answer."""
-    from torchstone.cli._ab_progress import AbProgress
-    from torchstone.cli._ab_request import gate_of, rules_of, sides_of
     from torchstone.cli._interrupts import EXIT_CODE, answered
     from torchstone.execution.timing.clock import system_clock
     from torchstone.workflows.ab.live_comparison import AbCampaign

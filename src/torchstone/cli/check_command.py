@@ -54,12 +54,20 @@ def run(options: argparse.Namespace) -> int:
 def _document(summary: RunSummary) -> Mapping[str, object]:
     cases = [
         {
-            "case_id": case.case_id, "workload": case.workload, "configuration": case.configuration,
-            "placement": case.placement, "verdict": case.verdict, "findings": case.findings,
+            "case_id": case.case_id,
+            "workload": case.workload,
+            "configuration": case.configuration,
+            "placement": case.placement,
+            "verdict": case.verdict,
+            "findings": case.findings,
         }
         for case in summary.cases
-    ]  # fmt: skip
+    ]
     return {
-        "run_id": summary.run_id, "name": summary.name, "file": summary.record, "command": summary.command,
-        "cases": cases, "findings": summary.findings,
-    }  # fmt: skip
+        "run_id": summary.run_id,
+        "name": summary.name,
+        "file": summary.record,
+        "command": summary.command,
+        "cases": cases,
+        "findings": summary.findings,
+    }

@@ -28,10 +28,12 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of compare."""
     parser.add_argument(
-        "runs", nargs="+", metavar="RUN",
+        "runs",
+        nargs="+",
+        metavar="RUN",
         help="a path, an id, a unique prefix, a name, latest, a folder from another machine (all its runs), "
         "or the training_metrics.json of a training",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--over",
         metavar="AXIS",
@@ -42,28 +44,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--margin", default="2%", help="equivalence margin: smaller differences count as equal (default 2%%)"
     )
     parser.add_argument(
-        "--price-per-hour", nargs="+", metavar="RUN=PRICE",
+        "--price-per-hour",
+        nargs="+",
+        metavar="RUN=PRICE",
         help="price of an hour of a device, for the cost per item: A=2.5 B=1.9",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--prices", type=Path, metavar="FILE", help="the same from a price table, with date and source (docs/cost.md)"
     )
     parser.add_argument(
-        "--fail-on", nargs="+", action="extend", metavar="VERDICT",
+        "--fail-on",
+        nargs="+",
+        action="extend",
+        metavar="VERDICT",
         help="exit 1 if any figure is worse, worse:5%% (by more than 5 %%) or unclear; if a case of the baseline is "
         "missing; with each of them, if a case is not comparable",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--output", metavar="FILE", help="where to write the JSON document (default: benchmark_comparison_TIME.json)"
     )
     parser.add_argument(
-        "--figures", metavar="DIR",
+        "--figures",
+        metavar="DIR",
         help="write plots (SVG and PNG) and stats/comparative_statistics.csv into DIR/analysis_results",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--format", action="append", metavar="FORMATS",
+        "--format",
+        action="append",
+        metavar="FORMATS",
         help=f"write the report too, as any of {', '.join(formats())}, into the folder reports of --output-dir",
-    )  # fmt: skip
+    )
     parser.add_argument("--full", action="store_true", help="print the machines, every figure, and all that differs")
     add_json(parser)
     add_place(parser)

@@ -22,9 +22,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of cost."""
     parser.add_argument("runs", nargs="*", metavar="RUN", help="path, id, unique prefix, name, or latest (default)")
     parser.add_argument(
-        "--prices", type=Path, metavar="FILE",
+        "--prices",
+        type=Path,
+        metavar="FILE",
         help="price per hour of each device, with date and source; also electricity and carbon intensity",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--electricity",
         type=Path,

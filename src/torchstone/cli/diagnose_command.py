@@ -14,20 +14,97 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_measuring, busy_of
 from torchstone.cli._plots import add_plots, require_drawing, write_told_plots
 from torchstone.cli._procedure_options import add_heap, positive_s
 from torchstone.cli._run_options import add_workload
-from torchstone.core.errors import ExitCode
+from torchstone.core.errors import ExitCode, UsageError
 from torchstone.core.schema.procedure import DISTURBED
 
 if TYPE_CHECKING:
     from torchstone.analysis.summary import RunSummary
     from torchstone.cli._diagnose_progress import DiagnoseProgress
+    from torchstone.config.run_file import RunRequest
     from torchstone.core.schema.diagnosis import Diagnosis
+    from torchstone.execution.controller.device_lock import WhenBusy
     from torchstone.workflows.diagnose.target import Target
     from torchstone.workflows.run.results import Results
+
+
+_FILES = (".yaml", ".yml", ".toml")
+
+
+def requested(options: argparse.Namespace) -> RunRequest | None:
+    """Return the request of a recipe, a file or flags; None where a stored run is meant. Raises UsageError."""
+    from torchstone.cli._run_options import asked
+    from torchstone.config.recipe_files import recipe_names
+
+    word = options.recipe
+    flags = options.model is not None or options.config is not None
+    if word is None and not flags:
+        if options.axes or options.data or options.device:
+            raise UsageError("nothing to diagnose: name a run, a recipe (torchstone list recipes) or a --model")
+        _refuse(options)
+        return None
+    recipe = word is not None and (word in dict(recipe_names()) or Path(word).suffix.lower() in _FILES)
+    json_file = word is not None and word.endswith(".json") and not _is_run(Path(word))
+    if not (flags or recipe or json_file):
+        _refuse(options)
+        return None
+    if options.case is not None:
+        raise UsageError("--case selects a case of a stored run; for a recipe use --axis")
+    return asked(options)
+
+
+def target_of(
+    options: argparse.Namespace, request: RunRequest | None, folder: Path, progress: DiagnoseProgress, busy: WhenBusy
+) -> Target:
+    """Return what is to be diagnosed. A request for several Cases is measured first, shortly."""
+    from torchstone.analysis.summary import summarize
+    from torchstone.storage.query import find
+    from torchstone.workflows.diagnose.target import asks_for_one, of_request, of_run, one_workload, short
+
+    word = options.recipe or "latest"
+    if request is not None and asks_for_one(request):
+        return of_request(request)
+    if request is not None:
+        from torchstone.workflows.run.planned_run import Campaign
+
+        brief = msgspec.structs.replace(request, workloads=(one_workload(request),), procedure=short(request.procedure))
+        progress.say("measuring the requested cases")
+        results = Campaign(brief, progress, busy).carry_out(folder, ["torchstone", "diagnose"])
+        word = results.summary.run_id
+    entry = find(folder, word)
+    return of_run(entry, summarize(entry), options.case)
+
+
+def _is_run(path: Path) -> bool:
+    """Say whether a JSON file is a stored run and no run file."""
+    from torchstone.storage.query import read_run
+
+    try:
+        read_run(path)
+    except UsageError:
+        return False
+    return True
+
+
+def _refuse(options: argparse.Namespace) -> None:
+    """Raise UsageError for flags that say what to measure and how, where a stored run says so already."""
+    given = {
+        "--axis": options.axes, "--data": options.data, "--data-option": options.data_option, "--split": options.split,
+        "--limit": options.limit, "--device": options.device, "--option": options.option, "--task": options.task,
+        "--settings": options.settings, "--seed": options.seed, "--isolation": options.isolation,
+        "--heap": options.heap, "--timeout": options.timeout,
+    }  # fmt: skip
+    wrong = next((flag for flag, value in given.items() if value is not None), None)
+    if wrong is not None:
+        word = options.recipe or "latest"
+        raise UsageError(f"{wrong} needs a recipe or a --model; '{word}' is read as a stored run")
+
 
 _BUDGET_S = 60.0
 
@@ -57,9 +134,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--isolation", choices=("auto", "fork", "spawn"), help="how trial processes are started (default auto)"
     )
     how.add_argument(
-        "--disturbed", choices=DISTURBED,
+        "--disturbed",
+        choices=DISTURBED,
         help="beside busy programs: replace = name no cause, keep = diagnose what was measured (default replace)",
-    )  # fmt: skip
+    )
     add_heap(how)
     how.add_argument("--timeout", metavar="T", help="maximum time of a trial (default 10m)")
     add_measuring(parser)
@@ -69,7 +147,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Diagnose, print it, write the report, and apply what helped where asked."""
     from torchstone.cli._diagnose_progress import DiagnoseProgress
-    from torchstone.cli._diagnose_request import requested, target_of
     from torchstone.cli._interrupts import EXIT_CODE, answered
 
     folder = writable(folder_of(options))

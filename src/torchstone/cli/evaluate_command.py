@@ -24,9 +24,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--model-dir", "--model_dir", metavar="DIR", help="the same as giving the folder as DIR")
     parser.add_argument(
-        "--checkpoint", default="best", metavar="N",
+        "--checkpoint",
+        default="best",
+        metavar="N",
         help="best (default), last, an epoch's number, or its file: checkpoint_epoch_3.safetensors",
-    )  # fmt: skip
+    )
     parser.add_argument("--data", help="PATH or SOURCE:PATH (default: the training's data)")
     parser.add_argument("--data-option", action="append", metavar="NAME=VALUE", help="option of the data")
     parser.add_argument("--split", metavar="S", help="train, validation or test (default: test, where there is one)")

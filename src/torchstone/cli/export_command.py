@@ -12,8 +12,12 @@ from torchstone.core.errors import UsageError, unknown
 from torchstone.core.own_files import moved
 from torchstone.plugins import registry
 
-_ROWS = {"cases": "a row per case with every estimate", "trials": "a row per trial", "samples": "a row per raw value",
-         "energy": "a row per group of steps, as short as the energy counter tells apart"}  # fmt: skip
+_ROWS = {
+    "cases": "a row per case with every estimate",
+    "trials": "a row per trial",
+    "samples": "a row per raw value",
+    "energy": "a row per group of steps, as short as the energy counter tells apart",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,9 +54,9 @@ def run(options: argparse.Namespace) -> int:
         writable(path.parent)
     elif not path.parent.is_dir():
         raise UsageError(f"--to {path}: there is no folder {path.parent}")
-    make = {
-        "cases": rows.case_rows, "trials": rows.trial_rows, "samples": rows.sample_rows, "energy": energy_rows,
-    }[options.rows]  # fmt: skip
+    make = {"cases": rows.case_rows, "trials": rows.trial_rows, "samples": rows.sample_rows, "energy": energy_rows}[
+        options.rows
+    ]
     table = make(stored)
     if options.rows == "energy" and not table:
         raise UsageError(

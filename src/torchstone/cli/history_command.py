@@ -43,9 +43,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--svg", nargs="?", const=_UNNAMED, metavar="FILE", help="write a chart (default: analysis/history.svg)"
     )
     parser.add_argument(
-        "--reference", nargs="?", const=_UNNAMED, metavar="FILE",
+        "--reference",
+        nargs="?",
+        const=_UNNAMED,
+        metavar="FILE",
         help="write the current level of each case as a JSON line (default: absolute_results.jsonl)",
-    )  # fmt: skip
+    )
     parser.add_argument("--full", action="store_true", help="print every case in full and every run")
     add_save(parser)
     add_json(parser)

@@ -12,9 +12,11 @@ from torchstone.cli._place import given_team
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of import."""
     parser.add_argument(
-        "paths", nargs="+", metavar="PATH",
+        "paths",
+        nargs="+",
+        metavar="PATH",
         help="a record, a document, a result of another tool (`torchstone list importers`), or a folder of them",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--store", metavar="URL", help="import into a team's store, postgresql://USER@HOST/DATABASE, not into a folder"
     )

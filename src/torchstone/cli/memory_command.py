@@ -30,9 +30,12 @@ _USUAL = ("t4", "rtx4090", "a100-40gb", "h100-80gb", "h200")  # where no card is
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of memory."""
     parser.add_argument(
-        "--for", dest="cards", nargs="+", metavar="CARD",
+        "--for",
+        dest="cards",
+        nargs="+",
+        metavar="CARD",
         help=f"cards or sizes, need not be installed: rtx4090, h100-80gb, mi300x, 24gb (default {','.join(_USUAL)})",
-    )  # fmt: skip
+    )
     add_plots(parser)
     add_save(parser)
     add_folder(parser)

@@ -17,9 +17,7 @@ from torchstone.core.plain_text import plain
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of release."""
-    parser.add_argument(
-        "runs", nargs="+", metavar="RUN", help="paths, ids, unique prefixes, names, or latest"
-    )  # fmt: skip
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="paths, ids, unique prefixes, names, or latest")
     parser.add_argument(
         "--output", type=Path, required=True, metavar="DIR", help="a new or empty folder, or a file that ends in .zip"
     )

@@ -23,9 +23,12 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of report."""
     parser.add_argument(
-        "runs", nargs="*", metavar="run", default=["latest"],
+        "runs",
+        nargs="*",
+        metavar="run",
+        default=["latest"],
         help="paths, ids, unique prefixes, names, or latest (default)",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--format",
         action="append",
@@ -36,17 +39,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--compare", action="store_true", help="write one report that compares the runs with the first, not one of each"
     )
     parser.add_argument(
-        "--combined", action="store_true",
+        "--combined",
+        action="store_true",
         help="write one report of all runs, such as training and inference of a model, not one of each",
-    )  # fmt: skip
+    )
     add_plots(parser, "there (of several runs: DIR/RUN)")
     parser.add_argument(
         "--output", type=Path, metavar="DIR", help="folder of the reports (default: the folder reports of --output-dir)"
     )
     parser.add_argument(
-        "--history", type=Path, metavar="DIR",
+        "--history",
+        type=Path,
+        metavar="DIR",
         help="write the page of the benchmarks' history instead: a work tree of its branch (torchstone ci history)",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--no-record",
         action="store_true",

@@ -29,9 +29,10 @@ _NO = ("different", "inconclusive")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of reproduce."""
     parser.add_argument(
-        "run", metavar="BUNDLE|RUN",
+        "run",
+        metavar="BUNDLE|RUN",
         help="a release (folder or zip), an HTML report, or a stored run: path, id, unique prefix, name, latest",
-    )  # fmt: skip
+    )
     parser.add_argument(
         # Two runs on one machine, minutes apart, are rarely known to less.
         "--margin",
@@ -45,9 +46,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--force", action="store_true", help="measure although models, data or code are not those of the record"
     )
     parser.add_argument(
-        "--fail-on", nargs="+", action="extend", default=[], metavar="ANSWER",
+        "--fail-on",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="ANSWER",
         help="exit 1 if the answer is different, or inconclusive",
-    )  # fmt: skip
+    )
     add_measuring(parser)
     add_folder(parser)
 
@@ -84,9 +89,13 @@ def _again(options: argparse.Namespace, folder: Path, recorded: Run, margin: flo
         return found
 
     ended = measured(
-        options, folder, progress, lambda: reproduction.carry_out(folder, sys.argv[1:]),
-        show=lambda results: _show(answer(results), results), document=lambda results: _whole(answer(results), results),
-    )  # fmt: skip
+        options,
+        folder,
+        progress,
+        lambda: reproduction.carry_out(folder, sys.argv[1:]),
+        show=lambda results: _show(answer(results), results),
+        document=lambda results: _whole(answer(results), results),
+    )
     return ended or (ExitCode.NO if set(answers) & set(options.fail_on) else ExitCode.DONE)
 
 
@@ -102,9 +111,11 @@ def _whole(found: Reproduced, results: Results) -> object:
     from torchstone.report.comparison_json import report
 
     return {
-        "answer": found.answer, "recorded": found.compared.participants[0].runs[0].head.run_id,
-        "run_id": results.summary.run_id, "comparison": report(found.compared, answers(found.compared)),
-    }  # fmt: skip
+        "answer": found.answer,
+        "recorded": found.compared.participants[0].runs[0].head.run_id,
+        "run_id": results.summary.run_id,
+        "comparison": report(found.compared, answers(found.compared)),
+    }
 
 
 def _recorded(word: str, folder: Path) -> list[Run]:

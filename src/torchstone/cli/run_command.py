@@ -12,19 +12,135 @@ torchstone run my-run.yaml --push                         (and to the store of t
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder, folder_of, writable
+from torchstone.cli._interrupts import EXIT_CODE, answered
 from torchstone.cli._measuring import add_measuring, busy_of, measured
-from torchstone.cli._program import add_program, program_request
+from torchstone.cli._parsing import words_of
+from torchstone.cli._procedure_options import with_procedure
 from torchstone.cli._pushing import add_push, push_to
 from torchstone.cli._run_options import add_run_options, asked
-from torchstone.cli._run_share import add_share, run_share
-from torchstone.core.errors import UsageError
+from torchstone.core.errors import ExitCode, UsageError
+from torchstone.core.schema.axis import AXES, Scalar, axis_values
 
 if TYPE_CHECKING:
     from torchstone.cli._progress import ProgressBar
+    from torchstone.workflows.run.program_run import ProgramRequest
+
+
+_STEPS = ("auto", "optimizer", "backward", "forward")
+
+
+def add_program(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a program behind --."""
+    how = parser.add_argument_group("a program, written behind --")
+    how.add_argument(
+        "--step",
+        choices=_STEPS,
+        default="auto",
+        help="with what a step ends (default: an optimizer's step; without one, a forward pass without gradients)",
+    )
+    how.add_argument("--item", default="sample", help="what a row of a batch is called (default: sample)")
+    how.add_argument(
+        "--in-place",
+        action="store_true",
+        help="run it where it is (default: in a work folder that looks like this one, so that its files stay apart)",
+    )
+    how.add_argument("--let-finish", action="store_true", help="let it go on to its own end after its window")
+
+
+def program_request(options: argparse.Namespace) -> ProgramRequest:
+    """Return what was typed. Raises UsageError for options that are none of a program."""
+    import msgspec
+
+    from torchstone.config.run_file import RunRequest
+    from torchstone.workflows.run.program_run import ProgramRequest
+
+    if not options.program:
+        raise UsageError("nothing behind --: write the command as you type it, for example -- python train.py")
+    named = {"RECIPE": options.recipe, "--config": options.config, "--model": options.model, "--data": options.data,
+             "--task": options.task, "--option": options.option, "--limit": options.limit, "--split": options.split,
+             "--exclude": options.exclude, "--first": options.first, "--heap": options.heap}  # fmt: skip
+    if given := [flag for flag, value in named.items() if value]:
+        raise UsageError(f"{', '.join(given)}: not for a program; what it does is in its own command behind --")
+    how = with_procedure(RunRequest(workloads=()), options)
+    procedure = msgspec.structs.replace(
+        how.procedure, isolation="program", heap="default", settings="torch", count_flops=False,
+        phases=False, in_place=options.in_place, let_finish=options.let_finish,
+    )  # fmt: skip
+    return ProgramRequest(
+        options.program, _axes(options), procedure, options.name, how.device, options.item, options.step
+    )
+
+
+def _axes(options: argparse.Namespace) -> dict[str, tuple[Scalar, ...]]:
+    """Return the values of each axis. One that torchstone does not know is the program's own."""
+    found: dict[str, tuple[Scalar, ...]] = {}
+    for flag, text in options.axes or ():
+        name, equals, values = text.partition("=")
+        if flag != "--axis":
+            name, values = flag.strip("-").replace("-", "_").removesuffix("s"), text
+        elif not equals or not values:
+            raise UsageError(f"--axis {text}: write NAME=VALUE or NAME=V1,V2, for example batch_size=1,8")
+        words = words_of([values])
+        found[name.strip()] = axis_values(name, words) if name in AXES else tuple(map(_scalar, words))
+    return found
+
+
+def _scalar(word: str) -> Scalar:
+    for kind in (int, float):
+        try:
+            return kind(word)
+        except ValueError:
+            continue
+    return word
+
+
+def add_share(parser: argparse.ArgumentParser) -> None:
+    """Add --plan, --share and --attempt."""
+    jobs = parser.add_argument_group("in a job of a cluster")
+    jobs.add_argument("--plan", metavar="FILE", help="measure a share of the plan.json of `torchstone submit`")
+    jobs.add_argument("--share", type=int, metavar="N", help="with --plan: which share, from 0")
+    jobs.add_argument(
+        "--attempt",
+        metavar="WORD",
+        default=None,
+        help="with --plan: name of this attempt's record; earlier ones of the share are continued (default: random)",
+    )
+
+
+def run_share(options: argparse.Namespace) -> int:
+    """Measure the share; exit 0 if it is complete, 130 where this was interrupted, else 1."""
+    from torchstone.cli._progress import ProgressBar
+    from torchstone.workflows.submit.share import ShareRun
+
+    if options.share is None:
+        raise UsageError("--plan needs --share N: which of its shares")
+    if options.push:
+        raise UsageError("--plan measures a part of a run: push the merged one, `torchstone push RUN`")
+    if options.recipe is not None or options.model is not None or options.axes:
+        raise UsageError("--plan says what to measure: leave out the recipe and its options")
+    progress = ProgressBar(quiet=options.quiet, verbose=options.debug)
+    attempt = options.attempt or os.urandom(4).hex()
+    share = ShareRun(Path(options.plan), options.share, attempt, progress, busy_of(options))
+    try:
+        with answered():
+            try:
+                done = share.carry_out(sys.argv[1:])
+            finally:
+                progress.close()
+    except (KeyboardInterrupt, SystemExit):
+        print("torchstone: interrupted", file=sys.stderr)
+        return EXIT_CODE
+    print(f"share {options.share}: trials measured: {done.taken}, missing: {done.left}", flush=True)
+    if done.run is not None and done.run.end is not None and done.run.end.status == "interrupted":
+        print("torchstone: interrupted by a signal: its time limit, a preemption, or scancel", file=sys.stderr)
+        return EXIT_CODE
+    return ExitCode.NO if done.left else ExitCode.DONE
 
 
 MEASURES_PROGRAMS = True  # behind --

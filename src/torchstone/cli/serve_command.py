@@ -18,14 +18,17 @@ from torchstone.core.errors import ExitCode, UsageError
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of serve."""
     parser.add_argument(
-        "--host", default="127.0.0.1",
+        "--host",
+        default="127.0.0.1",
         help="address to listen on (default 127.0.0.1: this machine alone); any other needs a token",
-    )  # fmt: skip
+    )
     parser.add_argument("--port", type=int, default=8642, help="port to listen on (default 8642; 0: a free one)")
     parser.add_argument(
-        "--token-file", type=Path, metavar="FILE",
+        "--token-file",
+        type=Path,
+        metavar="FILE",
         help="file with the token that browsers have to give (default: with --host a new one, which is printed)",
-    )  # fmt: skip
+    )
     add_place(parser)
 
 

@@ -20,10 +20,13 @@ _WHAT = ("status", "create", "upgrade", "roles")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of store."""
     parser.add_argument(
-        "what", nargs="?", choices=_WHAT, default="status",
+        "what",
+        nargs="?",
+        choices=_WHAT,
+        default="status",
         help="status (default): version, size, what you may do; create: make the tables; upgrade: bring them up to "
         "date; roles: make the roles torchstone_reader and torchstone_writer",
-    )  # fmt: skip
+    )
     parser.add_argument("--print", action="store_true", help="with roles: print the SQL and change nothing")
     add_store(parser)
     add_json(parser)

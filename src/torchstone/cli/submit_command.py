@@ -40,14 +40,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where = parser.add_argument_group("where to measure")
     where.add_argument("--on", metavar="CLUSTER", help="slurm or ray (torchstone list clusters)")
     where.add_argument(
-        "--cases-per-job", type=int, metavar="N", default=1,
+        "--cases-per-job",
+        type=int,
+        metavar="N",
+        default=1,
         help="cases that one job measures, on one machine (default 1)",
-    )  # fmt: skip
+    )
     where.add_argument(
-        "--when-busy", metavar="HOW", default=os.environ.get("TORCHSTONE_WHEN_BUSY", "wait"),
+        "--when-busy",
+        metavar="HOW",
+        default=os.environ.get("TORCHSTONE_WHEN_BUSY", "wait"),
         help="if another torchstone measures on the cards or cores of a job: wait (default), wait:10m (no "
         "longer), refuse or share",
-    )  # fmt: skip
+    )
     where.add_argument("--cpus", metavar="N", help="CPUs of a job")
     where.add_argument(
         "--dry-run", action="store_true", help="write the scripts and print them; submit nothing: `resume RUN` does"
@@ -55,9 +60,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--follow", action="store_true", help="wait until all jobs have ended, then merge and show")
     where.add_argument("--merge", metavar="RUN", help="merge what the jobs of a submitted run have recorded so far")
     where.add_argument(
-        "--no-rehearsal", action="store_true",
+        "--no-rehearsal",
+        action="store_true",
         help="do not try one step of your own code here, on the CPU, before jobs are submitted",
-    )  # fmt: skip
+    )
     where.add_argument(
         "--report", metavar="F", default="md", help="formats of the report of the merged run, as `report --format` (md)"
     )
@@ -72,17 +78,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     slurm.add_argument("--at-most", metavar="N", help="jobs that may run at once")
     slurm.add_argument("--no-requeue", action="store_true", help="do not start a preempted job again")
     slurm.add_argument(
-        "--requeue-at-limit", metavar="N",
+        "--requeue-at-limit",
+        metavar="N",
         help="requeue a job that reaches its time limit, up to N times: it continues with the missing trials",
-    )  # fmt: skip
+    )
     slurm.add_argument(
-        "--container", metavar="IMAGE",
+        "--container",
+        metavar="IMAGE",
         help="measure in a container that has torchstone: x.sif, docker://x by Apptainer; x.sqsh, nvcr.io#x by pyxis",
-    )  # fmt: skip
+    )
     slurm.add_argument(
-        "--setup", action="append", metavar="LINE",
+        "--setup",
+        action="append",
+        metavar="LINE",
         help="a line of shell before torchstone starts in a job, as 'module load cuda/12.4', or a file of such lines",
-    )  # fmt: skip
+    )
     slurm.add_argument(
         "--sbatch", action="append", metavar="LINE", help="one more #SBATCH line, for example --sbatch=--exclusive"
     )
@@ -174,9 +184,14 @@ def _planned(options: argparse.Namespace, folder: Path) -> Submission:
     busy_of(options)  # a wrong word is told here
     at_least("--cases-per-job", options.cases_per_job, 1)
     how = Asked(
-        options.on, wanted, options.cases_per_job, folder, options.report,
-        rehearse=not (options.no_rehearsal or options.dry_run or options.container), when_busy=options.when_busy,
-    )  # fmt: skip
+        options.on,
+        wanted,
+        options.cases_per_job,
+        folder,
+        options.report,
+        rehearse=not (options.no_rehearsal or options.dry_run or options.container),
+        when_busy=options.when_busy,
+    )
     progress = ProgressBar(quiet=True, verbose=False)
     return planned(asked(options), how, sys.argv[1:], progress)
 

@@ -18,11 +18,33 @@ from torchstone.cli._measuring import add_measuring, busy_of, measured
 from torchstone.cli._procedure_options import add_heap, at_least, positive_s
 from torchstone.cli._pushing import add_push, push_to
 from torchstone.cli._run_options import add_workload, asked
+from torchstone.core import units
 from torchstone.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
+    from torchstone.cli._progress import ProgressBar
+    from torchstone.core.schema.training import EpochMetrics
     from torchstone.workflows.run.results import Results
     from torchstone.workflows.train.request import TrainingAsked
+
+
+class EpochLines:
+    """Says each epoch as it ends, above the bar."""
+
+    def __init__(self, progress: ProgressBar, epochs: int, *, quiet: bool) -> None:
+        self._progress, self._epochs, self._quiet = progress, epochs, quiet
+
+    def __call__(self, epoch: EpochMetrics) -> None:
+        """Write one line."""
+        if self._quiet:
+            return
+        told = [f"loss {units.significant(epoch.train_loss, 4)}"]
+        if epoch.val_loss is not None:
+            told.append(f"held-out loss {units.significant(epoch.val_loss, 4)}")
+        if epoch.val_accuracy is not None:
+            told.append(f"accuracy {units.quantity(epoch.val_accuracy, 'ratio')}")
+        told.append(units.quantity(epoch.train_time_s, "s"))
+        self._progress.say(f"epoch {epoch.epoch} of {self._epochs}: {', '.join(told)}{', best' * epoch.best}")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +76,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Train, print the report of a run, the epochs, and what an epoch took beside what was predicted."""
     from torchstone.cli._progress import ProgressBar
-    from torchstone.cli._training import EpochLines
     from torchstone.core.schema.training import Training
     from torchstone.workflows.train.training import TrainCampaign, default_output
 

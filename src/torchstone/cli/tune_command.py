@@ -14,15 +14,46 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_measuring, busy_of, measured
 from torchstone.cli._pushing import add_push, push_to
 from torchstone.cli._run_options import add_run_options
 from torchstone.cli._tune_options import add_tune_options, tune_asked
-from torchstone.core.errors import TorchstoneError, UsageError
+from torchstone.core.errors import ExitCode, TorchstoneError, UsageError
 
 if TYPE_CHECKING:
     from torchstone.workflows.run.results import Results
+
+
+def fitted(options: argparse.Namespace) -> int:
+    """Print what fits each card; return the exit code: 1 where nothing does."""
+    from torchstone.cli.memory_command import cards_of, telling
+    from torchstone.workflows.memory.prediction import answered, shapes_only
+    from torchstone.workflows.memory.tuned import fitting, tried_on
+
+    request = tune_asked(options)
+    request = msgspec.structs.replace(request, run=shapes_only(request.run))
+    tried = {card: tried_on(request, card) for card in cards_of(options.cards)}
+    answer = answered(request.run, [one for each in tried.values() for one in each.asked], telling(options))
+    counts = {}
+    for card, each in tried.items():
+        rows = [row for row in answer.rows if row.card == card.title]
+        counts[card.title] = (fitting(each, rows), len(each.points))
+    if options.json:
+        from torchstone.cli._json import print_json
+        from torchstone.report.documents.memory import memory_json
+
+        points = {card: {"fit": fit, "of": of} for card, (fit, of) in counts.items()}
+        print_json({**memory_json(answer), "points": points})
+    else:
+        from torchstone.cli._render import show_document
+        from torchstone.report.documents.memory import memory_document
+
+        told = "; ".join(f"{card}: {fit} of {of}" for card, (fit, of) in counts.items())
+        show_document(memory_document(answer, f"Settings that fit, of those that tune would try: {told}."))
+    return ExitCode.DONE if any(fit for fit, _ in counts.values()) else ExitCode.NO
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,8 +68,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Search, print the answer, and write it into the user's file where asked."""
     if options.cards is not None:
-        from torchstone.cli._tune_fitting import fitted
-
         if options.push:
             raise UsageError("--for predicts and measures nothing: there is no run to --push")
         return fitted(options)

@@ -19,9 +19,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "files", nargs="+", type=Path, metavar="FILE", help="an HTML report, a folder or zip of `torchstone release`"
     )
     parser.add_argument(
-        "--output", type=Path, metavar="PATH",
+        "--output",
+        type=Path,
+        metavar="PATH",
         help="where to write what the record gives: the page, or the folder or zip of a release. Look at this one",
-    )  # fmt: skip
+    )
     parser.add_argument("--open", action="store_true", help="open the page that is written, in your browser")
     parser.add_argument("--full", action="store_true", help="print everything that does not follow")
     add_json(parser)

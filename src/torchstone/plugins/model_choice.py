@@ -13,8 +13,10 @@ from torchstone.plugins.protocols import Engine
 
 # Axes that shape the input; a model that brings its own example batch, or takes another kind, does not have them.
 SHAPES = {
-    "sequence_length": ("text", "features", "image_text"), "image_size": ("image", "image_text"), "audio_s": ("audio",),
-}  # fmt: skip
+    "sequence_length": ("text", "features", "image_text"),
+    "image_size": ("image", "image_text"),
+    "audio_s": ("audio",),
+}
 _WEIGHTS = (".pth", ".pt", ".safetensors", ".ckpt", ".bin")  # what a file of weights ends in, wherever it is from
 
 

@@ -42,9 +42,10 @@ def load(family: str, name: str) -> Any:
     if name in _own(family):
         folder = f"{__package__}.{_FOLDERS.get(family, family)}"
         return (
-            getattr(import_module(f"{folder}.{_topics()[name]}"), name) if family == "checks"
+            getattr(import_module(f"{folder}.{_topics()[name]}"), name)
+            if family == "checks"
             else import_module(f"{folder}.{name}").PLUGIN
-        )  # fmt: skip
+        )
     what, entries = f"{_SINGULAR.get(family, family)} {name}", _foreign(family)[name]
     if len(entries) > 1:
         packages = ", ".join(_package(entry) for entry in entries)
@@ -65,8 +66,7 @@ def load(family: str, name: str) -> Any:
 
 def _base(family: str) -> type:
     """Return the class that every plug-in of a family is of."""
-    from torchstone.plugins.cluster_protocol import Cluster
-    from torchstone.plugins.machine_protocols import Launcher, TelemetrySource, Vendor
+    from torchstone.plugins.machine_protocols import Cluster, Launcher, TelemetrySource, Vendor
     from torchstone.plugins.protocols import Check, DataSource, Engine, Exporter, Importer, ModelSource, Searcher
 
     return {

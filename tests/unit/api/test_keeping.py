@@ -14,8 +14,8 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, RandomSampler, TensorDataset
 
-from torchstone.api.keeping import keeping, process
-from torchstone.api.keeping.keeping import Keeping
+from torchstone.api import keeping
+from torchstone.api.keeping import Keeping
 from torchstone.core.errors import MissingError
 
 X = torch.randn(4, 3)
@@ -321,7 +321,7 @@ class FakeAccelerator:
 
 def test_a_device_that_wakes_meanwhile_is_kept_from_then_on(monkeypatch):
     awake: list[tuple[str, Any]] = []
-    monkeypatch.setattr(process, "awake", lambda: iter(awake))
+    monkeypatch.setattr(keeping, "awake", lambda: iter(awake))
     fake, keeper = FakeAccelerator(), kept()
     awake.append(("cuda", fake))
     fake.state = [torch.ones(2)]  # which the user's own seed gave, when it woke
@@ -332,10 +332,10 @@ def test_a_device_that_wakes_meanwhile_is_kept_from_then_on(monkeypatch):
 
 
 def test_switches_are_put_back_and_those_that_nobody_touched_are_left_alone(monkeypatch):
-    found = process.Switches()
+    found = keeping.Switches()
     with monkeypatch.context() as patched:
         patched.setattr(torch, "set_num_threads", pytest.fail)
-        process.Switches().put_back()
+        keeping.Switches().put_back()
     threads = torch.get_num_threads()
     torch.set_num_threads(threads + 1)
     torch.set_float32_matmul_precision("high")
@@ -345,7 +345,7 @@ def test_switches_are_put_back_and_those_that_nobody_touched_are_left_alone(monk
     torch.set_autocast_enabled("cpu", True)
     torch.set_grad_enabled(False)
     found.put_back()
-    assert all(process._read(read) == was for read, _, was in found._found)
+    assert all(keeping._read(read) == was for read, _, was in found._found)
     assert torch.get_num_threads() == threads
     assert torch.is_grad_enabled()
     assert torch.backends.cuda.math_sdp_enabled()
@@ -356,10 +356,10 @@ def test_precision_that_was_set_by_the_newer_words_stays_so(monkeypatch):
     matmul: Any = torch.backends.cuda.matmul
     if not hasattr(matmul, "fp32_precision"):
         pytest.skip("this torch has the older words only")
-    before = process.Switches()
+    before = keeping.Switches()
     try:
         matmul.fp32_precision = "tf32"
-        found = process.Switches()
+        found = keeping.Switches()
         torch.set_float32_matmul_precision("highest")
         found.put_back()
         assert matmul.fp32_precision == "tf32"

@@ -1,12 +1,85 @@
-"""The line a trial of a run whose number of trials is open: the answer so far, and which figure more trials are for."""
+"""The live bar: the time that is left, by a clock that does what the test says; the answer so far, and what is open."""
+
+import itertools
+import random
 
 import msgspec
 import pytest
-from build import a_run, a_trial
+from build import a_case, a_run, a_trial
+from fakes import FakeClock
 from stored import case
 
-from torchstone.cli._progress import ProgressBar
+from torchstone.cli._progress import ProgressBar, Remaining
 from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.run import Plan, Slot
+
+OPENING_S = 3.0
+
+
+def sweep(sizes, rounds, seconds, clock, **procedure):
+    """Take every trial of a sweep; yield (share done, seconds expected, seconds really left) as each starts."""
+    cases = tuple(a_case({"batch_size": size}) for size in sizes)
+    dice = random.Random(1)
+    slots = []
+    for number in range(rounds):
+        order = list(range(len(cases)))
+        dice.shuffle(order)
+        slots += [Slot(case, number) for case in order]
+    head = a_run(cases=cases, procedure=Procedure(**procedure)).head
+    head = msgspec.structs.replace(head, plan=Plan(cases, tuple(slots)))
+    forks = procedure.get("isolation") != "spawn"
+    opens = [forks and a.number != b.number for a, b in itertools.pairwise(slots)]
+    took = [seconds(cases[slot.case], dice) for slot in slots]
+    whole = [t + 0.05 + OPENING_S * o for t, o in zip(took, [False, *opens], strict=True)]
+    remaining = Remaining(head, OPENING_S * 1.3, clock)  # the first one also looked at the machine
+    for n, slot in enumerate(slots):
+        remaining.starts()
+        yield n / len(slots), remaining.left_s(), sum(whole[n:])
+        clock.sleep(whole[n])
+        remaining.finished(a_trial(case_id=cases[slot.case].case_id, duration_s=took[n]))
+
+
+def by_size(case, dice):
+    return (0.3 + 0.02 * case.configuration["batch_size"]) * dice.uniform(0.9, 1.1)
+
+
+def by_budget(case, dice):
+    return 10.0 * dice.uniform(0.9, 1.1)
+
+
+def in_a_blink(case, dice):
+    return 0.1
+
+
+@pytest.mark.parametrize("seconds", [by_size, by_budget, in_a_blink])
+@pytest.mark.parametrize(("sizes", "rounds"), [((1, 8, 64, 512, 2048), 3), (range(1, 337), 1), (range(1, 13), 3)])
+def test_from_a_third_on_it_is_believable(seconds, sizes, rounds):
+    told = [one for one in sweep(sizes, rounds, seconds, FakeClock()) if one[0] >= 1 / 3]
+    wrong = [(share, told_s, real_s) for share, told_s, real_s in told if abs(told_s - real_s) > 0.25 * real_s + 0.5]
+    assert wrong == []
+
+
+def test_no_template_is_expected_where_every_trial_is_a_new_interpreter():
+    *_, (_, told_s, real_s) = sweep((1, 2), 3, in_a_blink, FakeClock(), isolation="spawn")
+    assert told_s == pytest.approx(real_s, abs=0.05)
+
+
+def test_it_shrinks_while_a_trial_runs_and_is_never_negative():
+    clock = FakeClock()
+    told = sweep((1, 2), 2, by_budget, clock)
+    assert next(told)[1] is None
+    next(told)
+    head = a_run(cases=(a_case(),)).head
+    remaining = Remaining(head, 0.0, clock)
+    remaining.starts()
+    clock.sleep(10.0)
+    remaining.finished(a_trial(duration_s=10.0))
+    remaining.starts()
+    assert remaining.left_s() == pytest.approx(20.0)
+    clock.sleep(4.0)
+    assert remaining.left_s() == pytest.approx(16.0)
+    clock.sleep(60.0)
+    assert remaining.left_s() == pytest.approx(10.0), "one that takes too long says nothing of the next"
 
 
 def last_line(capsys, sizes, trials):

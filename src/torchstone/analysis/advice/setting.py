@@ -34,7 +34,7 @@ class Setting(msgspec.Struct, frozen=True):
 
     def fixes(self, axis: str) -> bool:
         """Whether the user's own batches are used as they come, so that an axis can have no other value."""
-        told = str(self.facts.get("own_fixed") or "")  # "batch_size, num_workers (why)": plugins/models/_own_data.py
+        told = str(self.facts.get("own_fixed") or "")  # "batch_size, num_workers (why)": plugins/models/py/own_data.py
         return axis in told.partition(" (")[0].split(", ")
 
     @property

@@ -41,7 +41,7 @@ from torchstone.core.schema.trial import Measurement, Outcome, Stage, Status
 from torchstone.execution.program.steps import Marks, Step, steps_of
 from torchstone.execution.program.workspace import mirrored
 from torchstone.execution.timing.clock import resolution_s, system_clock
-from torchstone.execution.timing.loop_steps import steady
+from torchstone.execution.timing.segments import steady
 from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Launcher, LiveTrial
 

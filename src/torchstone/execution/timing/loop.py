@@ -10,11 +10,91 @@ import msgspec
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.phase import REST
 from torchstone.execution.timing.clock import Clock, LatencyStopwatch
-from torchstone.execution.timing.feed import Feed
 from torchstone.execution.timing.segments import Segments, Steps
 from torchstone.execution.timing.stopping import Reason, StoppingRule, WarmUpRule
 from torchstone.plugins.machine_protocols import Stopwatch
 from torchstone.plugins.protocols import Mark
+
+
+class Feed:
+    """Calling it gives the next batch. `settle` closes the account of one step."""
+
+    def __init__(self, source: Callable[[], Batch], clock: Clock) -> None:
+        self._source = source
+        self._clock = clock
+        self._wait_s = 0.0
+        self._items = 0
+        self._tokens = 0
+        self.has_tokens = False
+        self.waits_s: list[float] = []
+        self.items: list[int] = []
+        self.tokens: list[int] = []
+
+    def __call__(self) -> Batch:
+        """Return the next batch, timing the wait for it."""
+        clock = self._clock
+        begin_s = clock()
+        batch = self._source()
+        self._wait_s += clock() - begin_s
+        self._items += batch.items
+        tokens = batch.tokens
+        if tokens is not None:
+            self._tokens += tokens
+            self.has_tokens = True
+        return batch
+
+    def settle(self) -> None:
+        """End a step: its wait (s), items and tokens become one entry each."""
+        self.waits_s.append(self._wait_s)
+        self.items.append(self._items)
+        self.tokens.append(self._tokens)
+        self._wait_s, self._items, self._tokens = 0.0, 0, 0
+
+
+STEP = "step"
+
+
+class Ranges:
+    """Opens and closes a range for each step, and within it one for each of its phases.
+
+    A mark tells where a phase ends, and a range needs its name where it begins: names are those of the step before,
+    whose phases came in the same order. The very first step has only "rest".
+
+    Parameters
+    ----------
+    push: opens a range of that name inside the present one.
+    pop: closes the innermost.
+
+    """
+
+    def __init__(self, push: Callable[[str], object], pop: Callable[[], object]) -> None:
+        self._push, self._pop = push, pop
+        self._before: list[str] = []
+
+    def around(self, step: Step) -> Step:
+        """Return the step with its ranges. They cost a microsecond a phase and more: only where they were asked for."""
+
+        def ranged(pull: Source, mark: Mark) -> None:
+            names = [*self._before, REST]
+            seen: list[str] = []
+
+            def ended(phase: str) -> None:
+                self._pop()
+                mark(phase)
+                seen.append(phase)
+                self._push(names[len(seen)] if len(seen) < len(names) else REST)
+
+            self._push(STEP)
+            self._push(names[0])
+            try:
+                step(pull, ended)
+            finally:
+                self._pop()
+                self._pop()
+            self._before = seen
+
+        return ranged
+
 
 Source = Callable[[], Batch]
 Step = Callable[[Source, Mark], None]
@@ -109,9 +189,15 @@ class Instrument:
             laps_s = watch.stop()
             end_s = clock()
         return Window(
-            laps_s=laps_s, waits_s=feed.waits_s, items=feed.items, tokens=feed.tokens if feed.has_tokens else None,
-            total_s=end_s - begin_s, begin_s=begin_s, end_s=end_s, stopped_because=reason,
-        )  # fmt: skip
+            laps_s=laps_s,
+            waits_s=feed.waits_s,
+            items=feed.items,
+            tokens=feed.tokens if feed.has_tokens else None,
+            total_s=end_s - begin_s,
+            begin_s=begin_s,
+            end_s=end_s,
+            stopped_because=reason,
+        )
 
     def turn(self, watch: Stopwatch, steps: int, lead_in: int) -> Window:
         """Measure so many steps of a device that runs behind the host, begun while it works on `lead_in` steps (≥ 1).
@@ -139,9 +225,15 @@ class Instrument:
         laps_s = watch.stop()[lead_in:]
         total_s = math.fsum(laps_s)
         return Window(
-            laps_s=laps_s, waits_s=feed.waits_s, items=feed.items, tokens=feed.tokens if feed.has_tokens else None,
-            total_s=total_s, begin_s=end_s - total_s, end_s=end_s, stopped_because=reason,
-        )  # fmt: skip
+            laps_s=laps_s,
+            waits_s=feed.waits_s,
+            items=feed.items,
+            tokens=feed.tokens if feed.has_tokens else None,
+            total_s=total_s,
+            begin_s=end_s - total_s,
+            end_s=end_s,
+            stopped_because=reason,
+        )
 
     def dissect(self, segments: Segments, steps: int, *, closed: bool) -> Steps:
         """Cut so many steps into their phases and the rest; fewer where the source ends.

@@ -22,8 +22,8 @@ def main(arguments: list[str]) -> None:
 
         serve(int(descriptor), models)
         return
-    from torchstone.execution.worker.crash_handler import prepare
     from torchstone.execution.worker.execution import carry_out
+    from torchstone.execution.worker.pipe import prepare
 
     prepare(int(descriptor))
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=Request)

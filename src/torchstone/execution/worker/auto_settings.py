@@ -110,9 +110,11 @@ def _attention(_model: LoadedModel, device: Device, _values: Mapping[str, Scalar
 
     cuda: Any = torch.backends.cuda  # torch's switches are called so, and hold for every device
     enabled = {
-        "flash": cuda.flash_sdp_enabled(), "efficient": cuda.mem_efficient_sdp_enabled(),
-        "cudnn": cuda.cudnn_sdp_enabled(), "math": cuda.math_sdp_enabled(),
-    }  # fmt: skip
+        "flash": cuda.flash_sdp_enabled(),
+        "efficient": cuda.mem_efficient_sdp_enabled(),
+        "cudnn": cuda.cudnn_sdp_enabled(),
+        "math": cuda.math_sdp_enabled(),
+    }
     kernels = [name for name, on in enabled.items() if on and device.objection("sdpa", name) is None]
     return "auto", f"auto: PyTorch's order among {', '.join(kernels)}"
 
@@ -128,5 +130,8 @@ def _word(value: Scalar) -> str:
 
 
 _CHOOSE: Mapping[str, Callable[[LoadedModel, Device, Mapping[str, Scalar]], Chosen]] = {
-    "threads": _threads, "channels_last": _layout, "fused": _fused, "sdpa": _attention,
-}  # fmt: skip
+    "threads": _threads,
+    "channels_last": _layout,
+    "fused": _fused,
+    "sdpa": _attention,
+}

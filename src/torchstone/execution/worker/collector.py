@@ -15,9 +15,34 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.counted import Counted
 from torchstone.core.schema.load import LoadMeasured
+from torchstone.core.schema.memory_figures import DEVICE_PEAKS
 from torchstone.core.schema.message import Measured
 from torchstone.core.schema.trial import Measurement, Outcome, Stage, Status
 from torchstone.execution.timing.loop import Window
+from torchstone.plugins.machine_protocols import Device
+
+# The peak device memory of a trial: of its warm-up, and, after a reset, of its windows.
+#
+# Compilers and libraries try kernels in the first steps, each with a workspace of its own. One peak of both would say
+# that a step needs what only the choice of its kernels did.
+
+
+def end_warm_up(device: Device, tally: Collector) -> None:
+    """Add the peaks so far as those of the warm-up, and let the allocator's begin at what is held now.
+
+    A device that cannot begin anew keeps its one peak, of the whole process, which is then that of the windows, too.
+    """
+    for metric, value in device.memory().items():
+        if metric in DEVICE_PEAKS:
+            tally.warm_up_peak(metric, value)
+    if str(device.torch_device).startswith("cpu"):
+        return
+    import torch
+
+    reset = getattr(torch.get_device_module(device.torch_device), "reset_peak_memory_stats", None)
+    if reset is not None:
+        reset(device.torch_device)
+
 
 # ru_maxrss is in KiB on Linux and in bytes on macOS.
 _RSS_UNIT_BYTES = 1 if sys.platform == "darwin" else 1024
@@ -75,11 +100,15 @@ class Collector:
         if not taken:
             return
         whole = Window(
-            [lap for w in taken for lap in w.laps_s], [wait for w in taken for wait in w.waits_s],
+            [lap for w in taken for lap in w.laps_s],
+            [wait for w in taken for wait in w.waits_s],
             [items for w in taken for items in w.items],
             None if taken[0].tokens is None else [tokens for w in taken for tokens in w.tokens or ()],
-            math.fsum(w.total_s for w in taken), taken[0].begin_s, taken[-1].end_s, taken[-1].stopped_because,
-        )  # fmt: skip
+            math.fsum(w.total_s for w in taken),
+            taken[0].begin_s,
+            taken[-1].end_s,
+            taken[-1].stopped_because,
+        )
         self.window(name, whole)
         self.steady("turn_begin_s", [w.begin_s for w in taken], name)
         self.steady("turn_time_s", [w.total_s for w in taken], name)
@@ -106,10 +135,14 @@ class Collector:
             self.warmed_up((), settled=True)
             first_s = window.laps_s[0]
             window = msgspec.structs.replace(
-                window, laps_s=window.laps_s[1:], waits_s=window.waits_s[1:], items=window.items[1:],
-                tokens=window.tokens[1:] if window.tokens is not None else None, total_s=window.total_s - first_s,
+                window,
+                laps_s=window.laps_s[1:],
+                waits_s=window.waits_s[1:],
+                items=window.items[1:],
+                tokens=window.tokens[1:] if window.tokens is not None else None,
+                total_s=window.total_s - first_s,
                 begin_s=window.begin_s + first_s,
-            )  # fmt: skip
+            )
         self.window(name, window)
 
     def usage(self, before: struct_rusage, after: struct_rusage) -> None:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import resource
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from statistics import median
 from typing import Any
 
+import msgspec
+
 from torchstone.core.errors import Unsupported
+from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.load import LoadPlan
 from torchstone.core.schema.message import (
     Brought,
+    Burst,
+    BurstDone,
     BurstRequest,
+    BurstWord,
     CaseRequest,
     Ended,
     Entered,
@@ -24,6 +31,7 @@ from torchstone.core.schema.message import (
     InspectRequest,
     Live,
     MemoryRequest,
+    MemoryTold,
     NodeRequest,
     PeaksRequest,
     Progress,
@@ -33,31 +41,228 @@ from torchstone.core.schema.message import (
     TurnsRequest,
 )
 from torchstone.core.schema.model import LoadedModel
+from torchstone.core.schema.peak_memory import PeakMemory
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.ranks import is_distributed
 from torchstone.core.schema.trial import Outcome, Status
-from torchstone.execution.timing.clock import resolution_s, system_clock
+from torchstone.core.stats.peak_memory import largest_batch
+from torchstone.execution.timing.clock import Clock, resolution_s, system_clock
 from torchstone.execution.timing.loop import Instrument, Step
 from torchstone.execution.timing.stopping import WarmUp
-from torchstone.execution.worker.attention_seen import attention_facts
 from torchstone.execution.worker.auto_settings import brought, settle
-from torchstone.execution.worker.collector import Collector, judged
-from torchstone.execution.worker.device_memory import end_warm_up
-from torchstone.execution.worker.evaluating import evaluate
+from torchstone.execution.worker.collector import Collector, end_warm_up, judged
 from torchstone.execution.worker.outcome import ended_by
-from torchstone.execution.worker.phase_breakdown import ANATOMY, measure_anatomy
 from torchstone.execution.worker.pinning import Pinning
 from torchstone.execution.worker.pipe import EventPipe
-from torchstone.execution.worker.ranks.communication import compare_communication
-from torchstone.execution.worker.ranks.group import ALONE, Alone
+from torchstone.execution.worker.profiling import attention_facts, is_compiled
+from torchstone.execution.worker.ranks.group import ALONE, Alone, compare_communication
 from torchstone.execution.worker.setup import Setup, dataset_items, kept_to, load_model, open_device, open_samples
-from torchstone.execution.worker.traced_step import is_compiled
-from torchstone.execution.worker.train_loop import fit_model
-from torchstone.execution.worker.turns import take_turns
-from torchstone.execution.worker.window import measure_window, turn_of, warm_up_plan
+from torchstone.execution.worker.train_loop import evaluate, fit_model
+from torchstone.execution.worker.turns import (
+    ANATOMY,
+    measure_anatomy,
+    measure_window,
+    take_turns,
+    turn_of,
+    warm_up_plan,
+)
 from torchstone.plugins import registry
-from torchstone.plugins.machine_protocols import Device
+from torchstone.plugins.machine_protocols import Device, Stopwatch, Vendor
 from torchstone.plugins.protocols import Batches, Engine, Prepared
+
+_ROWS = 2  # items that are really drawn: of them only shapes and types count
+_SAME_SHAPES = ("pretrained", "folder")  # weights that random ones stand in for
+
+
+def foretell(request: MemoryRequest) -> MemoryTold:
+    """Return what was asked. Raises Unsupported, with the reason, where the model cannot be followed without data."""
+    device = _Pretended(request) if request.device is not None else open_device(request.case)
+    try:
+        return _told(request, device, _shapes_of(request.case))
+    except AssertionError:  # a tensor that is no parameter and no buffer was left without a device: load it all
+        return _told(request, device, load_model(request.case))
+
+
+def _told(request: MemoryRequest, device: Device, model: LoadedModel) -> MemoryTold:
+    own = brought(model, request.case)
+    case, _ = settle(own.filled(request.case, request.left_open), model, device, request.settings)
+    engine: Engine = registry.load("engines", str(case.workload.task))
+    drawn = _sample_batch(engine, case, model, request.seed)
+    known: dict[int, PeakMemory] = {}
+
+    def peak(batch: int) -> PeakMemory:
+        if batch not in known:
+            one = msgspec.structs.replace(case, configuration={**case.configuration, "batch_size": batch})
+            known[batch] = engine.peak_memory(one, model, drawn, device)
+        return known[batch]
+
+    if "batch_size" in own.fixed:
+        only = peak(int(own.fixed["batch_size"] or 1))
+        within = [only if only.allocated_bytes <= limit else None for limit in request.limits_bytes]
+        return MemoryTold((only,), tuple(within), own.why)
+    own_size = "batch_size" in request.left_open  # nobody named one: that of the example
+    batches = (int(case.configuration["batch_size"] or 1),) if own_size else request.batches
+    peaks = tuple(peak(batch) for batch in batches)
+    start = max(batches, default=1)
+    seen = {batch: float(one.allocated_bytes) for batch, one in known.items()}
+    found = [largest_batch(lambda n: peak(n).allocated_bytes, limit, start, seen) for limit in request.limits_bytes]
+    return MemoryTold(peaks, tuple(None if batch is None else peak(batch) for batch in found))
+
+
+def _shapes_of(case: Case) -> LoadedModel:
+    """Return the model without its data where that can be, else as it is."""
+    import torch
+
+    weights = case.workload.fixed.get("weights")
+    if weights in _SAME_SHAPES:
+        fixed: Mapping[str, Scalar] = {**case.workload.fixed, "weights": "random"}
+        case = msgspec.structs.replace(case, workload=msgspec.structs.replace(case.workload, fixed=fixed))
+    elif weights != "random":
+        return load_model(case)
+    try:
+        with torch.device("meta"):
+            return load_model(case)
+    except (RuntimeError, NotImplementedError, TypeError, ValueError, AttributeError):  # it looks into its weights
+        return load_model(case)
+
+
+def _sample_batch(engine: Engine, case: Case, model: LoadedModel, seed: int) -> Mapping[str, Any]:
+    """Return a few items as one batch on the CPU."""
+    few = {**case.configuration, "batch_size": _ROWS, "feed": "resident", "num_workers": 0, "channels_last": False}
+    few.update(getattr(model.samples, "fixed", None) or {})  # batches that come as they are
+    small = msgspec.structs.replace(case, configuration={k: v for k, v in few.items() if k in case.configuration})
+    batches = engine.open_batches(small, model, open_samples(case, model, seed), _Host(), seed)
+    try:
+        found: Mapping[str, Any] = batches.next().tensors
+    finally:
+        batches.close()
+    return found
+
+
+class _Host:
+    """Where items are drawn. Of a Device it has what a feed asks for."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self.torch_device: Any = torch.device("cpu")
+
+    def synchronize(self) -> None:
+        """There is nothing to wait for."""
+
+    def stopwatch(self) -> Stopwatch:
+        """Nothing is timed here."""
+        raise Unsupported("nothing can be timed without the device")
+
+    def memory(self) -> Mapping[str, int]:
+        """Nothing is allocated here."""
+        return {}
+
+    def objection(self, axis: str, value: Scalar) -> str | None:
+        """Object to nothing."""
+        return None
+
+    def preference(self, axis: str, configuration: Mapping[str, Scalar]) -> tuple[Scalar, str] | None:
+        """Prefer nothing."""
+        return None
+
+
+class _Pretended(_Host):
+    """A device that is not here: it objects and prefers as its kind does.
+
+    Intel's and Apple's are followed as CUDA, too, which stands for them in what a step allocates, but for their own
+    attention kernels, which are asked for.
+    """
+
+    def __init__(self, request: MemoryRequest) -> None:
+        super().__init__()
+        vendor: Vendor = registry.load("devices", request.case.placement.device)
+        if request.device is None:
+            raise Unsupported(f"{request.case.placement}: the properties of an absent device are not known")
+        self._device = vendor.pretend(request.device)
+        self.capability = request.device.compute_capability
+
+    def objection(self, axis: str, value: Scalar) -> str | None:
+        """Object as the device would, but for what only the machine around it can tell."""
+        return None if axis in ("compile", "pin_memory") else self._device.objection(axis, value)
+
+    def preference(self, axis: str, configuration: Mapping[str, Scalar]) -> tuple[Scalar, str] | None:
+        """Prefer what the device would."""
+        return None if axis == "threads" else self._device.preference(axis, configuration)
+
+
+PRODUCTS, COPY, TO_DEVICE = "products", "memory", "to device"
+_SIZE = {"cpu": 512}  # of square matrices: 1 MiB each on a core, 32 MiB and more on a card
+_SIZE_ELSEWHERE = 4096
+_COPIED_BYTES = {"cpu": 64 << 20}
+_COPIED_BYTES_ELSEWHERE = 512 << 20
+_SENT_BYTES = 128 << 20
+_BLOCK_S = 0.01  # between two looks at the clock
+_Work = tuple[str, float, Callable[[], object]]
+
+
+def bursts(request: BurstRequest, line: EventPipe) -> None:
+    """Carry out a BurstRequest. Raises Unsupported if there is no such device."""
+    import torch
+
+    if request.cores:
+        os.sched_setaffinity(0, request.cores)
+        torch.set_num_threads(len(request.cores))
+    vendor: Vendor = registry.load("devices", request.placement.device)
+    device = vendor.open(request.placement.index)
+    works = list(_works(torch, device))
+    for _, _, work in works:  # chooses kernels, and touches the memory
+        work()
+    device.synchronize()
+    line.send(Entered("ready", system_clock()))
+    while data := line.receive():
+        word = msgspec.json.decode(data, type=BurstWord)
+        if not isinstance(word, Burst):
+            return
+        rates: Mapping[str, float] = {
+            name: amount * _each_second(work, word.seconds, device, system_clock) for name, amount, work in works
+        }
+        line.send(BurstDone(rates))
+
+
+def _works(torch: Any, device: Device) -> Iterator[_Work]:
+    """Yield name, amount (FLOP or bytes) and call of each kind of work."""
+    kind, there = device.torch_device.type, device.torch_device
+    size = _SIZE.get(kind, _SIZE_ELSEWHERE)
+    dtype = torch.float32 if kind == "cpu" else torch.bfloat16
+    a, b = (torch.randn(size, size, device=there).to(dtype) for _ in range(2))
+    product = torch.empty_like(a)
+    yield PRODUCTS, 2.0 * size**3, lambda: torch.mm(a, b, out=product)
+    count = _COPIED_BYTES.get(kind, _COPIED_BYTES_ELSEWHERE)
+    source, copy = (torch.zeros(count, dtype=torch.uint8, device=there) for _ in range(2))
+    yield COPY, 2.0 * count, lambda: copy.copy_(source)
+    if kind != "cpu":
+        here = _pinned(torch)
+        received = torch.empty(_SENT_BYTES, dtype=torch.uint8, device=there)
+        yield TO_DEVICE, float(_SENT_BYTES), lambda: received.copy_(here, non_blocking=True)
+
+
+def _pinned(torch: Any) -> Any:
+    try:
+        return torch.zeros(_SENT_BYTES, dtype=torch.uint8).pin_memory()
+    except RuntimeError:  # a limit on locked pages, or a device that shares the host's memory
+        return torch.zeros(_SENT_BYTES, dtype=torch.uint8)
+
+
+def _each_second(work: Callable[[], object], seconds: float, device: Device, clock: Clock) -> float:
+    """Return how often a second the work is done, issued in blocks that end with the device idle."""
+    begin_s = clock()
+    work()
+    device.synchronize()
+    block = max(1, min(1000, int(_BLOCK_S / max(clock() - begin_s, 1e-6))))
+    done, begin_s = 0, clock()
+    while done == 0 or clock() - begin_s < seconds:
+        for _ in range(block):
+            work()
+        device.synchronize()
+        done += block
+    return done / max(clock() - begin_s, 1e-9)
+
 
 Send = Callable[[Event], None]
 _LOOKED_AT_S = 1.0  # a longer step is not done once more to see which kernels it runs
@@ -84,21 +289,19 @@ def _inspect(_request: InspectRequest, line: EventPipe) -> Ended:
 
 
 def _peaks(request: PeaksRequest, line: EventPipe) -> Ended:
-    from torchstone.execution.worker.peaks.measuring import measure_peaks
+    from torchstone.execution.worker.peaks import measure_peaks
 
     measure_peaks(request, line.send)
     return _DONE
 
 
 def _burst(request: BurstRequest, line: EventPipe) -> Ended:
-    from torchstone.execution.worker.bursts import bursts
 
     bursts(request, line)
     return _DONE
 
 
 def _memory(request: MemoryRequest, line: EventPipe) -> Ended:
-    from torchstone.execution.worker.memory_job import foretell
 
     line.send(foretell(request))
     return _DONE
@@ -185,9 +388,13 @@ def _pinning_for(request: CaseRequest) -> Pinning:
 
 
 def _set_up(
-    request: CaseRequest, send: Send, pinning: Pinning, ranks: Alone = ALONE, *,
+    request: CaseRequest,
+    send: Send,
+    pinning: Pinning,
+    ranks: Alone = ALONE,
+    *,
     filled: Callable[[Case, LoadedModel], Case] = lambda case, _: case,
-) -> Setup:  # fmt: skip
+) -> Setup:
     """Build what the Case says. `filled`: the Case with what the data of its loaded model decides."""
     case, procedure = request.case, request.procedure
     _seed(procedure.seed)
@@ -312,7 +519,7 @@ def _count(
 def _look_at_host(
     step: Step, batches: Batches, device: Device, prepared: Prepared, procedure: Procedure, send: Send
 ) -> None:
-    from torchstone.execution.worker.host_profile import look
+    from torchstone.execution.worker.profiling import look
 
     send(Entered("host profile", system_clock(), measures=True))
     send(look(step, batches.next, device, prepared, 1.5 * procedure.budget_s))

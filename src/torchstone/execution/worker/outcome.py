@@ -67,7 +67,7 @@ def ended_by(error: BaseException) -> Ended:
         return Ended(Outcome(Status.CRASHED, first + where, rest or None), mistake=said)
     if isinstance(error, UsageError) and error.__cause__ is not None:
         error = error.__cause__  # a lack of memory is nobody's mistake, wherever it shows
-    said, lines, frames = _told(error)
+    said, lines, frames = _described(error)
     reason = _reason(error, said)
     if _is_out_of_memory(error) or _is_out_of_memory(error.__cause__):
         if _PERHAPS_NO_MEMORY.search(said) and (full := _full_device()) is not None:
@@ -128,7 +128,7 @@ def own_lines(error: BaseException) -> str:
     return "".join(lines).strip("\n")
 
 
-def _told(error: BaseException) -> tuple[str, str, list[tuple[str, int, str]]]:
+def _described(error: BaseException) -> tuple[str, str, list[tuple[str, int, str]]]:
     """Return an error as one line, its traceback, and its frames; of one raised in a loader's process, those there."""
     text = str(error).strip()
     if _CAUGHT.match(text):

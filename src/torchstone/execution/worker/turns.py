@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import multiprocessing
 import os
 import signal
@@ -12,18 +13,118 @@ from multiprocessing.process import BaseProcess
 
 import msgspec
 
+from torchstone.core.schema.case import Case
 from torchstone.core.schema.message import Entered, Finish, Ready, TakeTurn, TurnsRequest, TurnTaken, Word
+from torchstone.core.schema.procedure import Procedure
+from torchstone.core.stats.quantile import needed
 from torchstone.core.stats.steady import settled
 from torchstone.execution.timing.clock import Clock, LatencyStopwatch, system_clock
 from torchstone.execution.timing.loop import Instrument, Window
-from torchstone.execution.timing.stopping import FixedCount, WarmUp, least_s_on
-from torchstone.execution.worker.device_memory import end_warm_up
+from torchstone.execution.timing.segments import Segments
+from torchstone.execution.timing.stopping import FixedCount, StoppingRule, UntilQuiet, WarmUp, least_s_on
+from torchstone.execution.worker.collector import Collector, end_warm_up
 from torchstone.execution.worker.pinning import Pinning, Seats
 from torchstone.execution.worker.pipe import EventPipe
+from torchstone.execution.worker.ranks.group import ALONE, Alone
 from torchstone.execution.worker.setup import Setup
-from torchstone.execution.worker.window import turn_of
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches
+
+# The phase breakdown of a step: a separate pass after the windows, whose steps are timed by phase.
+#
+# A cut is a stamp, or an event on the device's own stream: nothing waits for it. It is a pass of its own all the same,
+# so that no headline figure carries even that.
+
+ANATOMY = "anatomy"  # the stage, and the window of its measurements
+_SHARE = 0.2  # of a window's budget
+_LEAST, _MOST = 3, 50
+
+
+def measure_anatomy(
+    like: str,
+    window: Window,
+    instrument: Instrument,
+    device: Device,
+    procedure: Procedure,
+    tally: Collector,
+    turn: int = 1,
+    agreed: Callable[[float], float] = float,
+) -> None:
+    """Cut some steps like those of the `window` of the name `like`; a source that has ended leaves nothing to cut.
+
+    `agreed`: gives the number that all ranks take, of the one that this process would.
+    """
+    watch = device.stopwatch()
+    segments = Segments(watch, system_clock if watch.asynchronous else None)
+    count = int(agreed(anatomy_steps(window, procedure, turn)))
+    steps = instrument.dissect(segments, count, closed=like == "latency")
+    if not steps.steps_s:
+        return
+    tally.facts["anatomy_stopwatch"] = watch.reads
+    tally.steady("anatomy_step_time_s", steps.steps_s, ANATOMY)
+    for phase, spent_s in steps.phases_s.items():
+        tally.steady("phase_time_s", spent_s, ANATOMY, phase)
+    for phase, spent_s in (steps.host_s or {}).items():
+        tally.steady("host_time_s", spent_s, ANATOMY, phase)
+
+
+def anatomy_steps(window: Window, procedure: Procedure, turn: int = 1) -> int:
+    """Return how many steps to cut: those of a fifth of the budget, from 3 to 50, in whole turns of the loader.
+
+    They are counted beforehand: on a device that runs behind, the host's clock would let in more.
+    """
+    if not window.laps_s:
+        return _LEAST
+    affordable = int(_SHARE * procedure.budget_s * len(window.laps_s) / window.total_s)
+    asked = procedure.iterations if procedure.iterations is not None else _MOST
+    return turn * math.ceil(max(_LEAST, min(affordable, asked, _MOST)) / turn)
+
+
+def warm_up_plan(procedure: Procedure, queue: int, device: str) -> WarmUp:
+    """Return how to warm up on a kind of device."""
+    return WarmUp(procedure.warmup, procedure.warmup_budget_s, queue, least_s_on(device))
+
+
+def turn_of(batches: Batches, case: Case) -> int:
+    """Return the steps in which every process of the loader delivers equally often."""
+    pulls = int(case.configuration.get("grad_accumulation") or 1)
+    return batches.turn // math.gcd(batches.turn, pulls)
+
+
+def measure_window(
+    name: str,
+    instrument: Instrument,
+    device: Device,
+    procedure: Procedure,
+    steps: int | None,
+    turn: int,
+    tally: Collector,
+    step_s: float,
+    ranks: Alone = ALONE,
+) -> Window:
+    """Measure the window of that name ("latency" in a closed loop, any other back to back), tally and return it.
+
+    `step_s`: what a step takes, as the warm-up told.
+    """
+    latency = name == "latency"
+    watch = LatencyStopwatch(device.synchronize, system_clock) if latency else device.stopwatch()
+    tally.facts[f"{name}_stopwatch"] = watch.reads
+    rule = _rule(procedure, steps, turn, step_s, latency=latency)
+    if steps is None:
+        rule = ranks.rule(rule, procedure.budget_s, step_s, turn)
+    window = instrument.window(watch, rule)
+    tally.window(name, window)
+    return window
+
+
+def _rule(procedure: Procedure, steps: int | None, turn: int, step_s: float, *, latency: bool) -> StoppingRule:
+    if steps is not None:
+        return FixedCount(steps)
+    # A latency window that may go on goes on until its p95 is supported.
+    enough = needed(0.95) if latency else 0
+    least = enough if enough * step_s <= procedure.percentiles_s else 0
+    return UntilQuiet(procedure.target, procedure.budget_s, max(procedure.min_steps, least), enough, turn)
+
 
 _LONG_S = 0.4  # a first step
 _LEAD_IN_STEPS, _LEAD_IN_S = 2, 0.1  # before a turn on an accelerator, and a step of which one is enough

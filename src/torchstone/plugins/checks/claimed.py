@@ -64,9 +64,13 @@ def _wrong_rate(case: Case, trial: Trial) -> Seen | None:
         if (1.0 - RATE_TOLERANCE if exact else _LOOSE) <= ratio <= 1.0 + RATE_TOLERANCE and not halved:
             return None
         values: Values = {
-            "reported": said, "items": round(items), "duration": time_s, "rate": rate, "factor": ratio,
+            "reported": said,
+            "items": round(items),
+            "duration": time_s,
+            "rate": rate,
+            "factor": ratio,
             "steps": round(_steps(trial, claimed)),
-        }  # fmt: skip
+        }
         if max(ratio, 1.0 / ratio) > _PLAIN and mistake is not None:
             return Severity.ERROR, mistake, values
         if ratio > 1.0 and _is_mean_of_rates(trial, claimed, rate, said):
@@ -157,16 +161,20 @@ def wrong_summary(run: Run) -> Iterator[Finding]:
     for case_id, _, trials in sound(run):
         yield from once(
             Finding("wrong_summary", severity, case_id, values, reason)
-            for trial in trials for severity, reason, values in _wrong_summaries(trial)
-        )  # fmt: skip
+            for trial in trials
+            for severity, reason, values in _wrong_summaries(trial)
+        )
 
 
 def _wrong_summaries(trial: Trial) -> Iterator[Seen]:
     claimed = claims(trial)
     for name, times in windows(trial):
         words = "latency_per_batch_{}_s" if name == "latency" else "step_time_{}"
-        said = {word: claimed[key] for word in (*_SHARES, "mean", "std", "min", "max")
-                if (key := words.format(word)) in claimed}  # fmt: skip
+        said = {
+            word: claimed[key]
+            for word in (*_SHARES, "mean", "std", "min", "max")
+            if (key := words.format(word)) in claimed
+        }
         if "total_time_s" in claimed and sum(n == name for n, _ in windows(trial)) == 1:
             said["total"] = claimed["total_time_s"]
         if times and all(map(math.isfinite, times)):
@@ -196,10 +204,12 @@ def _allowed(word: str, ordered: list[float]) -> tuple[float, float]:
     mean = fmean(ordered)
     squares = math.fsum((v - mean) ** 2 for v in ordered)
     exact = {
-        "mean": (mean, mean), "min": (ordered[0], ordered[0]), "max": (ordered[-1], ordered[-1]),
+        "mean": (mean, mean),
+        "min": (ordered[0], ordered[0]),
+        "max": (ordered[-1], ordered[-1]),
         "total": (math.fsum(ordered), math.fsum(ordered)),
         "std": (math.sqrt(squares / n), math.sqrt(squares / max(1, n - 1))),
-    }  # fmt: skip
+    }
     return exact[word]
 
 
@@ -220,9 +230,12 @@ def _explained(
 
 ROUNDING = 1e-6
 _FAMILIES = {
-    "latency_per_batch": "latency_per_batch_{}_s", "step_time": "step_time_{}", "loss": "loss_{}",
-    "time_to_first_token": "time_to_first_token_{}_s", "time_per_output_token": "time_per_output_token_{}_s",
-}  # fmt: skip
+    "latency_per_batch": "latency_per_batch_{}_s",
+    "step_time": "step_time_{}",
+    "loss": "loss_{}",
+    "time_to_first_token": "time_to_first_token_{}_s",
+    "time_per_output_token": "time_per_output_token_{}_s",
+}
 _RISING = ("min", "p50", "p90", "p95", "p99", "max")
 
 
@@ -237,8 +250,9 @@ def out_of_order(run: Run) -> Iterator[Finding]:
     for case_id, _, trials in sound(run):
         yield from once(
             Finding("out_of_order", Severity.ERROR, case_id, values, reason)
-            for trial in trials for reason, values in _disorder(claims(trial))
-        )  # fmt: skip
+            for trial in trials
+            for reason, values in _disorder(claims(trial))
+        )
 
 
 def _disorder(claimed: Mapping[str, float]) -> Iterator[tuple[str, Mapping[str, Value]]]:
@@ -293,8 +307,9 @@ def impossible_energy(run: Run) -> Iterator[Finding]:
     for case_id, case, trials in sound(run):
         yield from once(
             Finding("impossible_energy", severity, case_id, values, reason)
-            for trial in trials for severity, reason, values in _of_energy(case, trial)
-        )  # fmt: skip
+            for trial in trials
+            for severity, reason, values in _of_energy(case, trial)
+        )
 
 
 def _of_energy(case: Case, trial: Trial) -> Iterator[Seen]:

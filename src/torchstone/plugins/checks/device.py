@@ -36,8 +36,9 @@ def faster_than_peak(run: Run) -> Iterator[Finding]:
         peak = peak_of(run, case)
         yield from once(
             Finding("faster_than_peak", severity, case_id, values, reason, remedies)
-            for trial in trials for severity, reason, values in _excess(case, trial, peak)
-        )  # fmt: skip
+            for trial in trials
+            for severity, reason, values in _excess(case, trial, peak)
+        )
 
 
 def _excess(case: Case, trial: Trial, peak: Peak | None) -> Iterator[Seen]:
@@ -64,8 +65,13 @@ def _excess(case: Case, trial: Trial, peak: Peak | None) -> Iterator[Seen]:
 # ── its size and its limits ─────────────────────────────────────────────────────────────────────────────────
 
 _ALLOWANCE = 1.02  # drivers keep some of the card, and round
-_MEMORIES = ("allocated_bytes", "reserved_bytes", "peak_allocated_bytes", "peak_reserved_bytes",
-             "device_memory_used_bytes")  # fmt: skip
+_MEMORIES = (
+    "allocated_bytes",
+    "reserved_bytes",
+    "peak_allocated_bytes",
+    "peak_reserved_bytes",
+    "device_memory_used_bytes",
+)
 # No device of 2026 comes near, and a unit that slipped passes them by a factor of 1,000.
 _MOST = {"device_clock_hz": (5e9, "clock"), "device_temperature_c": (150.0, "hot")}
 _LARGEST, _SMALLEST = 4 * 2**40, 64 * 2**20
@@ -180,8 +186,10 @@ def device_lost(run: Run) -> Iterator[Finding]:
             later = (t for t in run.trials if t.order > lost[0].order and t.case_id in same)
             back = any(t.outcome.status == Status.OK for t in later)
             values: Values = {
-                "device": str(case.placement), "trials": len(lost), "of": len(trials),
+                "device": str(case.placement),
+                "trials": len(lost),
+                "of": len(trials),
                 "log": _LOGS.get(case.placement.device, "`dmesg`"),
-            }  # fmt: skip
+            }
             remedies = ("blocking_launches" if back else "reset_device",)
             yield Finding("device_lost", Severity.WARNING, case_id, values, remedies=remedies)

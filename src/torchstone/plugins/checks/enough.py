@@ -71,8 +71,10 @@ def few_trials(run: Run) -> Iterator[Finding]:
         if len(trials) < ENOUGH_TRIALS:
             severity, reason = (Severity.WARNING, "one") if len(trials) == 1 else (Severity.INFO, "two")
             values: Values = {
-                "enough": ENOUGH_TRIALS, "asked": run.head.procedure.trials, "setting": f"--trials {ENOUGH_TRIALS}"
-            }  # fmt: skip
+                "enough": ENOUGH_TRIALS,
+                "asked": run.head.procedure.trials,
+                "setting": f"--trials {ENOUGH_TRIALS}",
+            }
             yield Finding("few_trials", severity, case_id, values, reason, (_more_trials(run),))
 
 
@@ -125,10 +127,13 @@ def failed_trials(run: Run) -> Iterator[Finding]:
         if failed and case_id in well:
             timeout_s = run.head.procedure.timeout_s
             values: Values = {
-                "well": well[case_id], "failed": failed.total(),
+                "well": well[case_id],
+                "failed": failed.total(),
                 "endings": tuple(f"{count} {status}" for status, count in failed.items()),
-                "run": run.head.run_id, "timeout": f"{timeout_s:g}", "double": f"{2 * timeout_s:g}",
-            }  # fmt: skip
+                "run": run.head.run_id,
+                "timeout": f"{timeout_s:g}",
+                "double": f"{2 * timeout_s:g}",
+            }
             remedies = tuple(dict.fromkeys(_on_failure(status, run) for status in failed))
             yield Finding("failed_trials", Severity.WARNING, case_id, values, remedies=remedies)
 
@@ -173,9 +178,7 @@ def loadgen_invalid(run: Run) -> Iterator[Finding]:
         if bad:
             severity = Severity.ERROR if len(bad) == len(trials) else Severity.WARNING
             why, errors = (bad[0].facts.get(f"loadgen_{what}") for what in ("reasons", "errors"))
-            values: Values = {
-                "loads": len(bad), "of": len(trials), "longer": longer(run.head.procedure)
-            }  # fmt: skip
+            values: Values = {"loads": len(bad), "of": len(trials), "longer": longer(run.head.procedure)}
             values |= {"why": str(why or errors).rstrip("."), "errors": str(errors)} if why or errors else {}
             reason = "errors" if why and errors else "" if why or errors else "no_result"
             remedy = "server_load" if case.configuration.get("scenario") == SERVER else "longer_with"

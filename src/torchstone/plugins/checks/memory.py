@@ -47,8 +47,9 @@ def _swapped(trial: Trial) -> float:
     spans = spans_s(trial)
     moved = [
         sum(increase(s.at_s, s.values, begin, end) or 0.0 for begin, end in spans)
-        for s in trial.series if s.metric == "host_swapped_bytes"
-    ]  # fmt: skip
+        for s in trial.series
+        if s.metric == "host_swapped_bytes"
+    ]
     return most if (most := max(moved, default=0.0)) > _SWAPPED_BYTES else 0.0
 
 

@@ -61,8 +61,12 @@ def loss_diverged(run: Run) -> Iterator[Finding]:
         if len(lost) > len(losses) / 2:
             remedies, more = _steadier(case, run)
             values: Values = {
-                "trials": len(lost), "of": len(losses), "lowest": min(lost[0]), "last": lost[0][-1], **more
-            }  # fmt: skip
+                "trials": len(lost),
+                "of": len(losses),
+                "lowest": min(lost[0]),
+                "last": lost[0][-1],
+                **more,
+            }
             yield Finding("loss_diverged", Severity.WARNING, case_id, values, remedies=remedies)
 
 
@@ -78,9 +82,11 @@ def loss_spikes(run: Run) -> Iterator[Finding]:
         if len(leaping) > len(losses) / 2:
             remedies, more = _steadier(case, run)
             values: Values = {
-                "spikes": max(map(len, leaping)), "steps": max(map(len, losses)),
-                "first": min(steps[0] for steps in leaping) + 1, **more,
-            }  # fmt: skip
+                "spikes": max(map(len, leaping)),
+                "steps": max(map(len, losses)),
+                "first": min(steps[0] for steps in leaping) + 1,
+                **more,
+            }
             yield Finding("loss_spikes", Severity.INFO, case_id, values, remedies=remedies)
 
 
@@ -156,9 +162,7 @@ def nan_output(run: Run) -> Iterator[Finding]:
         lost = sum(math.isnan(print_[0]) for print_ in prints)
         infinite = sum(math.isinf(print_[0]) for print_ in prints)
         half = case.configuration.get("precision") == "fp16"
-        values: Values = {
-            "trials": lost or infinite, "of": len(prints), "precision": setting(run, "precision", "bf16")
-        }  # fmt: skip
+        values: Values = {"trials": lost or infinite, "of": len(prints), "precision": setting(run, "precision", "bf16")}
         remedy = "wider_range" if half else "check_model"
         if lost:
             yield Finding("nan_output", Severity.ERROR, case_id, values, remedies=(remedy,))

@@ -32,9 +32,10 @@ def not_settled(run: Run) -> Iterator[Finding]:
         restless = [t for t in trials if _still_warming(t)]
         if len(restless) > len(trials) / 2:
             values: Values = {
-                "trials": len(restless), "of": len(trials),
+                "trials": len(restless),
+                "of": len(trials),
                 "setting": option(run.head.procedure, "warmup", _more_warmup(run, restless)),
-            }  # fmt: skip
+            }
             yield Finding("not_settled", Severity.WARNING, case_id, values, remedies=("again",))
 
 

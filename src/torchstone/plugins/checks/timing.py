@@ -182,8 +182,9 @@ def impossible(run: Run) -> Iterator[Finding]:
     for case_id, _, trials in sound(run):
         yield from once(
             Finding("impossible", Severity.ERROR, case_id, {**values, "run": run.head.run_id}, reason, remedies)
-            for trial in trials for reason, values in _contradictions(trial)
-        )  # fmt: skip
+            for trial in trials
+            for reason, values in _contradictions(trial)
+        )
 
 
 def _contradictions(trial: Trial) -> Iterator[tuple[str, Mapping[str, Value]]]:
@@ -229,8 +230,9 @@ def phases_differ(run: Run) -> Iterator[Finding]:
     for case_id, case, trials in sound(run):
         seen = once(
             Finding("phases_differ", Severity.WARNING, case_id, values, reason, remedies)
-            for trial in trials for reason, values in _of_phases(case, trial)
-        )  # fmt: skip
+            for trial in trials
+            for reason, values in _of_phases(case, trial)
+        )
         yield from list(seen)[:2]
 
 

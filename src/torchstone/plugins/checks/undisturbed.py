@@ -96,8 +96,12 @@ def other_processes(run: Run) -> Iterator[Finding]:
             free = [d for d in run.head.machine.devices if d.kind == place.device and d.index != place.index]
             other = {"other": f"{free[0].kind}:{free[0].index}"} if free else {}
             values: Values = {
-                "processes": int(max(beside)), "device": str(place), "trials": len(beside), "of": len(counts), **other
-            }  # fmt: skip
+                "processes": int(max(beside)),
+                "device": str(place),
+                "trials": len(beside),
+                "of": len(counts),
+                **other,
+            }
             remedies = ("stop_processes", "other_device") if free else ("stop_processes",)
             yield Finding("other_processes", Severity.WARNING, case_id, values, remedies=remedies)
 
@@ -173,9 +177,12 @@ def energy_ticks(run: Run) -> Iterator[Finding]:
         short = [trial for trial in counted if not ticked_enough(trial)]
         if many(len(short), len(counted)):
             values: Values = {
-                "updates": round(max(map(_ticks, short))), "trials": len(short), "of": len(counted),
-                "fewest": FEWEST_TICKS, "longer": longer(procedure),
-            }  # fmt: skip
+                "updates": round(max(map(_ticks, short))),
+                "trials": len(short),
+                "of": len(counted),
+                "fewest": FEWEST_TICKS,
+                "longer": longer(procedure),
+            }
             # Windows become longer by more steps where so many were asked for, else by not ending so soon.
             remedies = ("longer_windows" if asked_for else "closer_target",)
             yield Finding("energy_ticks", Severity.INFO, case_id, values, remedies=remedies)

@@ -21,7 +21,7 @@ import msgspec
 
 from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.schema.submission import Job, Phase, ShareState, Submission
-from torchstone.plugins.cluster_protocol import Cluster, Node
+from torchstone.plugins.machine_protocols import Cluster, Node
 
 _THREADS = "OMP_NUM_THREADS"  # Ray sets it to the task's CPUs where nobody has
 _CARDS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")  # empty in a task without GPUs
@@ -81,9 +81,7 @@ class Ray(Cluster):
             _placeable(ray, submission)
             task = ray.remote(**_resources(submission), max_retries=0)(carry_out)
             plan, threads = (folder / "plan.json").read_bytes(), os.environ.get(_THREADS)
-            waiting = {
-                task.remote(plan, share, job_id, _earlier(folder, share), threads): share for share in shares
-            }  # fmt: skip
+            waiting = {task.remote(plan, share, job_id, _earlier(folder, share), threads): share for share in shares}
             while waiting:
                 (done,), _ = ray.wait(list(waiting), num_returns=1)
                 share = waiting.pop(done)
@@ -154,10 +152,12 @@ def _placeable(ray: Any, submission: Submission) -> None:
     if wanted is None and "num_gpus" in asked and len(kinds) > 1:
         raise UsageError(f"the cluster has {', '.join(kinds)}: name the one to measure with --accelerator-type")
     fits = [
-        node for node in nodes
-        if node.get("CPU", 0) >= asked["num_cpus"] and node.get("GPU", 0) >= asked.get("num_gpus", 0)
+        node
+        for node in nodes
+        if node.get("CPU", 0) >= asked["num_cpus"]
+        and node.get("GPU", 0) >= asked.get("num_gpus", 0)
         and (wanted is None or prefix + wanted in node)
-    ]  # fmt: skip
+    ]
     if not fits:
         raise UsageError(f"no node of the Ray cluster has {', '.join(f'{k}={v}' for k, v in asked.items())}")
 
@@ -189,10 +189,14 @@ def carry_out(plan: bytes, share: int, attempt: str, earlier: Mapping[str, bytes
         words = ["run", "--plan", str(folder / "plan.json"), "--share", str(share), "--attempt", attempt, "--quiet"]
         words += ["--when-busy", busy]
         done = subprocess.run(
-            [sys.executable, "-c", _ENDED_WITH_PARENT, str(os.getpid()), *words], env=environment(os.environ, threads),
-            cwd=where if Path(where).is_dir() else None, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE, check=False,
-        )  # fmt: skip
+            [sys.executable, "-c", _ENDED_WITH_PARENT, str(os.getpid()), *words],
+            env=environment(os.environ, threads),
+            cwd=where if Path(where).is_dir() else None,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
         record = folder / "parts" / f"{share}.{attempt}.part"
         data = record.read_bytes() if record.exists() else b""
         return Returned(done.returncode, data, done.stderr.decode("utf-8", "replace")[-_MOST_LOG:])
@@ -201,9 +205,10 @@ def carry_out(plan: bytes, share: int, attempt: str, earlier: Mapping[str, bytes
 def environment(found: Mapping[str, str], threads: str | None) -> dict[str, str]:
     """Return the environment of what is measured: without what Ray sets, with what the user set."""
     kept = {
-        name: value for name, value in found.items()
+        name: value
+        for name, value in found.items()
         if not re.match(r"_?RAY_", name) and name != _THREADS and not (name in _CARDS and not value)
-    }  # fmt: skip
+    }
     return {**kept, _THREADS: threads} if threads is not None else kept
 
 

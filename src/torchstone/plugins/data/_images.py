@@ -20,17 +20,22 @@ from torch.nn.functional import interpolate, pad
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.batch import Unreadable, View
-from torchstone.plugins.data._image_found import Found, Pile
-from torchstone.plugins.data._table_items import Classes
+from torchstone.plugins.data._named_files import ImageSet, Pile
+from torchstone.plugins.data._table import Classes
 
 _FORMATS = ("JPEG", "PNG", "WEBP", "BMP")
 _SMALL_SIDE = 64  # up to which an image is padded and cut, and not zoomed into
 _LEAST_AREA, _WIDEST, _TRIES = 0.08, 4 / 3, 10
 _ORIENTATION = 0x0112  # EXIF's tag, and what sets its values upright
 _TURNS = {
-    2: "FLIP_LEFT_RIGHT", 3: "ROTATE_180", 4: "FLIP_TOP_BOTTOM", 5: "TRANSPOSE", 6: "ROTATE_270", 7: "TRANSVERSE",
+    2: "FLIP_LEFT_RIGHT",
+    3: "ROTATE_180",
+    4: "FLIP_TOP_BOTTOM",
+    5: "TRANSPOSE",
+    6: "ROTATE_270",
+    7: "TRANSVERSE",
     8: "ROTATE_90",
-}  # fmt: skip
+}
 _LUMA = (((0.299,),), ((0.587,),), ((0.114,),))  # ITU-R 601-2, as PIL has it
 
 
@@ -40,7 +45,7 @@ class Pictures:
     An image that cannot be read is Unreadable where the view's options say on_error=skip, else it raises UsageError.
     """
 
-    def __init__(self, found: Found, view: View) -> None:
+    def __init__(self, found: ImageSet, view: View) -> None:
         if view.split not in found.splits:
             raise UsageError(f"no split {view.split}; there is {', '.join(map(str, found.splits))}: write split=NAME")
         pile: Pile = found.splits[view.split]

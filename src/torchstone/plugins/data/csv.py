@@ -9,8 +9,7 @@ from pathlib import Path
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.plugins.data._named_files import lines
-from torchstone.plugins.data._table import OPTIONS, TableFile, listed
-from torchstone.plugins.data._table_source import TableSource
+from torchstone.plugins.data._table import OPTIONS, TableFile, TableSource, listed
 from torchstone.plugins.protocols import DataSource
 
 _NAMED = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}  # hard to type, or to see

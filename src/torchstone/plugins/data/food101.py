@@ -10,17 +10,14 @@ from pathlib import Path
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
-from torchstone.plugins.data import _image_folder, _image_parquet
-from torchstone.plugins.data._image_folder import Tree, assembled, tree
-from torchstone.plugins.data._image_found import Found
-from torchstone.plugins.data._image_source import ImageSource
-from torchstone.plugins.data._named_files import lines
+from torchstone.plugins.data._image_source import ImageSource, Tree, assembled, find_parquet, find_splits, tree
+from torchstone.plugins.data._named_files import ImageSet, lines
 from torchstone.plugins.protocols import DataSource
 
 _LISTS = ("train", "test")
 
 
-def _listed(root: Path, _options: Mapping[str, Scalar]) -> Found | None:
+def _listed(root: Path, _options: Mapping[str, Scalar]) -> ImageSet | None:
     """Return the splits that meta/train.txt and meta/test.txt make of images/, or None where there is neither."""
     lists = {split: root / "meta" / f"{split}.txt" for split in _LISTS}
     absent = [file for file in lists.values() if not file.is_file()]
@@ -50,8 +47,8 @@ PLUGIN: DataSource = ImageSource(
     "Food-101: food101:PATH, the folder of images/ and meta/, of parquet files, or of train/ and test/",
     {
         "images/ with meta/train.txt and meta/test.txt": _listed,
-        "parquet files": _image_parquet.find,
-        "train/ and test/ with class folders": _image_folder.find_splits,
+        "parquet files": find_parquet,
+        "train/ and test/ with class folders": find_splits,
     },
     inner="food-101",
 )

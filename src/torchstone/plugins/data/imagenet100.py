@@ -13,18 +13,23 @@ import msgspec
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
-from torchstone.plugins.data import _image_folder, _image_parquet
-from torchstone.plugins.data._image_folder import Tree, assembled, contents, tree
-from torchstone.plugins.data._image_found import Found
-from torchstone.plugins.data._image_source import ImageSource
-from torchstone.plugins.data._named_files import size_of
+from torchstone.plugins.data._image_source import (
+    ImageSource,
+    Tree,
+    assembled,
+    contents,
+    find_parquet,
+    find_splits,
+    tree,
+)
+from torchstone.plugins.data._named_files import ImageSet, size_of
 from torchstone.plugins.protocols import DataSource
 
 _TRAIN, _VALIDATION = re.compile(r"train(\.X\d+)?"), re.compile(r"val(\.X\d*)?")
 _LARGEST_NAMES_BYTES = 1 << 20
 
 
-def _parts(root: Path, _options: Mapping[str, Scalar]) -> Found | None:
+def _parts(root: Path, _options: Mapping[str, Scalar]) -> ImageSet | None:
     """Return train.X1, train.X2, … (or train) and val.X (or val) with their class folders, or None without either."""
     folders = contents(str(root))[1]
     train = [folder for folder in folders if _TRAIN.fullmatch(folder)]
@@ -62,7 +67,7 @@ PLUGIN: DataSource = ImageSource(
     "ImageNet-100: imagenet100:PATH, the folder of train.X1 … and val.X, of train/ and val/, or of parquet files",
     {
         "train.X1 to train.X4 and val.X (or train/ and val/) with class folders": _parts,
-        "parquet files": _image_parquet.find,
-        "train/ and validation/ with class folders": _image_folder.find_splits,
+        "parquet files": find_parquet,
+        "train/ and validation/ with class folders": find_splits,
     },
 )

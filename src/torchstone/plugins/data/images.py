@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from torchstone.plugins.data import _image_folder, _image_parquet
-from torchstone.plugins.data._image_source import ImageSource
+from torchstone.plugins.data._image_source import ImageSource, find_folder, find_parquet
 from torchstone.plugins.protocols import DataSource
 
 PLUGIN: DataSource = ImageSource(
     "images",
     "your own images: images:PATH, a folder of them, of class folders, of train/ and test/, or parquet files",
     {
-        "parquet files of images": _image_parquet.find,
-        "images (jpg, png, webp, bmp), in class folders, in train/, validation/, test/ or not": _image_folder.find,
+        "parquet files of images": find_parquet,
+        "images (jpg, png, webp, bmp), in class folders, in train/, validation/, test/ or not": find_folder,
     },
 )

@@ -11,8 +11,7 @@ from importlib.util import find_spec
 from torchstone.core.errors import MissingError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import DataCard, View
-from torchstone.plugins.data._sentences import Sentences, refuse_without_tokenizers
-from torchstone.plugins.data._table_items import Item, card_of, numbered
+from torchstone.plugins.data._table import Item, Sentences, card_of, numbered, refuse_without_tokenizers
 from torchstone.plugins.protocols import DataSource, Samples
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")

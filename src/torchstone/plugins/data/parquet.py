@@ -7,9 +7,7 @@ from pathlib import Path
 
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import DataCard
-from torchstone.plugins.data._parquet_table import ParquetTable, refuse_without_pyarrow
-from torchstone.plugins.data._table import TableFile
-from torchstone.plugins.data._table_source import TableSource
+from torchstone.plugins.data._table import ParquetTable, TableFile, TableSource, refuse_without_pyarrow
 from torchstone.plugins.protocols import DataSource
 
 

@@ -13,10 +13,20 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import DataCard, View
 from torchstone.plugins.data._named_files import digest_of, files_of, is_folder
-from torchstone.plugins.data._parquet_table import ParquetTable, refuse_without_pyarrow
-from torchstone.plugins.data._sentences import Sentences, refuse_without_tokenizers
-from torchstone.plugins.data._table_items import Item, Splits, card_of, numbered, rows_of
-from torchstone.plugins.data._tsv_rows import indexed_rows, is_indexed, rows
+from torchstone.plugins.data._table import (
+    Item,
+    ParquetTable,
+    Sentences,
+    Splits,
+    card_of,
+    indexed_rows,
+    is_indexed,
+    numbered,
+    refuse_without_pyarrow,
+    refuse_without_tokenizers,
+    rows,
+    rows_of,
+)
 from torchstone.plugins.protocols import DataSource, Samples
 
 NAMES = ("negative", "positive")

@@ -27,7 +27,7 @@ _WAYS = ("full",)
 _KINDS = ("text", "image", "image_text", "audio", "features")
 
 
-class Made:
+class SyntheticItems:
     """Items made when asked for: `input_ids` and `attention_mask`, `pixel_values`, `waveform` or `features`.
 
     `labels` too, but for models that take the tokens, or the pairs of a batch, for labels.
@@ -92,7 +92,7 @@ class Synthetic(DataSource):
     def samples(self, path: str, view: View) -> Samples:
         if view.input.kind not in _KINDS:
             raise UsageError("data synthetic: this model has its own example batch; leave out --data")
-        return Made(view.input, view.configuration, view.seed, full=path == "full")
+        return SyntheticItems(view.input, view.configuration, view.seed, full=path == "full")
 
 
 PLUGIN: DataSource = Synthetic()

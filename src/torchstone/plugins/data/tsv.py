@@ -8,9 +8,15 @@ from functools import partial
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import DataCard, View
 from torchstone.plugins.data._named_files import digest_of, files_of
-from torchstone.plugins.data._sentences import Sentences, refuse_without_tokenizers
-from torchstone.plugins.data._table_items import Splits, card_of, numbered, rows_of
-from torchstone.plugins.data._tsv_rows import rows
+from torchstone.plugins.data._table import (
+    Sentences,
+    Splits,
+    card_of,
+    numbered,
+    refuse_without_tokenizers,
+    rows,
+    rows_of,
+)
 from torchstone.plugins.protocols import DataSource, Samples
 
 

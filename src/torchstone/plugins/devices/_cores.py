@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
-_SAID = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")  # torch itself follows these: the user has chosen
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")  # torch itself follows these: the user has chosen
 
 
 def worthwhile(root: Path = Path("/"), environment: Mapping[str, str] = os.environ) -> tuple[int, str] | None:
@@ -17,7 +17,7 @@ def worthwhile(root: Path = Path("/"), environment: Mapping[str, str] = os.envir
     the slowest: one thread a core. A control group's limit counts like cores: torch does not look at it, and
     threads beyond it are stopped together in the middle of an operator. Only Linux tells which cores are ours.
     """
-    if any(environment.get(name) for name in _SAID) or not hasattr(os, "sched_getaffinity"):
+    if any(environment.get(name) for name in _THREAD_VARIABLES) or not hasattr(os, "sched_getaffinity"):
         return None
     allowed = os.sched_getaffinity(0)
     cores = _cores(root, allowed)

@@ -53,7 +53,7 @@ def of_their_own(vendor: str, pci: Path = PCI) -> Sequence[Sighting]:
     return cards(vendor, pci)
 
 
-def told(sightings: Sequence[Sighting], maker: str) -> Sequence[str]:
+def described(sightings: Sequence[Sighting], maker: str) -> Sequence[str]:
     """Return each card in words."""
     return [f"an {maker} card at {card.address} ({card.driver or 'no'} driver)" for card in sightings]
 

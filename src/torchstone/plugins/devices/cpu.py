@@ -13,8 +13,15 @@ from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.plugins.devices._cores import worthwhile
-from torchstone.plugins.devices._stopwatch import HostStopwatch
-from torchstone.plugins.devices._torch_device import HALF, compiler, no_attention, no_compiler, no_tf32, torch_or_reason
+from torchstone.plugins.devices._torch_device import (
+    HALF,
+    HostStopwatch,
+    compiler,
+    no_attention,
+    no_compiler,
+    no_tf32,
+    torch_or_reason,
+)
 from torchstone.plugins.machine_protocols import Device, Stopwatch, Vendor
 
 _VENDORS = {"GenuineIntel": "Intel", "AuthenticAMD": "AMD", "HygonGenuine": "Hygon", "0x41": "Arm", "0xc0": "Ampere"}
@@ -82,12 +89,17 @@ class Cpu(Vendor):
         apple = (platform.system(), platform.machine()) == ("Darwin", "arm64")
         vendor = "Apple" if apple else _VENDORS.get(maker, maker)
         name = facts.get("model name") or _sysctl_name() or platform.processor() or platform.machine() or "CPU"
-        return (
-            DeviceInfo(
-                "cpu", "cpu", vendor or "unknown", 0, name, memory_bytes=_memory(), compute_capability=_instructions(),
-                precisions=_precisions(facts),
-            ),
-        )  # fmt: skip
+        device = DeviceInfo(
+            "cpu",
+            "cpu",
+            vendor or "unknown",
+            0,
+            name,
+            memory_bytes=_memory(),
+            compute_capability=_instructions(),
+            precisions=_precisions(facts),
+        )
+        return [device]
 
     def missing(self) -> str:
         """Say the impossible."""

@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from torchstone.core.schema.machine import DeviceInfo
-from torchstone.plugins.devices._mig import slices_of
-from torchstone.plugins.devices._sightings import NVIDIA, PCI, hidden, of_their_own, told
+from torchstone.plugins.devices._sightings import NVIDIA, PCI, described, hidden, of_their_own
 from torchstone.plugins.devices._torch_device import HALF, TorchDevice, bus_id, found, pick, properties, torch_or_reason
 from torchstone.plugins.machine_protocols import Device, Vendor
+
+
+def slices_of(library: Any = None) -> Mapping[str, str]:
+    """Return the UUID of every slice with its name; nothing without NVML, or where no card is divided."""
+    try:
+        nvml = library or import_module("pynvml")
+    except ImportError:
+        return {}
+    try:
+        nvml.nvmlInit()
+        found = dict(_slices(nvml))
+        nvml.nvmlShutdown()
+    except (nvml.NVMLError, AttributeError):  # no driver, or a pynvml from before there was MIG
+        return {}
+    return found
+
+
+def _slices(nvml: Any) -> Iterator[tuple[str, str]]:
+    for index in range(nvml.nvmlDeviceGetCount()):
+        card = nvml.nvmlDeviceGetHandleByIndex(index)
+        with contextlib.suppress(nvml.NVMLError):  # a card that cannot be divided
+            for number in range(nvml.nvmlDeviceGetMaxMigDeviceCount(card)):
+                with contextlib.suppress(nvml.NVMLError):  # this place holds no slice
+                    one = nvml.nvmlDeviceGetMigDeviceHandleByIndex(card, number)
+                    yield str(nvml.nvmlDeviceGetUUID(one)), f"{nvml.nvmlDeviceGetName(one)} of card {index}"
 
 
 class CudaDevice(TorchDevice):
@@ -67,7 +93,7 @@ class Cuda(Vendor):
         """Return the cards that NVML shows, or where it does not answer the kernel."""
         if hidden(self._environment, "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"):
             return ()
-        return _shown() or told(of_their_own(NVIDIA, self._pci), "NVIDIA")
+        return _shown() or described(of_their_own(NVIDIA, self._pci), "NVIDIA")
 
     def slices(self) -> Mapping[str, str]:
         """Return the MIG slices that NVML knows, by UUID; nothing where no card is divided, or NVML does not answer."""

@@ -94,12 +94,16 @@ def _devices(torch: Any) -> Sequence[DeviceInfo]:
     named = getattr(torch.backends.mps, "get_name", None)
     return [
         DeviceInfo(
-            kind="mps", torch_kind="mps", vendor="Apple", index=0, name=str(named()) if named else "Apple GPU",
+            kind="mps",
+            torch_kind="mps",
+            vendor="Apple",
+            index=0,
+            name=str(named()) if named else "Apple GPU",
             memory_bytes=int(most()) if most is not None else None,
             driver=f"macOS {platform.mac_ver()[0]}" if platform.mac_ver()[0] else None,
             precisions=_precisions(torch, str(named()) if named else ""),
         )
-    ]  # fmt: skip
+    ]
 
 
 def _precisions(torch: Any, name: str) -> tuple[str, ...]:

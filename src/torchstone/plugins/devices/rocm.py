@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from torchstone.core.schema.machine import DeviceInfo
-from torchstone.plugins.devices._sightings import AMD, PCI, hidden, of_their_own, told
+from torchstone.plugins.devices._sightings import AMD, PCI, described, hidden, of_their_own
 from torchstone.plugins.devices._torch_device import HALF, TorchDevice, bus_id, found, pick, properties, torch_or_reason
 from torchstone.plugins.machine_protocols import Device, Vendor
 
@@ -56,9 +56,11 @@ class Rocm(Vendor):
         if torch is None:
             return version
         there = self._module.is_dir()
-        driver = f"the kernel driver amdgpu {self._driver() or ''}".rstrip() + " is there" if there else (
-            f"no AMD kernel driver found (no {self._module})"
-        )  # fmt: skip
+        driver = (
+            f"the kernel driver amdgpu {self._driver() or ''}".rstrip() + " is there"
+            if there
+            else (f"no AMD kernel driver found (no {self._module})")
+        )
         if not torch.version.hip:
             return f"{version} is a build without ROCm; {driver}"
         return f"{version} is built for ROCm {torch.version.hip} but sees no device; {driver}"
@@ -67,7 +69,7 @@ class Rocm(Vendor):
         """Return the cards that the kernel shows, those built into a processor left out."""
         if hidden(self._environment, "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"):
             return ()
-        return told(of_their_own(AMD, self._pci), "AMD")
+        return described(of_their_own(AMD, self._pci), "AMD")
 
     def open(self, index: int) -> Device:
         """Open an AMD device and make it torch's current one."""

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from torchstone.core.schema.machine import DeviceInfo
-from torchstone.plugins.devices._sightings import INTEL, PCI, hidden, of_their_own, told
+from torchstone.plugins.devices._sightings import INTEL, PCI, described, hidden, of_their_own
 from torchstone.plugins.devices._torch_device import TorchDevice, bus_id, found, pick, properties, torch_or_reason
 from torchstone.plugins.machine_protocols import Device, Vendor
 
@@ -60,7 +60,7 @@ class Xpu(Vendor):
         """Return the cards that the kernel shows, those built into a processor left out."""
         if hidden(self._environment, "ZE_AFFINITY_MASK"):
             return ()
-        return told(of_their_own(INTEL, self._pci), "Intel")
+        return described(of_their_own(INTEL, self._pci), "Intel")
 
     def open(self, index: int) -> Device:
         """Open an Intel GPU and make it torch's current one."""

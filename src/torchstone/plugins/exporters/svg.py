@@ -57,9 +57,11 @@ def _workload(which: tuple[Scalar, ...], rows: Sequence[Row], axes: set[str]) ->
     item = str(rows[0]["item"])
     drawn = [
         _figure(group, named, "throughput", "throughput", f"{item}s/s"),
-        _figure(group, named, _LATENCY, "latency of a batch, median", "ms", 1e3), _phases(group, named),
-        _memory(group, named), _figure(group, named, _ENERGY, f"energy of one {item}", "J"),
-    ]  # fmt: skip
+        _figure(group, named, _LATENCY, "latency of a batch, median", "ms", 1e3),
+        _phases(group, named),
+        _memory(group, named),
+        _figure(group, named, _ENERGY, f"energy of one {item}", "J"),
+    ]
     return [panel for panel in drawn if panel is not None]
 
 
@@ -90,8 +92,9 @@ def _memory(group: str, rows: Sequence[Mapping[str, Any]]) -> Panel | None:
         return None
     values = tuple(
         {"batch_size": row["batch_size"], "series": row["series"], "gib": row[figure] / 2**30}
-        for row in rows if row.get(figure) is not None
-    )  # fmt: skip
+        for row in rows
+        if row.get(figure) is not None
+    )
     where = "resident memory" if figure == HOST_PEAK else "device memory"
     y, shades = vl.numbers("gib", "GiB"), _colours(values)
     return vl.panel(f"peak {where}", _BATCH, y, (vl.line(),), values, shades, group=group)
@@ -106,9 +109,11 @@ def _phases(group: str, rows: Sequence[Mapping[str, Any]]) -> Panel | None:
     fastest = max(rows, key=lambda row: row["throughput"])["series"]
     values = tuple(
         {"batch_size": row["batch_size"], "phase": phase, "place": place, "s": row[f"phase_{phase}_s"]}
-        for row in rows if row["series"] == fastest
-        for place, phase in enumerate(PHASES) if row.get(f"phase_{phase}_s") is not None
-    )  # fmt: skip
+        for row in rows
+        if row["series"] == fastest
+        for place, phase in enumerate(PHASES)
+        if row.get(f"phase_{phase}_s") is not None
+    )
     if not values:
         return None
     title = "step phases" + (f" ({fastest})" if fastest != "all" else "")

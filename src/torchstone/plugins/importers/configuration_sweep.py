@@ -16,7 +16,7 @@ from torchstone.core.schema.claim import PREFIX
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.plugins.importers import _draft as draft
-from torchstone.plugins.importers._values import digest, header_of, number, rows_of, scaled, text_of, whole
+from torchstone.plugins.importers._draft import digest, header_of, number, rows_of, scaled, text_of, whole
 from torchstone.plugins.protocols import Importer
 
 _COLUMNS = frozenset({"Batch", "Workers", "AMP", "I/O(ms)", "Fwd(ms)", "Bwd(ms)", "Total(ms)", "Samples/s"})
@@ -107,10 +107,11 @@ def _add(making: draft.Draft, row: Mapping[str, str], best: Mapping[str, Scalar]
         return
     claimed = {
         **{f"phase_{phase}_s": scaled(row.get(column), _MS) for column, phase in _PHASES.items()},
-        "anatomy_step_s": scaled(row.get("Total(ms)"), _MS), "throughput": number(row.get("Samples/s")),
+        "anatomy_step_s": scaled(row.get("Total(ms)"), _MS),
+        "throughput": number(row.get("Samples/s")),
         "device_utilization": scaled(row.get("GPU%"), 0.01),
         "device_memory_used_bytes": scaled(row.get("Mem(GB)"), _GB),
-    }  # fmt: skip
+    }
     making.add(case, claimed, facts=best)
 
 
@@ -121,9 +122,10 @@ def _batch_of(row: Mapping[str, str]) -> int | None:
 def _case(row: Mapping[str, str]) -> Case:
     amp = row.get("AMP", "").strip().lower()
     settings: dict[str, Scalar] = {
-        "batch_size": _batch_of(row), "num_workers": whole(row.get("Workers")),
+        "batch_size": _batch_of(row),
+        "num_workers": whole(row.get("Workers")),
         "precision": "fp16" if amp in ("yes", "true", "1", "on") else "fp32" if amp else None,
-    }  # fmt: skip
+    }
     return draft.a_case(Task.TRAIN, "external:unknown", settings, Placement("cuda"))
 
 

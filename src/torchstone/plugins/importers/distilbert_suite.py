@@ -14,7 +14,7 @@ from torchstone.core.schema.case import Case, Placement, Task
 from torchstone.core.schema.machine import DeviceInfo, Machine
 from torchstone.core.schema.run import Run
 from torchstone.plugins.importers import _draft as draft
-from torchstone.plugins.importers._values import (
+from torchstone.plugins.importers._draft import (
     MOST_ROWS,
     digest,
     header_of,
@@ -124,8 +124,9 @@ def _add(making: draft.Draft, line: _Line) -> None:
     case = _case(line, flat)
     facts: dict[str, Scalar] = {
         "parameters": number(part(line, "model_info").get("num_parameters")),
-        "warmup_steps": whole(flat.get("warmup_runs")), "device_name": _device_name(line, case.placement),
-    }  # fmt: skip
+        "warmup_steps": whole(flat.get("warmup_runs")),
+        "device_name": _device_name(line, case.placement),
+    }
     making.add(case, claimed, facts=facts)
 
 
@@ -146,12 +147,19 @@ def _machine_of(lines: Iterable[_Line]) -> Machine:
         levels = part(one).get("capability")
         capability = ".".join(map(str, levels)) if isinstance(levels, list) else word(levels)
         devices.append(draft.a_device("cuda", place, word(part(one).get("name")), None, capability))
-    software = {"torch": word(about.get("torch_version")), "python": word(about.get("python_version")),
-                "cuda": word(about.get("cuda_version"))}  # fmt: skip
+    software = {
+        "torch": word(about.get("torch_version")),
+        "python": word(about.get("python_version")),
+        "cuda": word(about.get("cuda_version")),
+    }
     return draft.a_machine(
-        host=word(about.get("hostname")), platform=word(about.get("platform")), processor=word(about.get("processor")),
-        cores=whole(about.get("cpu_count")), devices=devices, software=software,
-    )  # fmt: skip
+        host=word(about.get("hostname")),
+        platform=word(about.get("platform")),
+        processor=word(about.get("processor")),
+        cores=whole(about.get("cpu_count")),
+        devices=devices,
+        software=software,
+    )
 
 
 def _case(line: Mapping[str, Any], flat: Mapping[str, Any]) -> Case:

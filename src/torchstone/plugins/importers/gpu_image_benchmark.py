@@ -12,7 +12,7 @@ from torchstone.core.schema.case import Placement, Task
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.run import Run
 from torchstone.plugins.importers import _draft as draft
-from torchstone.plugins.importers._values import digest, header_of, number, rows_of, scaled, text_of, whole, word
+from torchstone.plugins.importers._draft import digest, header_of, number, rows_of, scaled, text_of, whole, word
 from torchstone.plugins.protocols import Importer
 
 _MIB, _GIB = 2.0**20, 2.0**30
@@ -45,7 +45,9 @@ def _add(making: draft.Draft, row: Mapping[str, str], where: str) -> None:
         raise UsageError(f"{where}: batch_size is a whole number from 1 up, the time and rate are numbers")
     steps = float(math.ceil(total_s * rate / size)) if math.isfinite(total_s * rate) else None
     claimed = {
-        "throughput": rate, "total_time_s": total_s, "steps": steps,
+        "throughput": rate,
+        "total_time_s": total_s,
+        "steps": steps,
         # Latencies are those of a batch over its images there.
         "latency_per_batch_mean_s": scaled(row.get("avg_latency"), size),
         "latency_per_batch_p95_s": scaled(row.get("p95_latency"), size),
@@ -53,12 +55,17 @@ def _add(making: draft.Draft, row: Mapping[str, str], where: str) -> None:
         "peak_allocated_bytes": scaled(row.get("peak_memory_MB"), _MIB),
         "device_memory_used_bytes": scaled(row.get("gpu_mem_used"), _MIB),
         "device_utilization": scaled(row.get("gpu_util"), 0.01),
-        "device_temperature_c": number(row.get("gpu_temp")), "average_power_w": number(row.get("gpu_power")),
-    }  # fmt: skip
+        "device_temperature_c": number(row.get("gpu_temp")),
+        "average_power_w": number(row.get("gpu_power")),
+    }
     case = draft.a_case(
-        Task.INFER, "hf:google/vit-base-patch16-224", {"batch_size": size, "image_size": 224}, Placement("cuda"),
-        item="image", data=word(row.get("dataset")) or draft.UNKNOWN,
-    )  # fmt: skip
+        Task.INFER,
+        "hf:google/vit-base-patch16-224",
+        {"batch_size": size, "image_size": 224},
+        Placement("cuda"),
+        item="image",
+        data=word(row.get("dataset")) or draft.UNKNOWN,
+    )
     making.add(case, claimed, facts={"device_name": word(row.get("gpu_name"))})
 
 

@@ -14,7 +14,7 @@ from torchstone.core.schema.machine import DeviceInfo, Machine
 from torchstone.core.schema.reached import EPOCHS, TEST, TRAIN
 from torchstone.core.schema.run import Run
 from torchstone.plugins.importers import _draft as draft
-from torchstone.plugins.importers._values import digest, number, parsed, part, scaled, text_of, whole, word
+from torchstone.plugins.importers._draft import digest, number, parsed, part, scaled, text_of, whole, word
 from torchstone.plugins.protocols import Importer
 
 _GIB = 2.0**30
@@ -26,10 +26,13 @@ _MEMORY = {
 }
 # What one prediction takes, in the report; with one batch size, a batch is so many of them.
 _LATENCIES = {
-    "latency_per_batch_p50_s": "p50_latency", "latency_per_batch_p95_s": "p95_latency",
-    "latency_per_batch_p99_s": "p99_latency", "latency_per_batch_min_s": "min_latency",
-    "latency_per_batch_max_s": "max_latency", "latency_per_batch_mean_s": "avg_time_per_prediction",
-}  # fmt: skip
+    "latency_per_batch_p50_s": "p50_latency",
+    "latency_per_batch_p95_s": "p95_latency",
+    "latency_per_batch_p99_s": "p99_latency",
+    "latency_per_batch_min_s": "min_latency",
+    "latency_per_batch_max_s": "max_latency",
+    "latency_per_batch_mean_s": "avg_time_per_prediction",
+}
 _NAMED = {"nvidia": "cuda", "amd": "rocm"}  # benchmark_amd_20251029_143022.json
 _Figures = dict[str, float | None]
 _FLAT = ("predictions_per_second", "avg_time_per_prediction", "time_to_first_prediction", "p50_latency", "p95_latency",
@@ -61,9 +64,11 @@ def _run(found: Mapping[str, Any], path: Path, text: str) -> Run:
     model, about = word(part(found, "model").get("architecture")) or draft.UNKNOWN, part(found, "data")
     settings: dict[str, Scalar] = {"sequence_length": whole(about.get("sequence_length"))}
     facts: dict[str, Scalar] = {
-        "parameters": whole(part(found, "model").get("num_parameters")), "test_items": whole(about.get("test_samples")),
-        "data_classes": whole(about.get("num_classes")), RUNTIME: _runtime_s(found),
-    }  # fmt: skip
+        "parameters": whole(part(found, "model").get("num_parameters")),
+        "test_items": whole(about.get("test_samples")),
+        "data_classes": whole(about.get("num_classes")),
+        RUNTIME: _runtime_s(found),
+    }
     training, learnt = _training(found), _reached(found)
     inference = part(found, "inference")
     summary = part(inference, "summary") or inference or {k: v for k, v in found.items() if k in _FLAT}
@@ -79,12 +84,17 @@ def _run(found: Mapping[str, Any], path: Path, text: str) -> Run:
 
 def _machine(found: Mapping[str, Any]) -> Machine:
     system = part(found, "system_info")
-    software = {"torch": word(system.get("pytorch_version")), "python": word(system.get("python_version")),
-                "cuda": word(system.get("cuda_version"))}  # fmt: skip
+    software = {
+        "torch": word(system.get("pytorch_version")),
+        "python": word(system.get("python_version")),
+        "cuda": word(system.get("cuda_version")),
+    }
     return draft.a_machine(
-        platform=word(system.get("platform")), processor=word(system.get("processor")), devices=tuple(_devices(found)),
+        platform=word(system.get("platform")),
+        processor=word(system.get("processor")),
+        devices=tuple(_devices(found)),
         software=software,
-    )  # fmt: skip
+    )
 
 
 def _devices(found: Mapping[str, Any]) -> Iterator[DeviceInfo]:
@@ -148,9 +158,14 @@ def _memory(found: Mapping[str, Any]) -> _Figures:
 
 
 def _add_inference(
-    making: draft.Draft, case: Case, batches: object, summary: Mapping[str, Any], facts: Mapping[str, Scalar], *,
+    making: draft.Draft,
+    case: Case,
+    batches: object,
+    summary: Mapping[str, Any],
+    facts: Mapping[str, Scalar],
+    *,
     flat: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Add a Case for each batch size, and where they differ one of what is said of all of them together."""
     by_size: dict[int, list[float]] = {}
     for one in batches if isinstance(batches, list) else ():
@@ -178,9 +193,11 @@ def _claimed(summary: Mapping[str, Any], size: float | None, unit_s: float = 1.0
     rate = summary.get("avg_predictions_per_second", summary.get("predictions_per_second"))
     first = summary.get("avg_time_to_first_prediction", summary.get("time_to_first_prediction"))
     found: _Figures = {
-        "throughput": number(rate), "steps": number(summary.get("total_batches")),
-        "total_items": number(summary.get("total_predictions")), "time_to_first_prediction_s": scaled(first, unit_s),
-    }  # fmt: skip
+        "throughput": number(rate),
+        "steps": number(summary.get("total_batches")),
+        "total_items": number(summary.get("total_predictions")),
+        "time_to_first_prediction_s": scaled(first, unit_s),
+    }
     if size is None:
         return {**found, "time_per_item_s": scaled(summary.get("avg_time_per_prediction"), unit_s)}
     return found | {figure: scaled(summary.get(key), size) for figure, key in _LATENCIES.items()}

@@ -15,7 +15,7 @@ from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Measurement, Stage
 from torchstone.plugins.importers import _draft as draft
-from torchstone.plugins.importers._values import digest, number, numbers, parsed, part, scaled, text_of, whole, word
+from torchstone.plugins.importers._draft import digest, number, numbers, parsed, part, scaled, text_of, whole, word
 from torchstone.plugins.protocols import Importer
 
 _MB, _KWH = 1e6, 3.6e6
@@ -55,10 +55,11 @@ class OptimumBenchmark(Importer):
         items = _items(case, several=several)
         claimed, measured = _figures(report, main, case, items)
         facts: dict[str, Scalar] = {
-            "model_library": word(part(config, "backend").get("library")), "launcher": launcher,
+            "model_library": word(part(config, "backend").get("library")),
+            "launcher": launcher,
             # Versions differ in whether a rate is that of a process, their mean or their sum.
             RATE_UNCLEAR: True if several else None,
-        }  # fmt: skip
+        }
         making.add(case, claimed, measured, facts)
         return [making.run(word(config.get("name")))]
 
@@ -73,10 +74,13 @@ def _machine(config: Mapping[str, Any]) -> Machine:
     devices = [draft.a_device(kind, i, word(name), each) for i, name in enumerate(names)] if kind != "cpu" else []
     software = {name.removesuffix("_version"): word(v) for name, v in about.items() if name.endswith("_version")}
     return draft.a_machine(
-        platform=word(about.get("platform")), processor=word(about.get("cpu")), cores=whole(about.get("cpu_count")),
-        memory_bytes=scaled(about.get("cpu_ram_mb"), _MB), devices=devices,
+        platform=word(about.get("platform")),
+        processor=word(about.get("cpu")),
+        cores=whole(about.get("cpu_count")),
+        memory_bytes=scaled(about.get("cpu_ram_mb"), _MB),
+        devices=devices,
         software={**software, "torch": word(part(config, "backend").get("version"))},
-    )  # fmt: skip
+    )
 
 
 def _amd(config: Mapping[str, Any]) -> bool:

@@ -13,14 +13,19 @@ from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.run import Run
 from torchstone.plugins.importers import _draft as draft
-from torchstone.plugins.importers._values import digest, number, numbers, parsed, part, text_of, whole, word
+from torchstone.plugins.importers._draft import digest, number, numbers, parsed, part, text_of, whole, word
 from torchstone.plugins.protocols import Importer
 
 _FIGURES = {
-    "mean": "latency_per_batch_mean_s", "median": "latency_per_batch_p50_s", "min": "latency_per_batch_min_s",
-    "max": "latency_per_batch_max_s", "stddev": "latency_per_batch_std_s", "total": "total_time_s", "rounds": "steps",
+    "mean": "latency_per_batch_mean_s",
+    "median": "latency_per_batch_p50_s",
+    "min": "latency_per_batch_min_s",
+    "max": "latency_per_batch_max_s",
+    "stddev": "latency_per_batch_std_s",
+    "total": "total_time_s",
+    "rounds": "steps",
     "ops": "throughput",
-}  # fmt: skip
+}
 
 
 class PytestBenchmark(Importer):
@@ -29,9 +34,11 @@ class PytestBenchmark(Importer):
     describes = "pytest-benchmark: --benchmark-json, --benchmark-save"
 
     def recognises(self, path: Path, beginning: bytes) -> bool:
-        return path.suffix == ".json" and b'"benchmarks"' in beginning and (
-            b'"hd15iqr"' in beginning or b'"stddev_outliers"' in beginning or b'"min_rounds"' in beginning
-        )  # fmt: skip
+        return (
+            path.suffix == ".json"
+            and b'"benchmarks"' in beginning
+            and (b'"hd15iqr"' in beginning or b'"stddev_outliers"' in beginning or b'"min_rounds"' in beginning)
+        )
 
     def read(self, path: Path) -> Sequence[Run]:
         text = text_of(path)
@@ -64,9 +71,12 @@ def _machine(found: Mapping[str, Any]) -> Machine:
     system, release = word(about.get("system")), word(about.get("release"))
     processor = word(cpu.get("brand_raw")) or word(cpu.get("brand")) or word(about.get("processor"))
     return draft.a_machine(
-        host=word(about.get("node")), platform="-".join(p for p in (system, release) if p) or None,
-        processor=processor, cores=whole(cpu.get("count")), software={"python": word(about.get("python_version"))},
-    )  # fmt: skip
+        host=word(about.get("node")),
+        platform="-".join(p for p in (system, release) if p) or None,
+        processor=processor,
+        cores=whole(cpu.get("count")),
+        software={"python": word(about.get("python_version"))},
+    )
 
 
 def _case(one: Mapping[str, Any]) -> Case:

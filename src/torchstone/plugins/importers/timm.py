@@ -13,7 +13,7 @@ from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.plugins.importers import _draft as draft
-from torchstone.plugins.importers._values import digest, number, rows_of, scaled, text_of, whole, word
+from torchstone.plugins.importers._draft import digest, number, rows_of, scaled, text_of, whole, word
 from torchstone.plugins.protocols import Importer
 
 _TASKS = {"infer": Task.INFER, "train": Task.TRAIN}
@@ -50,7 +50,7 @@ class Timm(Importer):
             "precision": draft.precision_of(about.get("precision")),
             "compile": "default" if about.get("dynamo") else None,
             "channels_last": "on" if about.get("layout") == "nhwc" else None,
-        }  # fmt: skip
+        }
         for line, row in enumerate(rows, 2):
             _add(making, row, settings, placement, f"{path}:{line}")
         made = making.run()
@@ -95,10 +95,12 @@ def _add(
         step_s = scaled(row.get(f"{prefix}_step_time"), 1e-3)
         flops = 2e9 * macs * size if macs is not None else None
         claimed = {
-            "throughput": rate, "step_time_mean": step_s, "flops_per_step": flops,
+            "throughput": rate,
+            "step_time_mean": step_s,
+            "flops_per_step": flops,
             "achieved_flops": flops / step_s if flops and step_s else None,
             **{figure: scaled(row.get(f"{prefix}_{phase}_time"), 1e-3) for phase, figure in _PHASES.items()},
-        }  # fmt: skip
+        }
         making.add(case, claimed, facts={"parameters": scaled(row.get("param_count"), 1e6)})
         failed = None
     if failed is not None:

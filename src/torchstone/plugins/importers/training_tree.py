@@ -14,7 +14,7 @@ from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Measurement, Outcome, Status
 from torchstone.plugins.importers import _draft as draft
-from torchstone.plugins.importers._values import digest, number, numbers, parsed, part, scaled, text_of, whole, word
+from torchstone.plugins.importers._draft import digest, number, numbers, parsed, part, scaled, text_of, whole, word
 from torchstone.plugins.protocols import Importer
 
 _MIB = 2.0**20
@@ -54,8 +54,11 @@ def _machine(found: Mapping[str, Any]) -> Machine:
     about = part(found, "system_info")
     named = word(about.get("gpu_name")) or word(about.get("cuda_device_name"))
     devices = [draft.a_device("cuda", 0, named)] if about.get("cuda_available") else []
-    software = {"python": word(about.get("python_version")), "cuda": word(about.get("cuda_version")),
-                "torch": word(about.get("torch_version")) or word(about.get("pytorch_version"))}  # fmt: skip
+    software = {
+        "python": word(about.get("python_version")),
+        "cuda": word(about.get("cuda_version")),
+        "torch": word(about.get("torch_version")) or word(about.get("pytorch_version")),
+    }
     return draft.a_machine(
         platform=word(about.get("platform")), processor=word(about.get("processor")), devices=devices, software=software
     )
@@ -89,10 +92,13 @@ def _case(key: str, result: Mapping[str, Any], model: str, placement: Placement,
         result.get("gradient_accumulation_steps", said.get("accum")),
     )
     settings: dict[str, Scalar] = {
-        "batch_size": whole(size), "sequence_length": whole(said.get("seq")), "learning_rate": number(said.get("lr")),
-        "optimizer": said.get("opt"), "grad_accumulation": whole(pulls),
+        "batch_size": whole(size),
+        "sequence_length": whole(said.get("seq")),
+        "learning_rate": number(said.get("lr")),
+        "optimizer": said.get("opt"),
+        "grad_accumulation": whole(pulls),
         "precision": "fp16" if result.get("mixed_precision") is True else "fp32",
-    }  # fmt: skip
+    }
     return draft.a_case(Task.TRAIN, model, settings, placement, item="sequence", family=family)
 
 
@@ -104,12 +110,14 @@ def _figures(
     claimed: dict[str, float | None] = {f"step_time_{name}": number(times.get(name)) for name in _STATISTICS}
     claimed |= {f"loss_{name}": number(losses.get(name)) for name in _STATISTICS}
     claimed |= {
-        "peak_allocated_bytes": scaled(memory.get("max"), _MIB), "throughput": number(result.get("throughput")),
+        "peak_allocated_bytes": scaled(memory.get("max"), _MIB),
+        "throughput": number(result.get("throughput")),
         "mean_allocated_bytes": scaled(memory.get("mean"), _MIB),
-        "loss_convergence_rate": number(result.get("loss_convergence_rate")), "model_load_time_s": load_s,
+        "loss_convergence_rate": number(result.get("loss_convergence_rate")),
+        "model_load_time_s": load_s,
         # An iteration is one pass, whether its gradients are accumulated or not.
         "items_per_step": size,
-    }  # fmt: skip
+    }
     steps = numbers(times.get("per_iteration"))
     measured = draft.back_to_back(steps, size) if steps else []
     return claimed, [*measured, draft.steady("loss", numbers(losses.get("per_iteration")))]

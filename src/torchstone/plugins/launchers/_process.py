@@ -138,8 +138,12 @@ def started(
     ours, theirs = line_to_a_trial()
     process = subprocess.Popen(
         [sys.executable, "-m", "torchstone.execution.worker", "once", str(theirs)],
-        stdin=subprocess.PIPE, pass_fds=(theirs,), env=dict(environment), cwd=folder, start_new_session=True,
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        pass_fds=(theirs,),
+        env=dict(environment),
+        cwd=folder,
+        start_new_session=True,
+    )
     os.close(theirs)
     if process.stdin is not None:
         process.stdin.write(msgspec.json.encode(request))

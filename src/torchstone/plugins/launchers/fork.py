@@ -74,9 +74,12 @@ class Fork(Launcher):
         ours, theirs = socket.socketpair()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "torchstone.execution.worker", "template", str(theirs.fileno()), *preload],
-            stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), env=dict(self._environment), cwd=self._folder,
+            stdin=subprocess.DEVNULL,
+            pass_fds=(theirs.fileno(),),
+            env=dict(self._environment),
+            cwd=self._folder,
             start_new_session=True,
-        )  # fmt: skip
+        )
         theirs.close()
         self._control, self._rest, self._statuses, self._imports = ours, b"", {}, True
 

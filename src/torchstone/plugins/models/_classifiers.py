@@ -21,7 +21,7 @@ from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Workload
 from torchstone.core.schema.model import InputSpec, LoadedModel, ModelCard
 from torchstone.plugins import registry
-from torchstone.plugins.models import _hub, _weights_file
+from torchstone.plugins.models import _weights_file
 from torchstone.plugins.protocols import ModelSource
 
 _OPTIONS = ("weights", "classes")
@@ -30,7 +30,7 @@ _LONGEST_S = 120.0  # to import torch and the library, from a cold disk
 _ERRORS = {"UsageError": UsageError, "MissingError": MissingError}
 
 
-class Told(msgspec.Struct, frozen=True):
+class HeadFacts(msgspec.Struct, frozen=True):
     """What a library says of a model: classes of its head, channels and pixels a side of its images.
 
     `pretrained`: whether there are such weights; `hub`: their repository on the model hub, if that is where they are.
@@ -54,7 +54,7 @@ class Library(msgspec.Struct, frozen=True):
     module: str
     needs: str
     listed: tuple[tuple[str, str], ...]
-    tell: Callable[[str], Told]
+    tell: Callable[[str], HeadFacts]
     build: Callable[[str, bool, int, int], Any]
     any_head: bool  # whether pretrained weights go with any number of classes
 
@@ -92,18 +92,22 @@ class Classifiers(ModelSource):
             fixed["weights"] = "file"
             fixed["weights_sha256"] = _weights_file.checked(f"{scheme}:{bare}", file)[:16]
         return ModelCard(
-            "image", InputSpec("image", classes, channels=told.channels),
-            _weights_file.in_full(bare, file) if at else None, "vision", fixed,
-            defaults={"image_size": told.side}, own=bool(at) or wish == "pretrained",
+            "image",
+            InputSpec("image", classes, channels=told.channels),
+            _weights_file.in_full(bare, file) if at else None,
+            "vision",
+            fixed,
+            defaults={"image_size": told.side},
+            own=bool(at) or wish == "pretrained",
             pretrained=told.pretrained and not at and (self.library.any_head or classes == told.classes),
-        )  # fmt: skip
+        )
 
-    def _check_pretrained(self, name: str, told: Told, classes: int) -> None:
+    def _check_pretrained(self, name: str, told: HeadFacts, classes: int) -> None:
         model = f"{self.library.name}:{name}"
         if not told.pretrained:
             raise UsageError(f"{model}: has no pretrained weights; type --option weights=random")
         if told.hub is not None:
-            _hub.refuse_absent(model, told.hub)
+            _weights_file.refuse_absent(model, told.hub)
         if classes != told.classes and not self.library.any_head:
             raise UsageError(
                 f"{model}: its pretrained weights have {told.classes} classes, not {classes}; leave classes out, "
@@ -152,7 +156,7 @@ def _classes(options: Mapping[str, Scalar], default: int) -> int:
 
 
 @cache
-def ask(library: str, name: str) -> Told:
+def ask(library: str, name: str) -> HeadFacts:
     """Return what a library says of a model, asked in a process of its own. Raises what it answers with."""
     import subprocess
 
@@ -168,7 +172,7 @@ def ask(library: str, name: str) -> Told:
     answer = json.loads(lines[-1])
     if "error" in answer:
         raise _ERRORS[answer["error"]](answer["message"])
-    return msgspec.convert(answer, Told)
+    return msgspec.convert(answer, HeadFacts)
 
 
 def _answer(library: str, name: str) -> Mapping[str, Any]:

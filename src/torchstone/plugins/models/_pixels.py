@@ -9,7 +9,7 @@ from typing import Any
 from torch.nn.functional import cross_entropy
 
 from torchstone.core.errors import UsageError
-from torchstone.plugins.models import _hub
+from torchstone.plugins.models._weights_file import instead
 
 
 def forward(module: Any, tensors: Mapping[str, Any]) -> Any:
@@ -40,4 +40,4 @@ def one_line_errors(model: str, *, pretrained: bool) -> Iterator[None]:
         if not pretrained:
             raise
         said = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise UsageError(f"{model}: weights=pretrained: {said[:200]}; {_hub.instead(model)}") from error
+        raise UsageError(f"{model}: weights=pretrained: {said[:200]}; {instead(model)}") from error

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import pickle
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -12,7 +15,93 @@ from typing import Any
 
 from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.schema.axis import Scalar
-from torchstone.plugins.models import _untrusted_weights
+
+_GLOBAL = re.compile(r"GLOBAL ([\w.]+)")
+
+
+def refuse_code(file: Path) -> None:
+    """Raise UsageError if a `.bin` file holds more than tensors, naming the file and what it wanted to call.
+
+    torch's weights-only unpickler reads it, storages left on the meta device: nothing in it is called or allocated.
+    """
+    load_pickle(file, "meta")
+
+
+def load_pickle(file: Path, device: str) -> Any:
+    """Return what torch.save wrote, mapped into memory where the file's form allows it; never call what is in it.
+
+    Raises UsageError for code and for a torn file, which makes torch raise nearly any exception.
+    """
+    import zipfile
+
+    import torch
+
+    try:
+        mapped = device == "cpu" and zipfile.is_zipfile(file)
+        return torch.load(file, map_location=device, weights_only=True, mmap=mapped)
+    except pickle.UnpicklingError as error:
+        found = _GLOBAL.search(str(error))
+        if found is not None:
+            raise UsageError(
+                f"{file}: refused: its pickle calls {found.group(1)}, but weights may contain only tensors. "
+                "Save them as safetensors"
+            ) from error
+        raise UsageError(f"{file}: refused: not a file of weights only; save it again with torch.save") from error
+    except Exception as error:
+        raise UsageError(f"{file}: not a file of weights ({type(error).__name__}: {first_line(error)})") from error
+
+
+@contextmanager
+def one_line_errors(where: str, instead: str | None = None) -> Iterator[None]:
+    """Turn what transformers raises for files that are absent, torn or do not fit into one line about `where`.
+
+    `instead`: what to type, at the end of the line.
+    """
+    from safetensors import SafetensorError
+
+    then = f"; {instead}" if instead is not None else ""
+    try:
+        yield
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError, SafetensorError) as error:
+        raise UsageError(f"{where}: {first_line(error)}{then}") from error
+    except RuntimeError as error:
+        if "mismatch" not in str(error):
+            raise
+        raise UsageError(f"{where}: the weights do not fit config.json ({first_line(error)}){then}") from error
+
+
+def load_tokenizer(source: str) -> Any:
+    """Return the tokenizer that lies beside the weights, with a padding token; no code from the folder runs."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False, local_files_only=True)
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def first_line(error: BaseException) -> str:
+    """Return what an exception says, cut to one line; its type if it says nothing."""
+    lines = str(error).strip().splitlines()
+    return lines[0][:200] if lines else type(error).__name__
+
+
+def refuse_absent(model: str, hub: str) -> None:
+    """Raise UsageError if the hub may not be asked and its repository `hub` has never been downloaded."""
+    offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
+    home = Path(os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface")
+    cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub").expanduser()
+    if offline and not (cache / ("models--" + hub.replace("/", "--"))).is_dir():
+        raise UsageError(
+            f"{model}: weights=pretrained: {hub} is not in {cache}, and HF_HUB_OFFLINE is set; {instead(model)}"
+        )
+
+
+def instead(model: str) -> str:
+    """Return what to type where pretrained weights cannot be had: a copy of one's own, or random ones."""
+    copy = "hf:FOLDER (config.json and weights)" if model.startswith("hf:") else f"{model}@FILE"
+    return f"type --model {copy}, or --option weights=random"
+
 
 ENDINGS = (".pth", ".pt", ".safetensors")
 _INSIDE = ("state_dict", "model_state_dict", "model")  # where training scripts put the weights in what they save
@@ -113,7 +202,7 @@ def fill(module: Any, model: str, word: str) -> None:
     try:
         module.load_state_dict(state, strict=False)  # which are missing is known: those that are shared
     except RuntimeError as error:  # sparse, quantized or meta tensors
-        raise UsageError(f"{file}: cannot be copied into {model}: {_untrusted_weights.first_line(error)}") from error
+        raise UsageError(f"{file}: cannot be copied into {model}: {first_line(error)}") from error
 
 
 def _state(file: Path) -> Mapping[str, Any]:
@@ -122,9 +211,9 @@ def _state(file: Path) -> Mapping[str, Any]:
     if file.suffix == ".safetensors":
         from safetensors.torch import load_file
 
-        with _untrusted_weights.one_line_errors(str(file)):
+        with one_line_errors(str(file)):
             return load_file(file)
-    found = _untrusted_weights.load_pickle(file, "cpu")
+    found = load_pickle(file, "cpu")
     if isinstance(found, Mapping):
         found = next((found[key] for key in _INSIDE if isinstance(found.get(key), Mapping)), found)
     if not isinstance(found, Mapping) or not found:

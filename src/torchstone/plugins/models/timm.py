@@ -6,11 +6,11 @@ timm imports torchvision, which must be the build for the torch that is there: w
 from __future__ import annotations
 
 from torchstone.core.errors import UsageError
-from torchstone.plugins.models._classifiers import Classifiers, Library, Told, near
+from torchstone.plugins.models._classifiers import Classifiers, HeadFacts, Library, near
 from torchstone.plugins.protocols import ModelSource
 
 
-def _tell(name: str) -> Told:
+def _tell(name: str) -> HeadFacts:
     import timm
 
     if not timm.is_model(name):
@@ -20,9 +20,9 @@ def _tell(name: str) -> Told:
     except RuntimeError as error:  # a name.tag whose tag is not there
         raise UsageError(f"timm:{name}: {str(error).splitlines()[0]}") from error
     if config is None:
-        return Told(1000, 3, 224, pretrained=False)
+        return HeadFacts(1000, 3, 224, pretrained=False)
     channels, side, _ = config.input_size
-    return Told(config.num_classes, channels, side, bool(config.has_weights), config.hf_hub_id)
+    return HeadFacts(config.num_classes, channels, side, bool(config.has_weights), config.hf_hub_id)
 
 
 def _build(name: str, pretrained: bool, classes: int, side: int) -> object:

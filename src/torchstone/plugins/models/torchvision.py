@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from torchstone.plugins.models._classifiers import Classifiers, Library, Told, near
+from torchstone.plugins.models._classifiers import Classifiers, HeadFacts, Library, near
 from torchstone.plugins.protocols import ModelSource
 
 # Networks with further heads in training; the loss is that of the main one, so they are built without.
@@ -16,7 +16,7 @@ _ONE_HEAD: dict[str, Any] = {"aux_logits": False, "init_weights": True}
 _MANY_HEADS = ("googlenet", "inception_v3")
 
 
-def _tell(name: str) -> Told:
+def _tell(name: str) -> HeadFacts:
     from torchvision import models
 
     known = models.list_models(module=models)
@@ -24,7 +24,7 @@ def _tell(name: str) -> Told:
         raise near("torchvision", name, known, "torchvision.models.list_models()")
     weights = models.get_model_weights(name).DEFAULT
     side = weights.transforms().crop_size[0]
-    return Told(len(weights.meta["categories"]), 3, side, pretrained=True)
+    return HeadFacts(len(weights.meta["categories"]), 3, side, pretrained=True)
 
 
 def _build(name: str, pretrained: bool, classes: int, side: int) -> object:

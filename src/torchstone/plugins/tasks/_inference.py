@@ -21,12 +21,12 @@ class PreparedInference(Prepared):
     def __init__(self, case: Case, model: LoadedModel, device: Device) -> None:
         import torch
 
-        from torchstone.plugins.tasks import _compile_pool, _graphs, _settings
+        from torchstone.plugins.tasks import _graphs, _settings
 
         _settings.refuse(case.configuration, model, device)
         _settings.set_numerics(case.configuration)
         self._plain = _settings.arrange(model.module.eval(), case.configuration, device)
-        self._compile_pool = _compile_pool.CompilePool(case.configuration, device)
+        self._compile_pool = _graphs.CompilePool(case.configuration, device)
         self._module = _settings.compiled(self._plain, case.configuration)
         self._inference_mode = torch.inference_mode
         fetch = _settings.fetcher(case.configuration, device)

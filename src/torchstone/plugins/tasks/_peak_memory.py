@@ -8,17 +8,25 @@ own shape functions in place of formulas; liveness by weak references (_live_sto
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from itertools import cycle
-from typing import Any, Protocol
+from math import prod
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 import torch
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
+    FakeTensorMode,
     UnsupportedOperatorException,
 )
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._pytree import tree_leaves
 
 from torchstone.core.errors import Unsupported
 from torchstone.core.library_workspace import workspace_bytes
@@ -31,11 +39,452 @@ from torchstone.core.schema.phase import BACKWARD, DATA, FORWARD, OPTIMIZER, TRA
 from torchstone.core.stats.peak_memory import GRANULE, reserved_bytes
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Prepared
-from torchstone.plugins.tasks._cpu_buffers import with_buffers
-from torchstone.plugins.tasks._live_storages import LiveStorages
-from torchstone.plugins.tasks._pretending import pretending
+from torchstone.plugins.tasks._flops import twin
 from torchstone.plugins.tasks._settings import nhwc
-from torchstone.plugins.tasks._twin import twin
+
+# Runs torch on tensors without data, on request with an accelerator's code paths.
+#
+# Tensors say `cpu` all the same: autograd refuses a device that the build has no runtime for (2.13: "PyTorch is not
+# linked with support for cuda devices"), and a card that is here must not be woken. Where CUDA allocates otherwise than
+# a CPU does for the same call, the call is given CUDA's way for the length of the `with`, by kernels registered in
+# Python:
+#
+# autocast  casts to fp32 what CUDA's lists say (torch.amp, "CUDA Ops that can autocast to float32"): a CPU's are
+# shorter dropout   keeps a byte a number (native_dropout), where a CPU keeps a number attention takes the kernel that
+# torch would choose there (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp)
+
+Instead = Mapping[Any, Callable[..., Any]]  # operator → what is called in its place
+
+_HALF = (torch.float16, torch.bfloat16)
+_WIDEST_FLASH = 256  # numbers in a head
+# Of CUDA's list, what models and losses call; a CPU's own list has the other losses.
+_IN_FP32 = (
+    "exp", "expm1", "log", "log10", "log2", "log1p", "reciprocal", "rsqrt", "pow.Tensor_Scalar", "pow.Tensor_Tensor",
+    "pow.Scalar", "softplus", "layer_norm", "group_norm", "cosine_similarity", "kl_div", "logsumexp", "renorm", "dist",
+    "binary_cross_entropy_with_logits", "soft_margin_loss", "triplet_margin_loss", "multi_margin_loss",
+)  # fmt: skip
+_INTO_FP32 = ("softmax.int", "log_softmax.int", "cumsum", "cumprod", "sum", "sum.dim_IntList", "prod", "prod.dim_int")
+
+
+@contextmanager
+def pretending(kernel: Scalar, kernels: tuple[str, ...] | None) -> Iterator[Instead]:
+    """Enter FakeTensorMode; yield what is to be called in place of operators where there is no autograd.
+
+    kernel: of attention, as asked for (`auto` or a name). kernels: those that an accelerator has; None: it is the CPU.
+    """
+    # No fallback: an operator without a shape function would be computed on real zeros, unseen.
+    mode = FakeTensorMode(allow_fallback_kernels=False, allow_non_fake_inputs=True)
+    fast_path = torch.backends.mha.get_fastpath_enabled()
+    instead: dict[Any, Callable[..., Any]] = {}
+    with ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        torch.backends.mha.set_fastpath_enabled(False)  # the fast path of nn.TransformerEncoder has no shape function
+        stack.callback(torch.backends.mha.set_fastpath_enabled, fast_path)
+        if kernels is not None:
+            stack.enter_context(torch.backends.mkldnn.flags(enabled=False))
+            attend = _attending(str(kernel or "auto"), kernels)
+            stack.enter_context(_as_on_cuda(attend))
+            instead[torch.ops.aten.scaled_dot_product_attention.default] = attend
+        stack.enter_context(mode)
+        yield instead
+
+
+@contextmanager
+def _as_on_cuda(attend: Callable[..., Any]) -> Iterator[None]:
+    library = torch.library.Library("aten", "IMPL")
+    try:
+        library.impl("scaled_dot_product_attention", attend, "AutogradCPU")
+        library.impl("dropout", _drop, "AutogradCPU")
+        for name in _IN_FP32:
+            library.impl(name, _in_fp32(_operator(name)), "AutocastCPU")
+        for name in _INTO_FP32:
+            library.impl(name, _into_fp32(_operator(name)), "AutocastCPU")
+        yield
+    finally:
+        library._destroy()
+
+
+def _operator(name: str) -> Any:
+    packet, _, overload = name.partition(".")
+    return getattr(getattr(torch.ops.aten, packet), overload or "default")
+
+
+def _in_fp32(operator: Any) -> Callable[..., Any]:
+    """Return the operator with half precision cast to fp32 before it."""
+
+    def cast(value: Any) -> Any:
+        return value.float() if isinstance(value, torch.Tensor) and value.dtype in _HALF else value
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with torch.autocast("cpu", enabled=False):
+            return operator(*map(cast, args), **{name: cast(value) for name, value in kwargs.items()})
+
+    return run
+
+
+def _into_fp32(operator: Any) -> Callable[..., Any]:
+    """Return the operator with fp32 as the format of its result, unless another was asked for."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        first = args[0]
+        names = [argument.name for argument in operator._schema.arguments]
+        given = dict(zip(names, args, strict=False))
+        if first.dtype in _HALF and given.get("dtype") is None and kwargs.get("dtype") is None:
+            args = args[: names.index("dtype")] if "dtype" in given else args
+            kwargs["dtype"] = torch.float32
+        with torch.autocast("cpu", enabled=False):
+            return operator(*args, **kwargs)
+
+    return run
+
+
+def _drop(values: Any, p: float, train: bool) -> Any:
+    if not train or p == 0.0:
+        return values
+    return torch.ops.aten.native_dropout(values, p, train)[0]
+
+
+def _attending(kernel: str, kernels: tuple[str, ...]) -> Callable[..., Any]:
+    """Return scaled_dot_product_attention by the kernel that torch would take, in its own order."""
+    aten = torch.ops.aten
+
+    def attend(
+        query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
+        *, scale: float | None = None, enable_gqa: bool = False,
+    ) -> Any:  # fmt: skip
+        taken = _kernel_of(kernel, kernels, query, value, attn_mask)
+        if taken == "flash":
+            return aten._scaled_dot_product_flash_attention(
+                query, key, value, dropout_p, is_causal, False, scale=scale
+            )[0]
+        if enable_gqa and key.size(1) != query.size(1):  # only flash reads a head several times
+            repeats = query.size(1) // key.size(1)
+            key, value = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
+        if taken == "efficient":
+            differentiates = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
+            return aten._scaled_dot_product_efficient_attention(
+                query, key, value, _bias(attn_mask, query, key), differentiates, dropout_p, is_causal, scale=scale
+            )[0]
+        return aten._scaled_dot_product_attention_math(
+            query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale
+        )[0]
+
+    return attend
+
+
+def _kernel_of(kernel: str, kernels: tuple[str, ...], query: Any, value: Any, mask: Any) -> str:
+    """Return flash, efficient or math. cuDNN's kernel keeps what flash keeps."""
+    half = query.dtype in _HALF and mask is None and query.dim() == 4 and query.size(-1) <= _WIDEST_FLASH
+    fused = query.dim() == 4 and query.size(-1) == value.size(-1) and not (mask is not None and mask.requires_grad)
+    can = {"flash": half, "cudnn": half, "efficient": fused}
+    wanted = ("flash", "efficient") if kernel == "auto" else (kernel,)
+    found = next((name for name in wanted if name in kernels and can.get(name, False)), "math")
+    return "flash" if found == "cudnn" else found
+
+
+def _bias(mask: Any, query: Any, key: Any) -> Any:
+    """Return a mask as the efficient kernel takes it: in the query's format, seen as items × heads × both lengths."""
+    if mask is None:
+        return None
+    if mask.dtype == torch.bool:
+        mask = torch.zeros_like(mask, dtype=query.dtype)
+    return mask.expand(query.size(0), query.size(1), query.size(2), key.size(2))
+
+
+# Tracks every storage of a device from allocation to release, without data: live bytes over time.
+#
+# A TorchDispatchMode above FakeTensorMode sees each operator that reaches a kernel with what it returns; a weak
+# reference on each new storage tells its end. Python frees at once what nothing refers to, and autograd what its nodes
+# let go, so that the order of births and deaths is that of a real step. What a kernel allocates and frees inside of
+# itself is not seen (workspace of convolutions, buffers of threads): docs/memory.md has what that costs.
+#
+# torch.distributed._tools.mem_tracker.MemTracker does the same with hooks on every module. It is not used here: its
+# package is private and imports torch.distributed, which not every build has; it takes one iteration of a module and no
+# second (the peak of a training is in its second step, when the optimizer has its state); it books inputs as "other"
+# and the temporaries of an optimizer as its state; and it knows no course over time, from which a caching allocator's
+# reserve follows. The idea of kinds by origin is also that of DNNMem (Gao et al., ESEC/FSE 2020), which walks a graph
+# with a formula for each operator; here each operator's own shape function is asked.
+
+_COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
+_VALUE = torch.ops.aten._local_scalar_dense.default
+# What a step would read from a tensor that has none: a mask has a hole, a count is 1, nothing is infinite.
+_STAND_INS = {torch.bool: False}
+
+
+class Birth(NamedTuple):
+    """An allocation: its bytes, the phase in which it was made, and whether gradients were on while it was."""
+
+    size: int
+    phase: str
+    recorded: bool
+
+
+class LiveStorages(TorchDispatchMode):
+    """Use as a context manager, inside of FakeTensorMode.
+
+    granule: bytes that a size is rounded up to. instead: what is called in place of an operator. inner: operator,
+    arguments, result → the result with what it keeps, and the bytes that lived only inside of it.
+    births: by number. course: (number, bytes) in order, negative where a storage dies. phase: set from outside.
+    """
+
+    def __init__(
+        self,
+        granule: int = 1,
+        instead: Mapping[Any, Callable[..., Any]] | None = None,
+        inner: Callable[[Any, tuple[Any, ...], Any], tuple[Any, int]] | None = None,
+    ) -> None:
+        super().__init__()
+        self._granule, self._instead, self._inner = granule, instead or {}, inner
+        self._numbers: dict[int, int] = {}
+        self._watched: dict[int, Any] = {}
+        self.phase = "build"
+        self.births: list[Birth] = []
+        self.course: list[tuple[int, int]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run an operator, and take note of what it allocated."""
+        kwargs = kwargs or {}
+        if func is _VALUE:
+            return _value(args[0])
+        if func in self._instead:
+            with self:
+                return self._instead[func](*args, **kwargs)
+        if torch.is_inference_mode_enabled() and _has_parts(func):
+            # Inference tensors have no autograd key, under which composite operators fall into their parts. Not
+            # `decompose`: of some it takes a Python version, which lets go of its tensors earlier.
+            with self:
+                return func._op_dk(_COMPOSITE, *args, **kwargs)
+        if func.overloadpacket.__name__.startswith("_fused_") and not func._schema.returns:
+            return None  # an update in place: it allocates nothing, and not all have a shape function
+        result = func(*args, **kwargs)
+        result, passing = (result, 0) if self._inner is None else self._inner(func, args, result)
+        for leaf in tree_leaves(result):
+            if isinstance(leaf, torch.Tensor):
+                self.see(leaf)
+        self._pass(passing)
+        return result
+
+    def _pass(self, size: int) -> None:
+        """Take note of bytes that lived while an operator was computed."""
+        if size:
+            number = len(self.births)
+            self.births.append(Birth(size, self.phase, False))
+            self.course += [(number, size), (number, -size)]
+
+    def see(self, tensor: torch.Tensor) -> None:
+        """Take note of a tensor's storage, where it is new."""
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        if key in self._numbers:
+            return
+        size = -(-storage.nbytes() // self._granule) * self._granule
+        if size == 0:
+            return
+        number = len(self.births)
+        self._numbers[key] = number
+        self.births.append(Birth(size, self.phase, torch.is_grad_enabled()))
+        self.course.append((number, size))
+        self._watched[number] = weakref.ref(storage, lambda _: self._died(number, key))
+
+    def _died(self, number: int, key: int) -> None:
+        del self._numbers[key]
+        del self._watched[number]
+        self.course.append((number, -self.births[number].size))
+
+    def numbers_of(self, tensors: Iterable[Any]) -> set[int]:
+        """Return the numbers of the storages of tensors; None and what is elsewhere have none."""
+        found = {self._numbers.get(tensor.untyped_storage()._cdata) for tensor in tensors if tensor is not None}
+        return {number for number in found if number is not None}
+
+    @property
+    def alive(self) -> set[int]:
+        """The numbers of what lives now."""
+        return set(self._numbers.values())
+
+    def since(self, begin: int) -> Iterator[tuple[int, int]]:
+        """Yield (place in the course, bytes alive after it) from a place on."""
+        alive = 0
+        for place, (_, size) in enumerate(self.course):
+            alive += size
+            if place >= begin:
+                yield place, alive
+
+    def alive_at(self, place: int) -> set[int]:
+        """Return the numbers of what lived after that place of the course."""
+        living: set[int] = set()
+        for number, size in self.course[: place + 1]:
+            if size > 0:
+                living.add(number)
+            else:
+                living.discard(number)
+        return living
+
+
+def _has_parts(func: Any) -> bool:
+    if func.namespace != "aten":  # prim's are not in the dispatcher
+        return False
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), _COMPOSITE.name))
+
+
+def _value(tensor: Any) -> bool | int | float:
+    """Return what `.item()` tells: the value where it is known, else one that leads on."""
+    known = getattr(tensor, "constant", None)
+    if known is not None:
+        found: bool | int | float = known.item()
+        return found
+    if tensor.dtype in _STAND_INS:
+        return _STAND_INS[tensor.dtype]
+    return 1.0 if tensor.dtype.is_floating_point else 1
+
+
+# What kernels of a CPU allocate inside of themselves, where that is not small: no operator shows it.
+#
+# An LSTM layer of oneDNN keeps a workspace for the backward pass (gates, states, cells and the gradients of the latter)
+# and works in a scratchpad; its weights are reordered before, and their gradients after. Sizes are those of
+# oneDNN 3.12, src/cpu/rnn/rnn_utils.hpp (init_conf, set_workspace_sizes), for its kernels without AVX-512; rows are
+# padded as in get_good_ld. 3.7, of torch 2.8 to 2.10, keeps more copies of the states: a small layer tells how many.
+# What is allocated when: lstm.hpp of ideep, and aten/src/ATen/native/mkldnn/RNN.cpp.
+#
+# A convolution in half precision, on a CPU whose instructions do not take that format, unfolds its input to columns
+# (aten/src/ATen/native/ConvolutionMM2d.cpp).
+
+_LSTM, _LSTM_BACKWARD = torch.ops.aten.mkldnn_rnn_layer.default, torch.ops.aten.mkldnn_rnn_layer_backward.default
+_CONVOLUTION, _CONVOLUTION_BACKWARD = torch.ops.aten.convolution.default, torch.ops.aten.convolution_backward.default
+_WORKSPACE = 3  # place among the results of an LSTM layer
+_GRADIENT = 10  # place among the arguments of its backward pass, before those of the gradients of its states
+_LINE_BYTES, _ALIASED = 64, 256  # a row fills lines of the cache, and is no multiple of 256 numbers
+_SMALL = (15, 16, 64)  # steps, items and width of a layer whose parts are large beside a page, which each begins anew
+_FEW_ITEMS = 128  # below so many, training multiplies the inputs of all steps at once
+
+
+def with_buffers(func: Any, args: tuple[Any, ...], result: Any) -> tuple[Any, int]:
+    """Return the result with what it keeps for the backward pass, and the bytes that lived while it was computed."""
+    if func is _LSTM:
+        layer, trains = _Layer.of(args), torch.is_grad_enabled()
+        if trains:
+            result = (*result[:_WORKSPACE], torch.empty(layer.kept_bytes, dtype=torch.uint8))
+        return result, layer.forward_bytes(trains=trains) + _copied_bytes(args[0])
+    if func is _LSTM_BACKWARD:
+        given, states = args[_GRADIENT], args[_GRADIENT + 1 : _GRADIENT + 3]
+        zeros = sum(_bytes(state) for state, of in zip(args[5:7], states, strict=True) if of is None)
+        return result, _Layer.of(args).backward_bytes + zeros + (0 if given is None else _copied_bytes(given))
+    if func is _CONVOLUTION and _unfolds(args[0]):
+        return result, _columns_bytes(args[1], result)
+    if func is _CONVOLUTION_BACKWARD and _unfolds(args[1]):
+        return result, _columns_bytes(args[2], args[0])
+    return result, 0
+
+
+class _Layer(NamedTuple):
+    """An LSTM layer in one direction: so many steps of so many items, of `inputs` and `width` numbers."""
+
+    steps: int
+    items: int
+    inputs: int
+    width: int
+    number: int  # bytes
+
+    @classmethod
+    def of(cls, args: tuple[Any, ...]) -> _Layer:
+        """Return that of the arguments of mkldnn_rnn_layer, which begin as those of its backward pass do."""
+        steps, items, inputs = args[0].shape
+        return cls(steps, items, inputs, args[5].shape[-1], args[0].element_size())
+
+    @property
+    def _states_bytes(self) -> int:
+        """States and cells, before the first step and after each, of what goes in and of what comes out."""
+        row = self._padded(max(self.inputs, self.width)) + self.width
+        return 2 * (self.steps + 1) * self.items * row * self.number
+
+    @property
+    def _gradients_bytes(self) -> int:
+        """Gradients of inputs, states and cells, for as many: always in fp32."""
+        row = 2 * _padded(max(self.inputs, self.width), 4) + self.width
+        return 2 * (self.steps + 1) * self.items * row * 4
+
+    @property
+    def kept_bytes(self) -> int:
+        """The workspace of the backward pass."""
+        return self._least_bytes + _more_copies() * self._copy_bytes
+
+    @property
+    def _least_bytes(self) -> int:
+        gates = self.steps * self.items * (self._padded(4 * self.width) + self._padded(self.width)) * self.number
+        return gates + self._states_bytes + self._gradients_bytes
+
+    @property
+    def _copy_bytes(self) -> int:
+        """One more copy of the states that go in, before the first step and after each, of what goes in and comes out.
+
+        In fp32; whether half precision has all of them in fp32, too, was not measured.
+        """
+        return 2 * (self.steps + 1) * self.items * _padded(max(self.inputs, self.width), 4) * 4
+
+    def forward_bytes(self, *, trains: bool) -> int:
+        """Weights as the kernel wants them, and its scratchpad."""
+        weights = (self.inputs + self.width) * self._padded(4 * self.width) * self.number
+        at_once = self.steps if trains and self.items < _FEW_ITEMS else 1
+        return weights + self._scratch_bytes(at_once, 2 if trains else 1) + (0 if trains else self._states_bytes)
+
+    @property
+    def backward_bytes(self) -> int:
+        """Weights as the backward kernel wants them, their gradients, and the scratchpad."""
+        weights = 4 * self.width * (self._padded(self.inputs) + self._padded(self.width)) * self.number
+        gradients = (self.inputs + self.width) * _padded(4 * self.width, 4) * 4
+        return weights + gradients + self._scratch_bytes(self.steps, 2)
+
+    def _scratch_bytes(self, at_once: int, states: int) -> int:
+        """Gates of as many steps as are multiplied at once, a state and in training its gradient, in fp32."""
+        return self.items * (at_once * _padded(4 * self.width, 4) + states * _padded(self.width, 4)) * 4
+
+    def _padded(self, numbers: int) -> int:
+        return _padded(numbers, self.number)
+
+
+@cache
+def _more_copies() -> int:
+    """Return how many copies of the states this oneDNN keeps beyond those of 3.12: 3.7 keeps two."""
+    steps, items, width = _SMALL
+    numbers: Any = {"device": "cpu", "dtype": torch.float32}
+    # Where gradients are off nothing is kept, and within a mode that follows operators nothing is computed.
+    with _disable_current_modes(), torch.inference_mode(mode=False), torch.enable_grad():
+        sequence, state = torch.zeros(steps, items, width, **numbers), torch.zeros(1, items, width, **numbers)
+        weights = (*torch.zeros(2, 4 * width, width, **numbers), *torch.zeros(2, 4 * width, **numbers))
+        few = (sequence, *weights, state, state.clone(), False, [], 2, width, 1, True, False, False, True)
+        kept = _bytes(_LSTM(*few)[_WORKSPACE])
+    layer = _Layer.of(few)
+    return max(0, round((kept - layer._least_bytes) / layer._copy_bytes))
+
+
+def _padded(numbers: int, size: int) -> int:
+    """Return the length of a row that holds so many numbers of that size in bytes."""
+    line = _LINE_BYTES // size
+    row = -(-numbers // line) * line
+    return row + line if row % _ALIASED == 0 else row
+
+
+def _copied_bytes(tensor: Any) -> int:
+    """Return the bytes of the copy that is made of what does not lie in one piece."""
+    return 0 if tensor.is_contiguous() else _bytes(tensor)
+
+
+def _bytes(tensor: Any) -> int:
+    return int(tensor.numel() * tensor.element_size())
+
+
+def _unfolds(images: Any) -> bool:
+    if images.dtype == torch.bfloat16:
+        return images.dim() == 4 and not torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    return images.dtype == torch.float16 and images.dim() == 4 and not torch.ops.mkldnn._is_mkldnn_fp16_supported()
+
+
+def _columns_bytes(weight: Any, out: Any) -> int:
+    """Return the columns of a whole batch: one for each pixel that comes out; none for a kernel of one pixel."""
+    if prod(weight.shape[2:]) == 1:
+        return 0
+    return int(out.shape[0] * prod(weight.shape[1:]) * prod(out.shape[2:]) * weight.element_size())
+
 
 _RESIDENT = 4  # batches that a resident feed keeps on the device
 _KERNELS = ("flash", "efficient", "cudnn", "math")
@@ -76,9 +525,14 @@ def peak_memory(
 
 
 def _followed(
-    engine: Prepares, case: Case, model: LoadedModel, drawn: Mapping[str, Any], device: Device, account: _Account,
+    engine: Prepares,
+    case: Case,
+    model: LoadedModel,
+    drawn: Mapping[str, Any],
+    device: Device,
+    account: _Account,
     size: int,
-) -> int:  # fmt: skip
+) -> int:
     """Update once for the state of the optimizer, and take a step; return where in the course that begins."""
     last = nhwc(case.configuration)
     module = twin(model.module, lambda tensor: _empty(tensor, last=last))
@@ -172,9 +626,12 @@ class _Account:
         newest = live.births[live.course[place][0]].phase
         course = [*((-1 - thread, size) for thread, size in enumerate(workspaces)), *live.course]
         return PeakMemory(
-            size, sum(kinds.values()), kinds, newest if newest in (FORWARD, BACKWARD, OPTIMIZER) else FORWARD,
+            size,
+            sum(kinds.values()),
+            kinds,
+            newest if newest in (FORWARD, BACKWARD, OPTIMIZER) else FORWARD,
             reserved_bytes(course) if reserve else None,
-        )  # fmt: skip
+        )
 
     def _kind(self, number: int) -> str:
         for kind in ("weights", "gradients", "optimizer", "inputs"):

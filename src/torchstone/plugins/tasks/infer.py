@@ -25,7 +25,6 @@ class Infer(Engine):
 
     def preload(self) -> None:
         """Import this engine's own files: torch's compiler, of which they set a switch, alone takes a second."""
-        from torchstone.plugins.tasks import _batches, _compile_pool, _flops, _graphs, _settings  # noqa: F401
 
     def windows(self, configuration: Mapping[str, Scalar]) -> Sequence[str]:
         """Return the windows that `mode` asks for."""

@@ -38,9 +38,15 @@ class Load(Engine):
 
     describes = "the data loader alone: batches back to back, no computation"
     axes: tuple[str, ...] = (
-        "batch_size", "sequence_length", "image_size", "audio_s", "num_workers", "pin_memory", "prefetch_factor",
+        "batch_size",
+        "sequence_length",
+        "image_size",
+        "audio_s",
+        "num_workers",
+        "pin_memory",
+        "prefetch_factor",
         "threads",
-    )  # fmt: skip
+    )
 
     def preload(self) -> None:
         """Import this engine's own files: torch's compiler, of which they set a switch, alone takes a second."""

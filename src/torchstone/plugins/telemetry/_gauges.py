@@ -3,11 +3,109 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from time import monotonic
 
 from torchstone.plugins.machine_protocols import Gauge
+
+_FIRST_PID_NAMESPACE = 0xEFFFFFFC  # the kernel's PROC_PID_INIT_INO: inside any other, a driver's pids are not ours
+
+
+class Descendants:
+    """A process and all it started, followed from reading to reading. Only pids not seen before are looked into."""
+
+    def __init__(self, pid: int, proc: Path = Path("/proc")) -> None:
+        self._pid, self._proc = pid, proc
+        self._members: dict[int, KeptOpen] = {pid: self._stat(pid)}
+        self._strangers: set[int] = set()
+
+    def stats(self) -> list[list[bytes]]:
+        """Return of each living member the fields of its `stat` from the third (state) on; none once it has ended."""
+        self._adopt()
+        told = {pid: file.read() for pid, file in self._members.items()}
+        self._members = {pid: file for pid, file in self._members.items() if told[pid]}
+        return [_fields(text) for text in told.values() if text] if told.get(self._pid) else []
+
+    def has(self, pid: int) -> bool:
+        """Say whether that process belongs to the trial."""
+        self._adopt()
+        return pid in self._members
+
+    def _adopt(self) -> None:
+        try:
+            listed = {int(name) for name in os.listdir(self._proc) if name.isdigit()}  # noqa: PTH208  half the cost
+        except OSError:  # no /proc: the caller has psutil
+            return
+        self._strangers &= listed
+        parents = {pid: self._parent(pid) for pid in listed - self._strangers - self._members.keys()}
+        grown = True
+        while grown:  # a grandchild may have a lower pid than its parent
+            children = [pid for pid, parent in parents.items() if parent in self._members]
+            for pid in children:
+                self._members[pid] = self._stat(pid)
+                del parents[pid]
+            grown = bool(children)
+        self._strangers |= parents.keys()
+
+    def _parent(self, pid: int) -> int | None:
+        text = self._stat(pid).read()
+        return int(_fields(text)[1]) if text else None
+
+    def _stat(self, pid: int) -> KeptOpen:
+        return KeptOpen(self._proc / str(pid) / "stat", 1024)
+
+
+class CoreWaits:
+    """How long the threads of one process were ready to run and had no core (Documentation/scheduler/sched-stats)."""
+
+    def __init__(self, pid: int, proc: Path) -> None:
+        self._tasks = proc / str(pid) / "task"
+        self._files: dict[str, KeptOpen] = {}
+        self._waited_ns: dict[str, int] = {}
+
+    def total_s(self) -> float | None:
+        """Return the sum over its threads; None where the kernel does not count it."""
+        try:
+            threads = os.listdir(self._tasks)  # noqa: PTH208  half the cost
+        except OSError:  # the process has ended, or this is no Linux
+            threads = []
+        for thread in threads:
+            if thread not in self._files:
+                self._files[thread] = KeptOpen(self._tasks / thread / "schedstat", 128)
+            fields = (self._files[thread].read() or b"").split()
+            if len(fields) == 3:  # on a core, waiting for one (both ns), times on one
+                self._waited_ns[thread] = int(fields[1])
+        return sum(self._waited_ns.values()) * 1e-9 if self._waited_ns else None
+
+
+def _fields(stat: bytes) -> list[bytes]:
+    return stat[stat.rindex(b")") + 2 :].split()  # the second field is a name, and may hold spaces and brackets
+
+
+class OtherProcesses:
+    """Those beside a process and all that it started."""
+
+    def __init__(self, pid: int, proc: Path) -> None:
+        self._pid, self._family, self._inside = pid, Descendants(pid, proc), not _first_namespace(proc)
+
+    def among(self, pids: Sequence[int], which: Collection[int] | None = None) -> float | None:
+        """Return how many of these (of `which` of them) are not the trial's; None: the driver tells other pids.
+
+        Inside a container that is so where not even the trial is in the list: it has the host's pids, or none at all.
+        """
+        others = [pid for pid in pids if pid != self._pid and not self._family.has(pid)]
+        if self._inside and len(others) == len(pids):
+            return None
+        return float(sum(which is None or pid in which for pid in others))
+
+
+def _first_namespace(proc: Path) -> bool:
+    """Say whether this process is in the namespace of process ids that the drivers count in."""
+    try:
+        return (proc / "self/ns/pid").stat().st_ino == _FIRST_PID_NAMESPACE
+    except OSError:  # Windows has no such thing, and no containers that hide pids from a driver
+        return True
 
 
 class Reading(Gauge):
@@ -16,9 +114,13 @@ class Reading(Gauge):
     __slots__ = ("_read", "between_windows", "cumulative", "evidence", "metric")
 
     def __init__(
-        self, metric: str, read: Callable[[], float | None], cumulative: bool = False, between_windows: bool = False,
+        self,
+        metric: str,
+        read: Callable[[], float | None],
+        cumulative: bool = False,
+        between_windows: bool = False,
         evidence: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.metric = metric
         self.cumulative = cumulative
         self.between_windows = between_windows

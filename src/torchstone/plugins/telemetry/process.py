@@ -9,8 +9,7 @@ from typing import Any
 
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.plugins.machine_protocols import Gauge, TelemetrySource
-from torchstone.plugins.telemetry._gauges import Reading, Shared, present
-from torchstone.plugins.telemetry._processes import CoreWaits, Descendants
+from torchstone.plugins.telemetry._gauges import CoreWaits, Descendants, Reading, Shared, present
 
 
 class Process(TelemetrySource):
@@ -54,9 +53,10 @@ class _ByProc:
         pages = sum(int(stat[21]) for stat in stats)
         stopped = stats[0][0] in (b"T", b"t")
         return {
-            "rss_bytes": float(pages * self._page_bytes), "process_cpu_s": self._ticks * self._tick_s,
+            "rss_bytes": float(pages * self._page_bytes),
+            "process_cpu_s": self._ticks * self._tick_s,
             "process_stopped": float(stopped),
-        }  # fmt: skip
+        }
 
     def waited_s(self) -> float | None:
         """Return how long the threads of the trial's own process, ended ones included, have waited for a core."""

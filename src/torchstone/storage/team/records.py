@@ -5,67 +5,52 @@ The same run twice changes nothing.
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import os
+import random
+import re
 import tempfile
-from collections.abc import Callable
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import msgspec
 
-from torchstone.core.errors import UsageError
-from torchstone.storage.database import FIGURES_VERSION
+from torchstone.core.errors import MissingError, UsageError
+from torchstone.core.schema.claim import is_imported
+from torchstone.core.schema.codec import decode
+from torchstone.core.schema.run import Head, Run
+from torchstone.storage import stored_peaks
+from torchstone.storage.database import FIGURES_VERSION, Connection, streamed
+from torchstone.storage.merging import is_longer, is_twin, same_beginning
 from torchstone.storage.place import Team
-from torchstone.storage.record_reader import read_record
+from torchstone.storage.record_reader import MOST_BYTES, checked_id, read_record
+from torchstone.storage.record_writer import record_lines
+from torchstone.storage.rows import insert_rows, rows_of
 from torchstone.storage.team.session import (
     LAYOUT,
     PREPARE,
     SCHEMA,
     TeamSession,
+    check_version,
     connect,
     faults_of,
+    is_of_value,
+    library,
+    message_of,
+    passes,
     refuse_newer,
+    translated,
     version_of,
 )
 from torchstone.storage.team.tables import LAYOUTS, grant_again
 
 if TYPE_CHECKING:
     from torchstone.storage.team.session import Raw
-
-import contextlib
-import random
-import time
-from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
-
-from torchstone.core.schema.claim import is_imported
-from torchstone.core.schema.codec import decode
-from torchstone.core.schema.run import Head, Run
-from torchstone.storage.merging import is_longer, is_twin, same_beginning
-from torchstone.storage.record_reader import checked_id
-from torchstone.storage.team.session import (
-    check_version,
-    is_of_value,
-    library,
-    message_of,
-    passes,
-    translated,
-)
-
-if TYPE_CHECKING:
-    from torchstone.storage.team.session import Raw
-
-import hashlib
-import os
-import re
-import zlib
-from collections.abc import Iterable, Iterator
-
-from torchstone.core.errors import MissingError
-from torchstone.storage import stored_peaks
-from torchstone.storage.database import Connection, streamed
-from torchstone.storage.record_reader import MOST_BYTES
-from torchstone.storage.record_writer import record_lines
-from torchstone.storage.rows import insert_rows, rows_of
 
 # Held by an upgrade alone, and shared by all who write: neither begins before the other has ended.
 UPGRADE_LOCK = 0x746F7263

@@ -6,24 +6,17 @@ Queries are written in SQLite's dialect: here, and only here, they become Postgr
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
-
-from torchstone.core.errors import MissingError, TorchstoneError, UsageError
-from torchstone.storage.place import Team, secrets_of
-
-if TYPE_CHECKING:
-    import psycopg
-
 import functools
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from torchstone.core.errors import MissingError, TorchstoneError, UsageError
 from torchstone.storage.database import FIGURES_VERSION, QueryResult, Values
+from torchstone.storage.place import Team, secrets_of
 
 if TYPE_CHECKING:
     import psycopg

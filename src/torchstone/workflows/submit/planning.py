@@ -20,7 +20,7 @@ from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.controller.session import Session
 from torchstone.execution.plan import Sketch
 from torchstone.plugins import registry
-from torchstone.plugins.cluster_protocol import Cluster
+from torchstone.plugins.machine_protocols import Cluster
 from torchstone.workflows.campaign import code_of
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from torchstone.core.schema.run import Run
 from torchstone.core.schema.submission import Phase, ShareState, Submission
 from torchstone.core.schema.trial import Status
 from torchstone.plugins import registry
-from torchstone.plugins.cluster_protocol import Cluster, HalfSubmitted
+from torchstone.plugins.machine_protocols import Cluster, HalfSubmitted
 from torchstone.storage.importing import write_run
 from torchstone.storage.query import find
 from torchstone.storage.record_reader import read_record, record_path

@@ -6,7 +6,7 @@ from fakes import FakeClock, FakeEvents, FakeQueue, source_of
 from torchstone.core.schema.batch import Batch
 from torchstone.execution.timing.loop import Instrument
 from torchstone.execution.timing.stopping import FixedCount, Reason, UntilQuiet
-from torchstone.plugins.devices._stopwatch import EventStopwatch
+from torchstone.plugins.devices._torch_device import EventStopwatch
 
 DEPTH = 1000
 

@@ -11,8 +11,7 @@ from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.submission import Job, Phase
 from torchstone.plugins import registry
-from torchstone.plugins.clusters.slurm import environment
-from torchstone.plugins.clusters.slurm.scripts import array_of, scripts
+from torchstone.plugins.clusters.slurm import array_of, environment, scripts
 from torchstone.storage.submissions import exit_status
 
 SLURM = registry.load("clusters", "slurm")

@@ -10,7 +10,8 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.batch import View
 from torchstone.core.schema.model import InputSpec
 from torchstone.plugins import registry
-from torchstone.plugins.data.gesture import recording_files, skeletons
+from torchstone.plugins.data import gesture
+from torchstone.plugins.data.gesture import skeletons
 
 GESTURE: Any = registry.load("data", "gesture")
 SPEC = InputSpec("features", classes=9, width=75)
@@ -39,13 +40,13 @@ def view(split: str | None = None, length: int = 20, **more: object) -> View:
 
 def people(folder: Path, *subjects: int) -> str:
     for subject in subjects:
-        for gesture in (0, 8):
-            recorded(folder, f"{subject}_18_{gesture}_1_1_stand.txt", 3)
+        for number in (0, 8):
+            recorded(folder, f"{subject}_18_{number}_1_1_stand.txt", 3)
     return str(folder)
 
 
 def subjects_of(path: str, held_out: str | None = None) -> dict[str | None, set[str]]:
-    found = recording_files.by_split(recording_files.recordings(path), held_out)
+    found = gesture.by_split(gesture.recordings(path), held_out)
     return {split: {one.subject for one in part} for split, part in found.items()}
 
 
@@ -226,7 +227,7 @@ def test_the_names_of_the_gestures_say_which_limb_moves() -> None:
     limbs = {"left": (10, 18), "right": (6, 14)}  # wrist and ankle, by the data set's words for sides
     samples = GESTURE.samples(str(REAL), view("test", options={"held_out": "104"}))
     for n in range(len(samples)):
-        words = recording_files.GESTURES[int(samples[n]["labels"])].split()
+        words = gesture.GESTURES[int(samples[n]["labels"])].split()
         if words[-1] in limbs:
             frames = samples[n]["features"].view(-1, 25, 3)
             joint = int(words[0] == "side")

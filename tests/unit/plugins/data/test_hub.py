@@ -11,7 +11,7 @@ from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.schema.batch import View
 from torchstone.core.schema.model import InputSpec
 from torchstone.plugins import registry
-from torchstone.plugins.data.hub import sets as hub_sets
+from torchstone.plugins.data import hub as hub_sets
 
 HUB: Any = registry.load("data", "hub")
 TEXT = InputSpec("text", classes=3, vocabulary=200)

@@ -14,7 +14,7 @@ from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.schema.batch import DataCard, Unreadable, View
 from torchstone.core.schema.model import InputSpec
 from torchstone.plugins import registry
-from torchstone.plugins.data import _image_shard
+from torchstone.plugins.data import _image_source
 from torchstone.plugins.protocols import DataSource
 
 SPEC = InputSpec("image", classes=1000)
@@ -266,7 +266,7 @@ def test_what_does_not_fit_into_memory_is_read_in_groups(tmp_path: Path, monkeyp
     all_held = samples_of("images", tmp_path / "a", "train")
     assert samples_of("images", tmp_path / "a", "train", augment=True)._raw is all_held._raw
     monkeypatch.setattr("psutil.virtual_memory", lambda: type("Memory", (), {"available": 1}))
-    monkeypatch.setattr(_image_shard, "_MOST_GROUPS", 2)
+    monkeypatch.setattr(_image_source, "_MOST_GROUPS", 2)
     few_held = samples_of("images", tmp_path / "b", "train")
     for number in (8, 0, 3, 8, 1, 5, 2, 7, 4, 6, 0):
         one, other = all_held[number], few_held[number]

@@ -13,7 +13,7 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import View
 from torchstone.core.schema.model import InputSpec
 from torchstone.plugins import registry
-from torchstone.plugins.data import _parquet_table
+from torchstone.plugins.data import _table
 
 CSV: Any = registry.load("data", "csv")
 PARQUET: Any = registry.load("data", "parquet")
@@ -260,7 +260,7 @@ def test_shards_are_one_split(tmp_path: Path) -> None:
 
 
 def test_parquet_that_unpacks_to_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_parquet_table, "_MOST_BYTES", 100)
+    monkeypatch.setattr(_table, "_MOST_BYTES", 100)
     file = as_parquet(tmp_path / "t", {"n": [float(n) for n in range(100)]})
     with pytest.raises(UsageError, match="bytes unpacked, more than the 100"):
         PARQUET.card(str(file), {})

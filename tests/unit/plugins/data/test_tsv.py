@@ -11,7 +11,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.batch import View
 from torchstone.core.schema.model import InputSpec
 from torchstone.plugins import registry
-from torchstone.plugins.data import _sentences
+from torchstone.plugins.data import _table
 
 TSV: Any = registry.load("data", "tsv")
 SPEC = InputSpec("text", classes=2, vocabulary=200)
@@ -123,7 +123,7 @@ def test_the_models_tokenizer_goes_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize("vocabulary", [6, 40, 1000, 8000])
 def test_the_same_text_makes_the_same_tokenizer(vocabulary: int) -> None:
     text = [f"word{n % 97} and {n} α β ß 漢字 {chr(0x400 + n % 200)}" for n in range(500)]
-    first, second = (_sentences.trained(text, vocabulary).get_vocab() for _ in range(2))
+    first, second = (_table.trained(text, vocabulary).get_vocab() for _ in range(2))
     assert first == second
     assert len(first) <= vocabulary
     assert sorted(first.values()) == list(range(len(first)))

@@ -5,7 +5,7 @@ import pytest
 
 from torchstone.core.errors import Unsupported
 from torchstone.plugins.devices import _torch_device, cpu, mps, rocm, xpu
-from torchstone.plugins.devices._stopwatch import EventStopwatch, HostStopwatch
+from torchstone.plugins.devices._torch_device import EventStopwatch, HostStopwatch
 
 INSTINCT = SimpleNamespace(
     name="AMD Instinct MI300X", total_memory=200_000_000_000, major=9, minor=4, gcnArchName="gfx942:sramecc+:xnack-",

@@ -8,8 +8,8 @@ from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.plugins import registry
-from torchstone.plugins.models.hf import decoding as hf_decoding
-from torchstone.plugins.tasks.generate.decoding import generate
+from torchstone.plugins.models.hf import building as hf_decoding
+from torchstone.plugins.tasks.generate import generate
 
 SMALL = {
     "vocab_size": 200, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,

@@ -15,7 +15,7 @@ from torchstone.core.schema.batch import View
 from torchstone.core.schema.case import Task, Workload
 from torchstone.core.schema.model import LoadedModel
 from torchstone.plugins import registry
-from torchstone.plugins.models.hf.audio import LogMel
+from torchstone.plugins.models.hf.building import LogMel
 from torchstone.plugins.models.hf.families import MODELS
 from torchstone.plugins.protocols import ModelSource
 

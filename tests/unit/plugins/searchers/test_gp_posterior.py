@@ -6,14 +6,24 @@ import random
 from operator import mul
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from torchstone.core.schema.search import Part, Probe, ProbeResult, SearchProblem
 from torchstone.core.schema.trial import Status
-from torchstone.plugins.searchers.adaptive.gp_posterior import Posterior
-from torchstone.plugins.searchers.adaptive.kernels import Amplitudes
-from torchstone.plugins.searchers.adaptive.space import Space
-from torchstone.plugins.searchers.adaptive.structure import Flat, Structure
+from torchstone.plugins.searchers.adaptive.gp_posterior import (
+    Amplitudes,
+    Flat,
+    Posterior,
+    Space,
+    Structure,
+    factor,
+    forward,
+    log_determinant,
+    solve,
+)
 
 AXES = {"batch_size": tuple(2**n for n in range(11)), "num_workers": (0, 1, 2, 4, 8), "precision": ("fp32", "bf16")}
 POINTS = tuple(dict(zip(AXES, values, strict=True)) for values in itertools.product(*AXES.values()))
@@ -125,3 +135,28 @@ def test_without_parts_it_learns_a_trend_over_the_batch():
     means = taught(readings, Flat).means()
     assert means[number((1024, 2, "fp32"))] == pytest.approx(math.log(0.01 * 1024**0.8), abs=0.6)
     assert means[number((32, 2, "bf16"))] == pytest.approx(math.log(0.01 * 32**0.8), abs=0.1)
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 8), st.integers(0, 10_000), st.floats(1e-3, 1e3))
+def test_is_what_numpy_says(size, seed, scale):
+    rng = np.random.default_rng(seed)
+    half = rng.normal(size=(size, size))
+    matrix = scale * (half @ half.T + 0.1 * np.eye(size))
+    right = rng.normal(size=size)
+    lower = factor(matrix.tolist())
+    dense = np.array([row + [0.0] * (size - len(row)) for row in lower])
+    np.testing.assert_allclose(dense, np.linalg.cholesky(matrix), rtol=1e-6, atol=1e-9 * scale)
+    np.testing.assert_allclose(solve(lower, right.tolist()), np.linalg.solve(matrix, right), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(dense @ forward(lower, right.tolist()), right, rtol=1e-6, atol=1e-9)
+    assert log_determinant(lower) == pytest.approx(np.linalg.slogdet(matrix)[1], abs=1e-6)
+
+
+def test_reads_only_the_lower_half():
+    assert factor([[4.0], [2.0, 5.0]]) == [[2.0], [1.0, 2.0]]
+
+
+@pytest.mark.parametrize("matrix", [[[0.0]], [[1.0], [1.0, 1.0]], [[1.0], [2.0, 1.0]], [[float("nan")]]])
+def test_refuses_what_is_not_positive_definite(matrix):
+    with pytest.raises(ValueError, match="not positive definite"):
+        factor(matrix)

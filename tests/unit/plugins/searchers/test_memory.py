@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from torchstone.core.schema.search import Part, Probe, ProbeResult, SearchProblem
 from torchstone.core.schema.trial import Status
-from torchstone.plugins.searchers.adaptive.memory_limit import Fit, Memory
-from torchstone.plugins.searchers.adaptive.space import Space
+from torchstone.plugins.searchers.adaptive.gp_posterior import Space
+from torchstone.plugins.searchers.adaptive.knowledge import Fit, Memory
 
 BATCHES = tuple(2**n for n in range(12))
 AXES = {"batch_size": BATCHES, "precision": ("fp32", "bf16")}

@@ -6,7 +6,7 @@ from transformers import BertConfig, BertForSequenceClassification, ViTConfig, V
 
 from torchstone.plugins.tasks import _flops
 from torchstone.plugins.tasks._flops import count
-from torchstone.plugins.tasks.train import optimizers
+from torchstone.plugins.tasks.train import strategies
 
 FUNCTIONS = torch.nn.functional
 
@@ -137,8 +137,8 @@ def test_bert():
 
 def test_an_update_passes_over_weights_gradients_and_moments():
     layer = torch.nn.Linear(8, 8)
-    for name, passes in optimizers.PASSES.items():
-        optimizer, _ = optimizers.build(layer.parameters(), {"optimizer": name, "learning_rate": 0.1})
+    for name, passes in strategies.PASSES.items():
+        optimizer, _ = strategies.build(layer.parameters(), {"optimizer": name, "learning_rate": 0.1})
         layer(torch.ones(1, 8)).sum().backward()
         optimizer.step()
         kept = [t for state in optimizer.state.values() for t in state.values() if getattr(t, "ndim", 0)]

@@ -13,9 +13,8 @@ from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.load import LoadPlan
 from torchstone.core.schema.model import InputSpec, LoadedModel
 from torchstone.plugins import registry
-from torchstone.plugins.tasks.loadgen import logs
-from torchstone.plugins.tasks.loadgen.library import open_library
-from torchstone.plugins.tasks.loadgen.waiting import Waiting
+from torchstone.plugins.tasks.loadgen import driving
+from torchstone.plugins.tasks.loadgen.driving import Waiting, open_library
 
 ENGINE = registry.load("engines", "loadgen")
 DEFAULTS = {axis: AXES[axis].default for axis in ENGINE.axes}
@@ -170,28 +169,28 @@ def trace(*samples):
 
 
 def test_the_verdict_is_loadgens_own_word_by_word():
-    said = logs.verdict_of(SUMMARY)
+    said = driving.verdict_of(SUMMARY)
     assert said["loadgen_result"] == "INVALID"
     assert said["loadgen_reasons"] == (
         "Performance constraints satisfied : Yes; Early stopping satisfied: NO; Recommendations:; Early Stopping "
         "Result: * Run unsuccessful.; * Processed 393 queries.; * Would need to run at least 66 more queries, with the "
         "run being successful if every additional query were under latency."
     )
-    assert logs.verdict_of("nothing")["loadgen_result"] is None
+    assert driving.verdict_of("nothing")["loadgen_result"] is None
 
 
 def test_latencies_are_those_of_the_trace_and_of_a_query_its_slowest_sample():
     samples = (0, 10.0, 2_000_000), (0, 10.0, 5_000_000), (1, 1010.0, 3_000_000)
     torn = trace(*samples) + '{"na'
-    found = logs.answers(torn.splitlines(), 0.004)
+    found = driving.answers(torn.splitlines(), 0.004)
     assert found.latencies_s == (0.005, 0.003)
     assert (found.queries, found.samples, found.late) == (2, 3, 1)
     assert found.total_s == pytest.approx(0.005)
 
 
 def test_of_very_many_latencies_the_quantiles_are_kept(monkeypatch):
-    monkeypatch.setattr(logs, "MOST_LATENCIES", 101)
-    found = logs.answers(trace(*((n, float(n), n) for n in range(1, 1002))).splitlines(), 901e-9)
+    monkeypatch.setattr(driving, "MOST_LATENCIES", 101)
+    found = driving.answers(trace(*((n, float(n), n) for n in range(1, 1002))).splitlines(), 901e-9)
     assert len(found.latencies_s) == 101
     assert min(found.latencies_s) == pytest.approx(1e-9)
     assert max(found.latencies_s) == pytest.approx(1001e-9)
@@ -202,27 +201,27 @@ def test_of_very_many_latencies_the_quantiles_are_kept(monkeypatch):
 def test_errors_of_the_detail_log_are_kept_and_torn_lines_passed_over():
     error = ':::MLLOG {"key": "error_runtime", "value": "Ending early", "metadata": {"is_error": true}}\n'
     torn = ':::MLLOG {"key": "a", "value": "b", "metadata": {"is_error": true'
-    assert logs.errors_of(error + torn) == "Ending early"
-    assert logs.errors_of("") is None
+    assert driving.errors_of(error + torn) == "Ending early"
+    assert driving.errors_of("") is None
 
 
 def test_what_loadgen_writes_is_read_when_its_folder_is_gone(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with logs.LogFiles() as files:
-        with (files.folder / logs.SUMMARY).open("w") as summary, (files.folder / logs.TRACE).open("w") as written:
+    with driving.LogFiles() as files:
+        with (files.folder / driving.SUMMARY).open("w") as summary, (files.folder / driving.TRACE).open("w") as written:
             files.unname()
             assert list(tmp_path.iterdir()) == []
             summary.write(SUMMARY)
             written.write(trace((0, 10.0, 2_000_000)))
-        assert logs.answers(files.lines(logs.TRACE), 1.0).latencies_s == (0.002,)
-        assert logs.said(files)["loadgen_summary"] == SUMMARY
-        assert logs.said(files)["loadgen_errors"] is None, "a file that it did not open"
+        assert driving.answers(files.lines(driving.TRACE), 1.0).latencies_s == (0.002,)
+        assert driving.said(files)["loadgen_summary"] == SUMMARY
+        assert driving.said(files)["loadgen_errors"] is None, "a file that it did not open"
 
 
 def test_logs_that_loadgen_could_not_open_are_said_so(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with logs.LogFiles() as files:
-        assert logs.said(files)["loadgen_result"] is None
+    with driving.LogFiles() as files:
+        assert driving.said(files)["loadgen_result"] is None
         with pytest.raises(FileNotFoundError, match=r"could not write .*mlperf_log_trace\.json: is there room"):
-            files.lines(logs.TRACE)
+            files.lines(driving.TRACE)
     assert list(tmp_path.iterdir()) == []

@@ -12,7 +12,7 @@ import torch
 TESTS = Path(__file__).parents[3]
 PROGRAM, SOURCE = TESTS / "shapes_on_cuda.py", TESTS / "stubs" / "cuda_shapes.cpp"
 # GradScaler asks whether gradients are finite before an update that is not fused; a server streams its tokens.
-MAY_WAIT = {"fused=off": "train/__init__.py:_update", "mode=latency": "generate/__init__.py:stream"}
+MAY_WAIT = {"fused=off": "train/__init__.py:_update", "mode=latency": "tasks/generate.py:stream"}
 
 
 @pytest.fixture(scope="module")

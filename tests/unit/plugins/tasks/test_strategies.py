@@ -5,8 +5,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import torch
+
+from torchstone.core.errors import Unsupported
+from torchstone.plugins.tasks.train import strategies
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ranks are forked")
 
@@ -125,7 +131,7 @@ def test_gradients_are_the_same_where_a_backend_returns_sums_for_means(apart):
 def test_a_backend_is_asked_for_a_mean(monkeypatch, size, answer, has):
     import torch
 
-    from torchstone.plugins.tasks.train import collectives
+    from torchstone.plugins.tasks.train import strategies
 
     def scatter(output, _given, op):
         assert op == torch.distributed.ReduceOp.AVG
@@ -135,7 +141,7 @@ def test_a_backend_is_asked_for_a_mean(monkeypatch, size, answer, has):
 
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: size)
     monkeypatch.setattr(torch.distributed, "reduce_scatter_single", scatter, raising=False)
-    assert collectives.has_mean(torch.device("cpu")) is has
+    assert strategies.has_mean(torch.device("cpu")) is has
 
 
 def test_a_torch_that_cannot_divide_sums_says_so():
@@ -148,3 +154,28 @@ def test_a_torch_that_cannot_divide_sums_says_so():
 
 if __name__ == "__main__":
     main(sys.argv[1])
+
+
+def scaler_on(place, *, fused, fp64=True, monkeypatch=None, **configuration):
+    if monkeypatch is not None:
+        properties = SimpleNamespace(has_fp64=fp64)
+        monkeypatch.setattr(torch.xpu, "get_device_properties", lambda _: properties)
+    device: Any = SimpleNamespace(torch_device=place)
+    return strategies.scaler({"precision": "fp16", **configuration}, device, fused=fused)
+
+
+def test_other_formats_need_none():
+    assert scaler_on("cpu", fused=False, precision="bf16") is None
+    assert scaler_on("cpu", fused=False)._device == "cpu"
+    assert scaler_on("mps:0", fused=False)._device == "mps"
+
+
+@pytest.mark.parametrize(("fused", "clip", "fits"), [(True, 0.0, True), (True, 1.0, False), (False, 0.0, False)])
+def test_a_device_without_fp64_takes_fp16_where_the_update_undoes_the_scale(monkeypatch, fused, clip, fits):
+    how = {"fused": fused, "grad_clip": clip, "monkeypatch": monkeypatch}
+    assert scaler_on("xpu:0", fp64=True, **how)._device == "xpu"
+    if fits:
+        assert scaler_on("xpu:0", fp64=False, **how)._device == "xpu"
+        return
+    with pytest.raises(Unsupported, match=r"^precision=fp16: .*fp64, which this device lacks; use precision=bf16"):
+        scaler_on("xpu:0", fp64=False, **how)

@@ -9,13 +9,13 @@ from torchstone.config.run_file import RunRequest
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Task, Workload
 from torchstone.core.schema.request import WorkloadRequest
-from torchstone.plugins.models import _hub
+from torchstone.plugins.models import _weights_file
 from torchstone.workflows.train.request import absolute_model, asked_training
 
 
 @pytest.fixture(autouse=True)
 def _hub_answers(monkeypatch):
-    monkeypatch.setattr(_hub, "refuse_absent", lambda model, hub: None)
+    monkeypatch.setattr(_weights_file, "refuse_absent", lambda model, hub: None)
 
 
 def asked(model, **options):

@@ -19,8 +19,7 @@ from torchstone.execution.controller.nodes.peer import Peer
 from torchstone.execution.controller.nodes.trial_on_nodes import SpreadTrial
 from torchstone.execution.controller.nodes.words import Open
 from torchstone.plugins import registry
-from torchstone.plugins.cluster_protocol import Cluster, Node
-from torchstone.plugins.machine_protocols import Launcher, LiveTrial
+from torchstone.plugins.machine_protocols import Cluster, Launcher, LiveTrial, Node
 
 _ALIKE = ("python", "torch")  # in all nodes: another torch is another program
 

@@ -17,7 +17,7 @@ from torchstone.core.schema.codec import Malformed, decode
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.message import NodeRequest
 from torchstone.execution.controller.nodes.words import Answer, Over, Ready, Refused, Start, Word
-from torchstone.plugins.cluster_protocol import Node
+from torchstone.plugins.machine_protocols import Node
 
 _CHUNK_BYTES = 1 << 16
 _OPENS_S = 180.0  # a node's disk may be cold, and its file system far

@@ -2,16 +2,116 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
+import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import DataCard, View
-from torchstone.plugins.data._named_files import digest_of
-from torchstone.plugins.data._table_items import Classes
-from torchstone.plugins.data.gesture.recording_files import COLUMNS, GESTURES, Recording, by_split, frames, recordings
+from torchstone.plugins.data._named_files import digest_of, entries, is_folder, lines
+from torchstone.plugins.data._table import Classes
 from torchstone.plugins.protocols import DataSource, Samples
+
+# Skeleton recordings as IntelliRehabDS hands them out: what their names say, their frames, and who is in which split.
+#
+# Miron, Sadawi, Ismail, Hussain, Grosan: IntelliRehabDS (IRDS), a dataset of physical rehabilitation movements, Data
+# 6(5):46, 2021. A Kinect v2 gives 25 joints about 30 times a second.
+
+COLUMNS = 75  # 25 joints × (x, y, z), in metres
+# In the paper's words and order. Its left is what a Kinect's order of joints calls right, in every recording.
+GESTURES = (
+    "elbow flexion left",
+    "elbow flexion right",
+    "shoulder flexion left",
+    "shoulder flexion right",
+    "shoulder abduction left",
+    "shoulder abduction right",
+    "shoulder forward elevation",
+    "side tap left",
+    "side tap right",
+)
+EVERYBODY = "all"
+_FORM = "subject_date_gesture_repetition_correct_position.txt"
+_NAME = re.compile(r"(\d{1,9})_\d{1,9}_(\d{1,9})_\d{1,9}_\d{1,9}_[A-Za-z-]{1,40}", re.ASCII)
+_HELD_OUT = 4  # one in so many subjects is in the test set, and again in the validation set
+
+
+class Recording(msgspec.Struct, frozen=True):
+    """One gesture, once, by one subject."""
+
+    file: Path
+    subject: str
+    gesture: int
+
+
+def recordings(path: str) -> list[Recording]:
+    """Return the recordings of a folder, or of one file, by name. Raises UsageError naming one that is wrong."""
+    if not path:
+        raise UsageError("data gesture: name the folder of recordings: gesture:recordings")
+    place = Path(path).expanduser()
+    return [_recording(file) for file in (entries(place, (".txt", ".csv")) if is_folder(place) else [place])]
+
+
+def _recording(file: Path) -> Recording:
+    match = _NAME.fullmatch(file.stem)
+    if match is None:
+        raise UsageError(f"{file}: not the name of a recording: {_FORM}, for example 101_18_0_1_1_stand.txt")
+    gesture = int(match[2])
+    if gesture >= len(GESTURES):
+        raise UsageError(f"{file}: gesture {gesture}, the third number of its name; there are 0 to {len(GESTURES) - 1}")
+    return Recording(file, match[1], gesture)
+
+
+def frames(file: Path) -> list[float]:
+    """Return the numbers of a recording, COLUMNS a frame. Raises UsageError naming the first row that is wrong."""
+    found: list[float] = []
+    for number, line in enumerate(lines(file), 1):
+        cells = line.split(",")
+        if len(cells) != COLUMNS:
+            many = "s" * (len(cells) != 1)
+            raise UsageError(f"{file}: row {number}: has {len(cells)} column{many}, not {COLUMNS}: 25 joints × x, y, z")
+        try:
+            found.extend(map(float, cells))
+        except ValueError as error:
+            raise UsageError(f"{file}: row {number}: {str(error)[:80]}") from error
+        if not all(map(math.isfinite, found[-COLUMNS:])):
+            raise UsageError(f"{file}: row {number}: has a number that is not finite")
+    return found
+
+
+def by_split(found: Sequence[Recording], held_out: str | None) -> Mapping[str | None, Sequence[Recording]]:
+    """Return the recordings of each split: nobody is in two. One subject alone is data in one piece, under None.
+
+    `held_out`: the subjects of the test set, commas between, or EVERYBODY. Without it, a quarter of them; of the
+    others again a quarter is the validation set, if that is one at least. Who it is depends on their numbers alone.
+    """
+    subjects = sorted({one.subject for one in found}, key=lambda subject: hashlib.sha256(subject.encode()).digest())
+    if held_out is None and len(subjects) == 1:
+        return {None: found}
+    test = subjects[: max(1, round(len(subjects) / _HELD_OUT))] if held_out is None else _named(held_out, subjects)
+    others = [subject for subject in subjects if subject not in test]
+    validation = others[: round(len(others) / _HELD_OUT)]
+    train = others[len(validation) :]
+    groups = {"train": train, "validation": validation, "test": test}
+    return {split: [one for one in found if one.subject in group] for split, group in groups.items() if group}
+
+
+def _named(held_out: str, subjects: Sequence[str]) -> Sequence[str]:
+    if held_out.strip() == EVERYBODY:
+        return subjects
+    words = [word.strip() for word in held_out.split(",") if word.strip()]
+    for word in words:
+        if word not in subjects:
+            raise unknown("subject", word, [*subjects, EVERYBODY])
+    if not words:
+        raise UsageError(f"data gesture: held_out={held_out!r} is not a subject; known: {', '.join(sorted(subjects))}")
+    return words
 
 
 class Recordings:

@@ -18,10 +18,9 @@ from torchstone.core.errors import MissingError, UsageError, unknown
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Workload
 from torchstone.core.schema.model import InputSpec, LoadedModel, ModelCard
-from torchstone.plugins.models import _hub, _weights_file
+from torchstone.plugins.models import _weights_file
 from torchstone.plugins.models.hf import families
-from torchstone.plugins.models.hf.families import ARCHITECTURES, ITEMS, Architecture, Known
-from torchstone.plugins.models.hf.folder import open_folder
+from torchstone.plugins.models.hf.families import ARCHITECTURES, ITEMS, Architecture, PublishedModel, open_folder
 from torchstone.plugins.protocols import ModelSource
 
 _OPTIONS = ("weights", "classes")
@@ -61,10 +60,16 @@ class Transformers(ModelSource):
             fixed["classes"] = classes
         _, at, file = name.partition("@")
         return ModelCard(
-            ITEMS[shape.kind], spec, _weights_file.in_full(full, file) if at else full, shape.family, fixed,
-            _tasks(shape), families.usual(shape.kind, known.longest, known.window_s),
-            own=bool(at) or wish == "pretrained", pretrained=known.hub is not None and not at,
-        )  # fmt: skip
+            ITEMS[shape.kind],
+            spec,
+            _weights_file.in_full(full, file) if at else full,
+            shape.family,
+            fixed,
+            _tasks(shape),
+            families.usual(shape.kind, known.longest, known.window_s),
+            own=bool(at) or wish == "pretrained",
+            pretrained=known.hub is not None and not at,
+        )
 
     def _folder_card(self, name: str, options: Mapping[str, Scalar]) -> ModelCard:
         if not (name.startswith(("/", ".", "~")) or Path(name).is_dir()):
@@ -85,24 +90,30 @@ class Transformers(ModelSource):
         if classes:
             fixed["classes"] = classes
         return ModelCard(
-            ITEMS[shape.kind], spec, None, shape.family, fixed, _tasks(shape),
-            families.usual(shape.kind, folder.longest, folder.window_s, folder.number("image_size")), own=True,
-        )  # fmt: skip
+            ITEMS[shape.kind],
+            spec,
+            None,
+            shape.family,
+            fixed,
+            _tasks(shape),
+            families.usual(shape.kind, folder.longest, folder.window_s, folder.number("image_size")),
+            own=True,
+        )
 
     def preload(self, name: str) -> None:
-        from torchstone.plugins.models.hf import building, calls, decoding, limits  # noqa: F401  for `load`
+        from torchstone.plugins.models.hf import building  # noqa: F401  for `load`
 
         _import_modelling(_model_type(name))
 
     def load(self, name: str, workload: Workload, configuration: Mapping[str, Scalar]) -> LoadedModel:
-        from torchstone.plugins.models.hf import audio, building, decoding, limits
+        from torchstone.plugins.models.hf import building
 
         weights = str(workload.fixed.get("weights") or ("random" if families.find(name) else "folder"))
         classes = workload.fixed.get("classes")
         _import_modelling(_model_type(name))
         built = building.build(name, weights, int(classes) if classes else None, configuration)
         shape, config = ARCHITECTURES[built.config.model_type], built.config
-        spec = limits.input_of(config, shape)
+        spec = building.input_of(config, shape)
         facts: dict[str, Scalar] = {
             "parameters": sum(p.numel() for p in built.module.parameters()),
             "weights": weights,
@@ -112,17 +123,22 @@ class Transformers(ModelSource):
         if shape.attention:
             facts["attention"] = str(config._attn_implementation)
         if shape.kind == "audio":
-            audio.fit_ears(built.module)
+            building.fit_ears(built.module)
         calls = _calls(shape, config.model_type)
         fixed_size = weights in ("pretrained", "folder")
         return LoadedModel(
-            built.module, calls.forward, calls.loss, spec, tokenizer=built.tokenizer,
-            objection=limits.objection_of(built.module, config, spec, fixed_size=fixed_size), facts=facts,
-            decoding=decoding.decoding(config, configuration) if shape.causal else None,
-        )  # fmt: skip
+            built.module,
+            calls.forward,
+            calls.loss,
+            spec,
+            tokenizer=built.tokenizer,
+            objection=building.objection_of(built.module, config, spec, fixed_size=fixed_size),
+            facts=facts,
+            decoding=building.decoding(config, configuration) if shape.causal else None,
+        )
 
 
-def _weights_of(full: str, known: Known, name: str, wish: Scalar) -> dict[str, Scalar]:
+def _weights_of(full: str, known: PublishedModel, name: str, wish: Scalar) -> dict[str, Scalar]:
     """Return what is recorded of the weights. Raises UsageError if they are not there."""
     bare, at, file = name.partition("@")
     if at:
@@ -132,7 +148,7 @@ def _weights_of(full: str, known: Known, name: str, wish: Scalar) -> dict[str, S
     if wish == "pretrained" and known.hub is None:
         raise UsageError(f"hf:{full}: a small twin, it has no pretrained weights; type --option weights=random")
     if wish == "pretrained" and known.hub is not None:
-        _hub.refuse_absent(f"hf:{full}", known.hub)
+        _weights_file.refuse_absent(f"hf:{full}", known.hub)
     return {"weights": wish or "random", "source": full}
 
 
@@ -167,12 +183,12 @@ def _import_modelling(model_type: str) -> None:
 
 
 def _calls(shape: Architecture, model_type: str) -> Any:
-    from torchstone.plugins.models.hf import audio, calls
+    from torchstone.plugins.models.hf import building
 
     if shape.causal:
-        return calls.Continuing(model_type)
-    others = {"audio": audio.Listening, "image_text": calls.Matching}
-    return others.get(shape.kind, calls.Classifying)()
+        return building.Continuing(model_type)
+    others = {"audio": building.Listening, "image_text": building.Matching}
+    return others.get(shape.kind, building.Classifying)()
 
 
 PLUGIN: ModelSource = Transformers()

@@ -52,8 +52,7 @@ class PreparedLoad(Prepared):
 
     def drive(self, batches: Batches, plan: LoadPlan, tell: Tell) -> LoadMeasured:
         """Let LoadGen ask, and answer until it has what it needs."""
-        from torchstone.plugins.tasks.loadgen.driving import drive
-        from torchstone.plugins.tasks.loadgen.library import Library
+        from torchstone.plugins.tasks.loadgen.driving import Library, drive
 
         if not isinstance(batches, Library):
             raise TypeError(f"a load is asked of a Library, not of {type(batches).__name__}")
@@ -85,7 +84,7 @@ class LoadGen(Engine):
 
     def preload(self) -> None:
         """Import this engine's own files. Not LoadGen: its threads would not survive a fork."""
-        from torchstone.plugins.tasks import _batches, _compile_pool, _settings  # noqa: F401
+        from torchstone.plugins.tasks import _batches, _graphs, _settings  # noqa: F401
 
     def windows(self, configuration: Mapping[str, Scalar]) -> Sequence[str]:
         """Return the one window there is."""
@@ -95,7 +94,7 @@ class LoadGen(Engine):
         self, case: Case, model: LoadedModel, samples: Samples | None, device: Device, seed: int
     ) -> Batches:
         """Open the samples that queries ask for."""
-        from torchstone.plugins.tasks.loadgen.library import open_library
+        from torchstone.plugins.tasks.loadgen.driving import open_library
 
         return open_library(case.configuration, model, samples, seed)
 

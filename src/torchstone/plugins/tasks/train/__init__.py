@@ -27,8 +27,8 @@ class PreparedTraining(Trainable):
     def __init__(self, case: Case, model: LoadedModel, device: Device) -> None:
         import torch
 
-        from torchstone.plugins.tasks import _compile_pool, _graphs, _settings
-        from torchstone.plugins.tasks.train import optimizers
+        from torchstone.plugins.tasks import _graphs, _settings
+        from torchstone.plugins.tasks.train import strategies
 
         if model.loss is None:
             raise Unsupported("task train: the model has no loss; return (module, example, loss)")
@@ -38,14 +38,14 @@ class PreparedTraining(Trainable):
         _graphs.refuse_accumulation(configuration, device)
         _settings.set_numerics(configuration)
         self.module: Any = _settings.arrange(model.module.train(), configuration, device)
-        self._compile_pool = _compile_pool.CompilePool(configuration, device)
+        self._compile_pool = _graphs.CompilePool(configuration, device)
         self.replicas: Replicas | None = None
         self._shapes = self.module
         if is_distributed(configuration):
-            from torchstone.plugins.tasks import _twin
+            from torchstone.plugins.tasks import _flops
             from torchstone.plugins.tasks.train import strategies
 
-            self._shapes = _twin.twin(self.module, lambda tensor: tensor.to("meta"))  # what is shared cannot be copied
+            self._shapes = _flops.twin(self.module, lambda tensor: tensor.to("meta"))  # what is shared cannot be copied
             self.replicas = strategies.replicas_of(self.module, configuration, device)
         called = self.module if self.replicas is None else self.replicas.call
         self._module = _settings.compiled(called, configuration)
@@ -56,11 +56,11 @@ class PreparedTraining(Trainable):
         self._no_grad = torch.no_grad
         if model.optimizer is not None:
             self.optimizer, fused = model.optimizer(self.module.parameters()), False
-            self._passes = optimizers.LEAST_PASSES
+            self._passes = strategies.LEAST_PASSES
         else:
-            self.optimizer, fused = optimizers.build(self.module.parameters(), configuration)
-            self._passes = optimizers.PASSES[str(configuration["optimizer"])]
-        self.scaler = optimizers.scaler(configuration, device, fused=fused)
+            self.optimizer, fused = strategies.build(self.module.parameters(), configuration)
+            self._passes = strategies.PASSES[str(configuration["optimizer"])]
+        self.scaler = strategies.scaler(configuration, device, fused=fused)
         self._accumulation = int(configuration.get("grad_accumulation") or 1)
         self._clip = float(configuration.get("grad_clip") or 0.0)
         self._parameters = [p for p in self.module.parameters() if p.requires_grad]
@@ -178,8 +178,8 @@ class Train(Engine):
 
     def preload(self) -> None:
         """Import this engine's own files: torch's compiler, of which they set a switch, alone takes a second."""
-        from torchstone.plugins.tasks import _batches, _compile_pool, _flops, _graphs, _settings  # noqa: F401
-        from torchstone.plugins.tasks.train import optimizers  # noqa: F401
+        from torchstone.plugins.tasks import _batches, _flops, _graphs, _settings  # noqa: F401
+        from torchstone.plugins.tasks.train import strategies  # noqa: F401
 
     def windows(self, configuration: Mapping[str, Scalar]) -> Sequence[str]:
         """Training has one question: throughput."""

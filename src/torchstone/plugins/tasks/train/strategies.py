@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,11 +12,152 @@ from torch.nn.parallel import DistributedDataParallel
 
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.collective import ALL_REDUCE, Collective
+from torchstone.core.schema.collective import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER, Collective
 from torchstone.core.schema.ranks import STRATEGY, is_distributed
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Replicas
-from torchstone.plugins.tasks.train import collectives
+
+# Under two names each: torch 2.12 has new ones.
+_GATHERS = ("all_gather_into_tensor", "all_gather_single")
+_SCATTERS = ("reduce_scatter_tensor", "reduce_scatter_single")
+_Call = Callable[..., Any]
+
+
+class _Done:
+    """The handle of a collective that has ended."""
+
+    def wait(self) -> bool:
+        """Return at once."""
+        return True
+
+
+def _ends(given: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return the output and the input of a collective that is called by either of its names."""
+    words = ("output", "input")[len(given) :]
+    both = [*given[:2], *(named[name] if name in named else named[f"{name}_tensor"] for name in words)]
+    return both[0], both[1]
+
+
+def _gather_copy(*given: Any, **named: Any) -> _Done | None:
+    output, own = _ends(given, named)
+    for part in output.view(-1, own.numel()):
+        if part.data_ptr() != own.data_ptr():  # a rank gathers into a buffer that has its own part already
+            part.copy_(own.view(-1))
+    return _Done() if named.get("async_op") else None
+
+
+def _scatter_copy(*given: Any, **named: Any) -> _Done | None:
+    output, whole = _ends(given, named)
+    output.view(-1).copy_(whole.reshape(-1)[: output.numel()])
+    return _Done() if named.get("async_op") else None
+
+
+def has_mean(place: torch.device) -> bool:
+    """Ask the ranks' backend whether the mean that it scatters is one: all ranks ask, or none.
+
+    fully_shard asks for a mean. gloo of torch 2.8 returns the sum, and says nothing (pytorch/pytorch#162338): gradients
+    are then as many times too large as there are ranks. oneCCL refuses it on some devices (intel/torch-xpu-ops#2361).
+    """
+    size = dist.get_world_size()
+    if size == 1:  # its mean is its own
+        return True
+    mean = torch.zeros(1, device=place)
+    scatter: _Call = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor  # before torch 2.12
+    try:
+        scatter(mean, torch.ones(size, device=place), op=dist.ReduceOp.AVG)
+    except RuntimeError:
+        return False
+    return abs(float(mean) - 1.0) < 0.01
+
+
+@contextlib.contextmanager
+def _in_place_of(calls: Mapping[str, _Call]) -> Iterator[None]:
+    before = {name: getattr(dist, name) for name in calls if hasattr(dist, name)}
+    try:
+        for name in before:
+            setattr(dist, name, calls[name])
+        yield
+    finally:
+        for name, call in before.items():
+            setattr(dist, name, call)
+
+
+@contextlib.contextmanager
+def replaced_by_copies() -> Iterator[None]:
+    """Have gathers and scatters within copy this rank's own part, which costs what any copy of the result does."""
+    with _in_place_of({**dict.fromkeys(_GATHERS, _gather_copy), **dict.fromkeys(_SCATTERS, _scatter_copy)}):
+        yield
+
+
+@contextlib.contextmanager
+def recorded() -> Iterator[list[Collective]]:
+    """Return a list to which the gathers and scatters within are added."""
+    found: list[Collective] = []
+
+    def noting(kind: str, name: str) -> _Call:
+        real: _Call = getattr(dist, name, _absent)
+
+        def call(*given: Any, **named: Any) -> Any:
+            output, source = _ends(given, named)
+            whole = output if kind == ALL_GATHER else source
+            word, size = str(whole.dtype).removeprefix("torch."), whole.numel() * whole.element_size()
+            found.append(Collective(kind, whole.numel(), word, size))
+            return real(*given, **named)
+
+        return call
+
+    calls = {name: noting(ALL_GATHER, name) for name in _GATHERS}
+    calls |= {name: noting(REDUCE_SCATTER, name) for name in _SCATTERS}
+    with _in_place_of(calls):
+        yield found
+
+
+def _absent(*_others: Any, **_named: Any) -> Any:
+    raise AttributeError("torch.distributed has no such collective")
+
+
+_CLASSES = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+# How often an update passes over as many numbers as there are weights: weights, gradients and moments read, weights and
+# moments written. One that is not known reads weights and gradients, and writes weights.
+PASSES = {"sgd": 5, "adam": 7, "adamw": 7}
+LEAST_PASSES = 3
+
+
+def scaler(configuration: Mapping[str, Scalar], device: Device, *, fused: bool) -> Any:
+    """Return the loss scaler of fp16; None for other formats. `fused`: the update undoes the scale itself.
+
+    Raises Unsupported where torch would undo it in fp64 and the device has none, as Intel's Arc (unscale_ of
+    torch/amp/grad_scaler.py makes an exception of MPS alone).
+    """
+    if configuration.get("precision") != "fp16":
+        return None
+    place = torch.device(device.torch_device)
+    unscales = not fused or float(configuration.get("grad_clip") or 0.0) > 0.0
+    if place.type == "xpu" and unscales and not getattr(torch.xpu.get_device_properties(place), "has_fp64", True):
+        raise Unsupported(
+            "precision=fp16: torch's loss scaler computes in fp64, which this device lacks; "
+            "use precision=bf16, or a fused optimizer without grad_clip"
+        )
+    return torch.amp.GradScaler(device=place.type)
+
+
+def build(parameters: Iterable[Any], configuration: Mapping[str, Scalar]) -> tuple[torch.optim.Optimizer, bool]:
+    """Return the optimizer and whether its kernels are fused. SGD goes with momentum 0.9, as it is used."""
+    trainable = [p for p in parameters if p.requires_grad]
+    if not trainable:
+        raise Unsupported("the model has no trainable parameter")
+    name = str(configuration["optimizer"])
+    settings: dict[str, Any] = {"lr": float(configuration["learning_rate"] or 0.0)}
+    if name == "sgd":
+        settings["momentum"] = 0.9
+    wish = configuration.get("fused", "auto")
+    if wish != "off":
+        try:
+            return _CLASSES[name](trainable, fused=True, **settings), True
+        except RuntimeError as error:  # torch raises it for devices without fused kernels
+            if wish == "on":
+                raise Unsupported(f"fused=on: {str(error).splitlines()[0]}") from error
+    return _CLASSES[name](trainable, **settings), False
 
 
 class _Ddp(DistributedDataParallel):
@@ -81,7 +222,7 @@ class Fsdp2:
             raise Unsupported("strategy=fsdp2: fully_shard takes contiguous weights only; channels_last=off")
         mesh = init_device_mesh(torch.device(device.torch_device).type, (dist.get_world_size(),))
         self._units = units(module)
-        self._sums = not collectives.has_mean(torch.device(device.torch_device))
+        self._sums = not has_mean(torch.device(device.torch_device))
         for unit in (*self._units, module):
             fully_shard(unit, mesh=mesh)
             if self._sums:
@@ -96,13 +237,13 @@ class Fsdp2:
     @contextlib.contextmanager
     def silent(self) -> Iterator[None]:
         """Have the steps within communicate nothing: each rank copies its own part wherever another's would come."""
-        with collectives.replaced_by_copies():
+        with replaced_by_copies():
             yield
 
     @contextlib.contextmanager
     def recorded(self) -> Iterator[Sequence[Collective]]:
         """Return the collectives of the step within."""
-        with collectives.recorded() as found:
+        with recorded() as found:
             yield found
 
     def facts(self) -> Mapping[str, Scalar]:

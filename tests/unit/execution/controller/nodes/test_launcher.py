@@ -14,8 +14,8 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import UNLIKE_NODES
 from torchstone.execution.controller.nodes import launcher as nodes_launcher
 from torchstone.execution.controller.nodes.launcher import SpreadLauncher, nodes_of
-from torchstone.plugins.cluster_protocol import Node
 from torchstone.plugins.launchers.spawn import Spawn
+from torchstone.plugins.machine_protocols import Node
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ranks are forked")
 HERE = Node("n1", "127.0.0.1")

@@ -12,7 +12,7 @@ from torchstone.core.schema.trial import Outcome, Reason, Status
 from torchstone.execution.controller.nodes.trial_on_nodes import SpreadTrial
 from torchstone.execution.controller.nodes.words import AskWhere, Kill, Over, Where
 from torchstone.execution.controller.outcome import TrialEnd
-from torchstone.plugins.cluster_protocol import Node
+from torchstone.plugins.machine_protocols import Node
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ranks are forked")
 OK = Ended(Outcome(Status.OK))

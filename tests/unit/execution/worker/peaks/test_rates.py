@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from torchstone.core.errors import Unsupported
-from torchstone.execution.worker.peaks import feeding, transfers
-from torchstone.execution.worker.peaks.products import Products, _fast_accumulation
-from torchstone.execution.worker.peaks.shape_search import Shape
+from torchstone.execution.worker import peaks
+from torchstone.execution.worker.peaks import Products, Shape, _fast_accumulation
 from torchstone.plugins import registry
 
 CLOCK = time.perf_counter
@@ -68,11 +67,11 @@ def test_a_format_without_products_says_so_and_a_shape_that_fails_has_no_rate(cp
 
 
 def test_memory_is_timed_beyond_the_cache_or_says_that_it_is_not(cpu):
-    copy, triad = transfers.memory(cpu, 3 << 20, 0.02, CLOCK)
+    copy, triad = peaks.memory(cpu, 3 << 20, 0.02, CLOCK)
     assert (copy.name, triad.name, copy.unit) == ("memory_copy", "memory_triad", "bytes/s")
     assert min(copy.value or 0.0, triad.value or 0.0) > 1e5
     assert "caches help" in copy.how
-    (large, _) = transfers.memory(cpu, 3 * 4 * (transfers.last_cache_bytes(cpu) or 1 << 24), 0.01, CLOCK)
+    (large, _) = peaks.memory(cpu, 3 * 4 * (peaks.last_cache_bytes(cpu) or 1 << 24), 0.01, CLOCK)
     assert "caches help" not in large.how
 
 
@@ -80,13 +79,13 @@ def test_the_last_cache_is_the_largest_that_the_system_names(cpu, tmp_path):
     for index, size in enumerate(("32K", "1024K", "32768K", "strange")):
         (tmp_path / f"index{index}").mkdir()
         (tmp_path / f"index{index}/size").write_text(f"{size}\n")
-    assert transfers.last_cache_bytes(cpu, tmp_path) == 32 << 20
-    assert transfers.last_cache_bytes(cpu, tmp_path / "nothing") is None
+    assert peaks.last_cache_bytes(cpu, tmp_path) == 32 << 20
+    assert peaks.last_cache_bytes(cpu, tmp_path / "nothing") is None
 
 
 def test_without_an_accelerator_there_is_no_pinned_memory(cpu, monkeypatch):
-    monkeypatch.setattr(transfers, "_TRANSFER_BYTES", 1 << 16)
-    rates = {rate.name: rate for rate in transfers.transfers(cpu, 0.02, CLOCK)}
+    monkeypatch.setattr(peaks, "_TRANSFER_BYTES", 1 << 16)
+    rates = {rate.name: rate for rate in peaks.transfers(cpu, 0.02, CLOCK)}
     assert set(rates) == {
         f"{way}_{kind}" for way in ("host_to_device", "device_to_host") for kind in ("pinned", "pageable")
     }
@@ -97,14 +96,14 @@ def test_without_an_accelerator_there_is_no_pinned_memory(cpu, monkeypatch):
 
 
 def test_an_operator_takes_microseconds(cpu):
-    rate = transfers.launch(cpu, 0.02, CLOCK)
+    rate = peaks.launch(cpu, 0.02, CLOCK)
     assert rate.value is not None
     assert 1e-7 < rate.value < 1e-3
 
 
 def test_a_file_is_read_and_gone(tmp_path, monkeypatch):
-    monkeypatch.setattr(feeding, "_FILE_BYTES", 4 << 20)
-    rate = feeding.disk(tmp_path, 1.0, CLOCK)
+    monkeypatch.setattr(peaks, "_FILE_BYTES", 4 << 20)
+    rate = peaks.disk(tmp_path, 1.0, CLOCK)
     assert rate.value is not None
     assert rate.value > 1e6
     assert "page cache" in rate.how
@@ -119,22 +118,22 @@ def test_a_slow_disk_gets_a_smaller_file_and_not_more_time(tmp_path, monkeypatch
         now_s[0] += 0.2
 
     monkeypatch.setattr(os, "fsync", flush)
-    rate = feeding.disk(tmp_path, 1.0, lambda: now_s[0])
+    rate = peaks.disk(tmp_path, 1.0, lambda: now_s[0])
     assert rate.how.startswith("12.0 MiB")
     assert now_s[0] < 0.7
 
 
 def test_a_system_that_cannot_forget_and_a_folder_that_is_not_there(tmp_path, monkeypatch):
-    monkeypatch.setattr(feeding, "_FILE_BYTES", 4 << 20)
+    monkeypatch.setattr(peaks, "_FILE_BYTES", 4 << 20)
     monkeypatch.delattr(os, "posix_fadvise", raising=False)
-    assert "cannot drop a file" in feeding.disk(tmp_path, 1.0, CLOCK).how
-    missing = feeding.disk(tmp_path / "no", 1.0, CLOCK)
+    assert "cannot drop a file" in peaks.disk(tmp_path, 1.0, CLOCK).how
+    missing = peaks.disk(tmp_path / "no", 1.0, CLOCK)
     assert missing.value is None
     assert "no file could be created" in missing.how
 
 
 def test_pictures_are_decoded_and_without_pillow_it_says_what_to_install(monkeypatch):
-    rate = feeding.decode(0.02, CLOCK)
+    rate = peaks.decode(0.02, CLOCK)
     assert rate.value is not None
     assert 10.0 < rate.value < 1e5
     real = builtins.__import__
@@ -145,7 +144,7 @@ def test_pictures_are_decoded_and_without_pillow_it_says_what_to_install(monkeyp
         return real(name, *rest, **named)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    assert feeding.decode(0.02, CLOCK).how == "Pillow is not installed: pip install 'torchstone[models]'"
+    assert peaks.decode(0.02, CLOCK).how == "Pillow is not installed: pip install 'torchstone[models]'"
 
 
 class Launching:
@@ -173,7 +172,7 @@ def test_on_a_device_that_runs_behind_copies_are_timed_ten_at_a_time(monkeypatch
     def copy(*_args, **_named):
         watch.copies += 1
 
-    seconds, passes = transfers._best(device, copy, 0.0, CLOCK, 10)
+    seconds, passes = peaks._best(device, copy, 0.0, CLOCK, 10)
     assert seconds == pytest.approx(95.5e-6), "one at a time it would be 100"
     assert (watch.laps, passes) == ([10], 10)
 
@@ -185,18 +184,18 @@ def test_memory_and_pinned_copies_ask_for_ten_and_pageable_ones_and_a_cpu_for_on
         asked[f"{len(asked)}"] = times
         return 1.0, times
 
-    monkeypatch.setattr(transfers, "_best", best)
-    monkeypatch.setattr(transfers, "_TRANSFER_BYTES", 1 << 16)
+    monkeypatch.setattr(peaks, "_best", best)
+    monkeypatch.setattr(peaks, "_TRANSFER_BYTES", 1 << 16)
     real = torch.empty
     monkeypatch.setattr(torch, "empty", lambda *shape, pin_memory=False, **how: real(*shape, **how))  # noqa: PLW0108
-    list(transfers.memory(cpu, 3 << 20, 0.02, CLOCK))
-    list(transfers.transfers(cpu, 0.02, CLOCK))
+    list(peaks.memory(cpu, 3 << 20, 0.02, CLOCK))
+    list(peaks.transfers(cpu, 0.02, CLOCK))
     assert list(asked.values()) == [10, 10, 10, 10, 1, 1]
 
 
 def test_on_a_cpu_a_lap_is_one_copy(cpu):
     done: list[int] = []
-    _, passes = transfers._best(cpu, lambda: done.append(1), 0.0, CLOCK, 10)
+    _, passes = peaks._best(cpu, lambda: done.append(1), 0.0, CLOCK, 10)
     assert passes == 1
     assert len(done) == 2, "the first is not timed"
 
@@ -207,6 +206,6 @@ def test_a_driver_that_does_not_tell_its_free_memory(monkeypatch):
 
     device = SimpleNamespace(torch_device=SimpleNamespace(type="xpu"))
     monkeypatch.setattr(torch, "get_device_module", lambda _: SimpleNamespace(mem_get_info=refuse))
-    assert transfers.room_bytes(device) is None
+    assert peaks.room_bytes(device) is None
     monkeypatch.setattr(torch, "get_device_module", lambda _: SimpleNamespace(mem_get_info=lambda _: (3, 8)))
-    assert transfers.room_bytes(device) == 3
+    assert peaks.room_bytes(device) == 3
