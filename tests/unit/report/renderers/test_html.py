@@ -357,6 +357,14 @@ def test_without_vl_convert_there_are_the_values_and_what_to_install(monkeypatch
     assert "1,235" in text
 
 
+def test_a_table_of_values_names_its_columns_by_the_axes_and_the_ends_of_intervals_by_themselves():
+    row = {"batch": "8", "y": 100.0, "low": 90.0, "high": 111.0, "place": 1}
+    panel = vl.panel("", BATCH, RATE, (vl.line("place"), vl.interval(), *vl.dividers([])), [row])
+    page = text_of(Document("t", (Chart("c", "c", Picture("", (panel,))),)))
+    heads = re.findall(r'<th scope="?col"?>([^<]*)', page)
+    assert heads == ["batch size", "images/s", "low", "high"]
+
+
 def test_of_very_many_values_some_are_shown_evenly():
     panel = vl.panel("", vl.numbers("x", "x"), vl.numbers("y", "y"), (), [{"x": n} for n in range(3000)])
     page = page_of(Chart("c", "c", Picture("", (panel,))))

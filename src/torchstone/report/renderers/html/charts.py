@@ -218,8 +218,7 @@ def _log(channel: Spec) -> Spec:
 def _values(panel: Panel, label: str, most: int) -> tuple[Grid, int]:
     """Return the table of values, and how many rows it leaves out: of more than `most`."""
     rows, x = data_of(panel), panel.channel("x")
-    along = [own for name, own in channels(panel) if name in ("x", "y") and "field" in own]
-    titles = {own["field"]: own["title"] for own in reversed(along)}
+    titles = {own["field"]: own["title"] for own in (x, panel.channel("y"))}
     unsaid = _unsaid(panel)
     names = dict.fromkeys([x["field"], *(name for row in rows for name in row if name not in unsaid)])
     shown = rows
