@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from torchstone.workflows.run.program_run import ProgramRequest
 
 _STEPS = ("auto", "optimizer", "backward", "forward")
+_NONE_OF_ITS = ("recipe", "config", "model", "data", "data_option", "task", "option", "limit", "split", "exclude",
+                "first", "heap", "case", "apply", "isolation", "settings")  # fmt: skip
 
 
 def add_program(parser: argparse.ArgumentParser) -> None:
@@ -40,19 +42,17 @@ def program_request(options: argparse.Namespace) -> ProgramRequest:
 
     if not options.program:
         raise UsageError("nothing behind --: write the command as you type it, for example -- python train.py")
-    named = {"RECIPE": options.recipe, "--config": options.config, "--model": options.model, "--data": options.data,
-             "--task": options.task, "--option": options.option, "--limit": options.limit, "--split": options.split,
-             "--exclude": options.exclude, "--first": options.first, "--heap": options.heap}  # fmt: skip
-    if given := [flag for flag, value in named.items() if value]:
+    if given := [
+        name.upper() if name == "recipe" else f"--{name.replace('_', '-')}"
+        for name in _NONE_OF_ITS if getattr(options, name, None)
+    ]:  # fmt: skip
         raise UsageError(f"{', '.join(given)}: not for a program; what it does is in its own command behind --")
     how = with_procedure(RunRequest(workloads=()), options)
     procedure = msgspec.structs.replace(
         how.procedure, isolation="program", heap="default", settings="torch", count_flops=False,
         phases=False, in_place=options.in_place, let_finish=options.let_finish,
     )  # fmt: skip
-    return ProgramRequest(
-        options.program, _axes(options), procedure, options.name, how.device, options.item, options.step
-    )
+    return ProgramRequest(options.program, _axes(options), procedure, how.name, how.device, options.item, options.step)
 
 
 def _axes(options: argparse.Namespace) -> dict[str, tuple[Scalar, ...]]:

@@ -29,7 +29,7 @@ def causes_of(e: Evidence) -> tuple[Cause, ...]:
     """Return the causes, the largest share of the step first. Of a step that is sound: what it consists of, last."""
     direct = (loader, transfer, threads, neighbours, waits, python_loop, optimizer, thrashing, short_memory)
     found = [cause for look in direct if (cause := look(e)) is not None]
-    for rest in (small_batch, precision, computing):  # of what the others leave
+    for rest in (outside, small_batch, precision, computing):  # of what the others leave
         if (cause := rest(e, found)) is not None:
             found.append(cause)
     return tuple(_possible(cause, e) for cause in sorted(found, key=lambda cause: (cause.sound, -cause.share)))
@@ -354,6 +354,31 @@ def _upper(share: float, samples: int) -> float:
     return min(0.98, (centre + half) / (1.0 + _SURE**2 / n))
 
 
+def outside(e: Evidence, found: Sequence[Cause]) -> Cause | None:
+    """Return the cause in somebody's own program: its own lines between the passes, where no other cause names them.
+
+    In torchstone's own loop there is nothing between them.
+    """
+    if e.look is None or not e.case.workload.is_program:
+        return None
+    named = {(place.file, place.line) for cause in found for place in cause.where}
+    lines = [
+        line for line in e.own_lines
+        if line.phase == REST and line.share >= _LINE and (_near(line.file), line.line) not in named
+    ]  # fmt: skip
+    known = sum(place.share for cause in found for place in cause.where if cause.own_code)
+    share = max(0.0, e.share(REST) - known)
+    if share < _OWN_CODE or not lines:
+        return None
+    return Cause(
+        "outside", Kind.OVERHEAD, Statement("outside", {"file": _near(lines[0].file), "line": lines[0].line}), share,
+        (_phase(e, REST), Statement("lines_share", {"share": sum(x.share for x in lines), "samples": e.look.samples})),
+        high=_upper(share, e.look.samples), where=tuple(map(_place, lines[:_LINES])),
+        usual=(Statement("batches_by_hand"), Statement("python_between")),
+        remedies=(Remedy("into_loader"), Remedy("less_often"), Remedy("log_outside")), own_code=True,
+    )  # fmt: skip
+
+
 # ── the update ──────────────────────────────────────────────────────────────────────────────────────────────
 
 _MANY, _SMALL = 64, 1 << 14  # tensors, and numbers in one
@@ -576,7 +601,7 @@ def _computing(e: Evidence, share: float) -> Cause:
     return Cause(
         "computing", Kind.COMPUTE, Statement("computing"), share,
         tuple(_phase(e, name) for name in (PREFILL, DECODE, FORWARD, BACKWARD) if e.phase_s(name) is not None),
-        usual=rule.causes(known),
+        where=_places(e.look, 1.0) if e.case.workload.is_program else (), usual=rule.causes(known),
         remedies=(*((Remedy("larger_batch_to_decode", axis="batch_size"),) if decodes else ()), *rule.remedies(known)),
         what_ifs=tuple(_computing_what_ifs(e)), sound=True,
     )  # fmt: skip

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from torchstone.core.figures import figures
-from torchstone.core.fingerprints import Entries, fingerprint_of, moved
+from torchstone.core.fingerprints import Entries, fingerprint_of, moved, repeats
 from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.case import Task, portable
 from torchstone.core.schema.comparison import Comparison
@@ -98,7 +98,8 @@ def other_results(found: Comparison, trials: Sequence[Trial], cases: Sequence[Ca
 
 def results_apart(trials: Sequence[Trial]) -> Entries | None:
     """Return the first entries in which the fingerprints of A and B differ; None where they agree or are not known."""
-    return moved(*(fingerprint_of(_of_side(side, trials)) for side in "AB"))
+    sides = [_of_side(side, trials) for side in "AB"]
+    return moved(*map(fingerprint_of, sides)) if all(map(repeats, sides)) else None
 
 
 def result_words(task: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from torchstone.analysis.advice.causes import refuted
 from torchstone.analysis.advice.fed import fed_by
 from torchstone.core import units
-from torchstone.core.schema.case import Task
+from torchstone.core.schema.case import Task, model_name
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.diagnosis import OUT_OF_MEMORY, SAME_LOSS, Cause, Check, Diagnosis, Place, Tried
 from torchstone.core.stats.disturbance import words_of
@@ -126,7 +126,9 @@ def _live(tried: Tried) -> str:
 
 def _about(diagnosis: Diagnosis) -> Iterator[str]:
     case, rate = diagnosis.case, ""
-    what = f"{case.workload.task} {case.workload.model}, batch_size {case.configuration.get('batch_size')}"
+    size = case.configuration.get("batch_size")
+    of_size = f", batch_size {size}" if size is not None or not case.workload.is_program else ""
+    what = f"{case.workload.task} {model_name(case.workload.model)}{of_size}"
     if diagnosis.throughput is not None:
         step = units.quantity(diagnosis.step_s, "s")
         rate = f": {units.significant(diagnosis.throughput, 4)} {case.workload.item}s/s, {step} a step"

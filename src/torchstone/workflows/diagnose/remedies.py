@@ -17,7 +17,7 @@ import msgspec
 from torchstone.analysis.advice import rules
 from torchstone.analysis.advice.setting import Setting
 from torchstone.core.figures import figures
-from torchstone.core.fingerprints import fingerprint_of, moved
+from torchstone.core.fingerprints import fingerprint_of, moved, repeats
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Case, Task
@@ -232,7 +232,7 @@ def _loss(sides: Sequence[Sequence[Trial]], settings: Mapping[str, Scalar]) -> S
     if "feed" in settings:
         return Statement("loss_of_other_batches")
     pairs = list(zip(*prints, strict=False))
-    if not pairs:
+    if not pairs or not all(map(repeats, sides)):
         return None
     if moved(*prints) is None:
         return Statement(SAME_LOSS)
