@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _STEPS = ("auto", "optimizer", "backward", "forward")
 _NONE_OF_ITS = ("recipe", "config", "model", "data", "data_option", "task", "option", "limit", "split", "exclude",
-                "first", "heap", "case", "apply", "isolation", "settings")  # fmt: skip
+                "first", "heap", "pin_threads", "case", "apply", "isolation", "settings")  # fmt: skip
 
 
 def add_program(parser: argparse.ArgumentParser) -> None:
@@ -33,8 +33,11 @@ def add_program(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--let-finish", action="store_true", help="let it go on to its own end after its window")
 
 
-def program_request(options: argparse.Namespace) -> ProgramRequest:
-    """Return what was typed. Raises UsageError for options that are none of a program."""
+def program_request(options: argparse.Namespace, words: tuple[str, ...] | None = None) -> ProgramRequest:
+    """Return what was typed; `words`: of the command, where there are two.
+
+    Raises UsageError for options that are none of a program.
+    """
     import msgspec
 
     from torchstone.config.run_file import RunRequest
@@ -52,7 +55,9 @@ def program_request(options: argparse.Namespace) -> ProgramRequest:
         how.procedure, isolation="program", heap="default", settings="torch", count_flops=False,
         phases=False, in_place=options.in_place, let_finish=options.let_finish,
     )  # fmt: skip
-    return ProgramRequest(options.program, _axes(options), procedure, how.name, how.device, options.item, options.step)
+    return ProgramRequest(
+        words or options.program, _axes(options), procedure, how.name, how.device, options.item, options.step
+    )
 
 
 def _axes(options: argparse.Namespace) -> dict[str, tuple[Scalar, ...]]:
@@ -64,9 +69,14 @@ def _axes(options: argparse.Namespace) -> dict[str, tuple[Scalar, ...]]:
             name, values = flag.strip("-").replace("-", "_").removesuffix("s"), text
         elif not equals or not values:
             raise UsageError(f"--axis {text}: write NAME=VALUE or NAME=V1,V2, for example batch_size=1,8")
-        words = words_of([values])
-        found[name.strip()] = axis_values(name, words) if name in AXES else tuple(map(_scalar, words))
+        found[name.strip()] = values_of(name.strip(), values)
     return found
+
+
+def values_of(name: str, text: str) -> tuple[Scalar, ...]:
+    """Return the values of an axis as they were typed, with commas between. Raises UsageError."""
+    words = words_of([text])
+    return axis_values(name, words) if name in AXES else tuple(map(_scalar, words))
 
 
 def _scalar(word: str) -> Scalar:

@@ -3,6 +3,8 @@
 torchstone ab smoke --task infer --a precision=fp32 --b precision=bf16
 torchstone ab before.yaml after.yaml
 torchstone ab main HEAD --task train --model py:model.py:load     (two git revisions of your code)
+torchstone ab main HEAD -- python train.py                        (of a program as you type it)
+torchstone ab -- python train.py --lr 1 -- python train.py --lr 2 (two commands)
 torchstone ab HEAD . --config bench.yaml --fail-on worse            (. is the work tree as it is)
 """
 
@@ -15,9 +17,12 @@ from collections.abc import Mapping
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_busy, busy_of
 from torchstone.cli._parsing import add_json
+from torchstone.cli._program import add_program
 from torchstone.cli._run_options import add_run_options
 from torchstone.core.errors import ExitCode
 from torchstone.core.schema.comparison import Comparison, Judgement
+
+MEASURES_PROGRAMS = True  # behind --
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     add_busy(parser)
     add_run_options(parser, sides=True)
+    add_program(parser)
     add_folder(parser)
 
 

@@ -135,7 +135,7 @@ def _changing(found: Comparison, cases: Sequence[CaseSummary]) -> Iterator[str]:
     for name in ("task", "model", "data"):
         one, other = (portable(str(getattr(case.workload, name))) for case in (a, b))
         if one != other:
-            yield f"another {name}"
+            yield "another command" if a.workload.is_program else f"another {name}"
     if a.placement.device != b.placement.device:
         yield "another device"
     for name, axis in AXES.items():

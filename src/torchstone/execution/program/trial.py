@@ -96,6 +96,7 @@ class ProgramTrial:
         self._request = request
         self._samples = isinstance(request, TrialRequest) and request.host_profile
         self._place = Path(tempfile.mkdtemp(prefix="torchstone-"))
+        self._is_revision = here is not None
         words, here = words_of(request.case.workload.model, request.case.configuration), here or Path.cwd()
         self._here, self._folder = here, here
         if os.sep in words[0] and not (here / words[0]).exists() and Path(words[0]).exists():
@@ -121,6 +122,7 @@ class ProgramTrial:
         self._marks: Marks | None = None
         self._sampled: Sampled | None = None
         self._hooks: Any = None  # the connection to hooks that take turns
+        self._unsaid = b""  # words before that
         self._unfit: str | None = None
         self._heard = False
         self._ours, self._theirs = socket.socketpair()
@@ -143,7 +145,9 @@ class ProgramTrial:
             "let_finish": how.let_finish, "sample_s": _SAMPLED_S if self._samples else None,
             "set": {**others, "of_batch_size": case.workload.fixed.get("batch_size")} if others else {},
         }  # fmt: skip
-        paths = [str(_HOOKS), *filter(None, [base.get("PYTHONPATH")])]
+        sources = [self._folder, self._folder / "src"] if self._is_revision else []  # before what is installed
+        own = [str(path) for path in sources if path.is_dir()]
+        paths = [str(_HOOKS), *own, *filter(None, [base.get("PYTHONPATH")])]
         return {
             **base, "PYTHONPATH": os.pathsep.join(paths), "TORCHSTONE_PROGRAM": str(self._place / "hooks"),
             "TORCHSTONE_PROGRAM_PLAN": json.dumps(plan), "PYTHONUNBUFFERED": "1",
@@ -236,9 +240,7 @@ class ProgramTrial:
             ears.unregister(key.fileobj)
             return
         if key.data == "words":
-            if self._hooks is not None:
-                with contextlib.suppress(OSError):  # it has ended meanwhile
-                    self._hooks.sendall(data)
+            self._tell(data)
             return
         if key.data != "hooks":
             self._written[key.data] = (self._written[key.data] + data)[-_KEPT_BYTES:]
@@ -248,6 +250,14 @@ class ProgramTrial:
             ears.unregister(key.fileobj)
         for line in whole:
             self._word(msgspec.json.decode(line, type=dict[str, Any]), key.fileobj)
+
+    def _tell(self, data: bytes) -> None:
+        """Pass words on to the hooks, as soon as they wait for some."""
+        self._unsaid += data
+        if self._hooks is not None:
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                self._hooks.sendall(self._unsaid)
+            self._unsaid = b""
 
     def _word(self, said: Mapping[str, Any], hooks: Any) -> None:
         self._heard = True
@@ -260,6 +270,7 @@ class ProgramTrial:
             self._say(Progress("steady", said["steps"], said["elapsed_s"], step_s))
         elif said["word"] == "ready":
             self._hooks = hooks
+            self._tell(b"")
             self._say(Ready(said["step_s"], said["queue"], said["cycle"]))
         elif said["word"] == "turn":
             self._say(TurnTaken(said["begin_s"], said["elapsed_s"], said["cpu_s"]))
@@ -278,7 +289,7 @@ class ProgramTrial:
         if marks is not None:
             found = steps_of(marks, str(self._request.case.workload.fixed.get("step", "auto")))
         good = [step for step in found if step.steady]
-        enough = isinstance(self._request, RehearseRequest) or len(good) >= _FEWEST
+        enough = isinstance(self._request, RehearseRequest | TurnsRequest) or len(good) >= _FEWEST
         if marks is not None and enough and (marks.complete or not code):
             if self._sampled is not None:
                 self._say(self._profile(self._sampled, marks))
