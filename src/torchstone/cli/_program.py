@@ -74,9 +74,13 @@ def _axes(options: argparse.Namespace) -> dict[str, tuple[Scalar, ...]]:
 
 
 def values_of(name: str, text: str) -> tuple[Scalar, ...]:
-    """Return the values of an axis as they were typed, with commas between. Raises UsageError."""
+    """Return the values of an axis as they were typed, with commas between; its words are the program's own.
+
+    Raises UsageError for a word where torchstone knows the axis as a number.
+    """
     words = words_of([text])
-    return axis_values(name, words) if name in AXES else tuple(map(_scalar, words))
+    numbers = name in AXES and AXES[name].kind in ("int", "float")
+    return axis_values(name, words) if numbers else tuple(map(_scalar, words))
 
 
 def _scalar(word: str) -> Scalar:

@@ -16,7 +16,7 @@ def fitted(options: argparse.Namespace) -> int:
     from torchstone.workflows.memory.prediction import answered, shapes_only
     from torchstone.workflows.memory.tuned import fitting, tried_on
 
-    request = tune_asked(options)
+    request, _ = tune_asked(options)
     request = msgspec.structs.replace(request, run=shapes_only(request.run))
     tried = {card: tried_on(request, card) for card in cards_of(options.cards)}
     answer = answered(request.run, [one for each in tried.values() for one in each.asked], telling(options))

@@ -30,7 +30,7 @@ from torchstone.storage.spread import usual_spread
 from torchstone.workflows.campaign import begun
 from torchstone.workflows.run.results import Results, published
 
-_PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
+PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 STEPS = ("auto", "optimizer", "backward", "forward")  # with what a step ends
 
 
@@ -51,7 +51,7 @@ class ProgramRequest(msgspec.Struct, frozen=True):
 
 def check(request: ProgramRequest) -> None:
     """Raise UsageError for an axis without a place in the command, and a place without an axis."""
-    places = {name for word in request.words for name in _PLACEHOLDER.findall(word)}
+    places = {name for word in request.words for name in PLACEHOLDER.findall(word)}
     for name in request.axes:
         if name not in places:
             raise UsageError(f"axis {name}: the command has no {{{name}}}; write it where the value goes")
