@@ -2,6 +2,7 @@
 
 import json
 import sys
+from typing import Any
 
 import pytest
 
@@ -45,8 +46,8 @@ def test_a_tune_of_a_program_names_the_command_to_type(tmp_path, monkeypatch, ca
 class Surface:
     """A program of which a worker saves time, and whose larger batches cost no more: answers probes as trials would."""
 
-    def __init__(self):
-        self.asked = []
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
 
     def take(self, probe):
         self.asked.append(probe)
@@ -61,7 +62,7 @@ def test_the_adaptive_search_asks_for_whole_steps_of_a_program_alone():
     base = Case(workload, {name: values[0] for name, values in axes.items()}, Placement("cpu"))
     space = Space(TuneSpec("throughput", "adaptive", base, axes))
     surface = Surface()
-    found = search(space.brief(None, 0), "adaptive", surface)
+    found: Any = search(space.brief(None, 0), "adaptive", surface)  # type: ignore[arg-type]  # answers as Probes does
     assert {probe.part for probe in surface.asked} == {Part.WHOLE}
     assert len(surface.asked) < len(space.points)
     assert found[0]["batch_size"] == 32
