@@ -93,7 +93,8 @@ EVIDENCE = {
     "native_formats": "native on {device}: {formats}",
     "ended": "{status}: {message}",
     "share_over_trials": "over {trials} processes: {share:%} of the step, 95 % confidence interval {low:%} to {high:%}",
-    "rate_over_trials": "{rate:spread} {item}s/s, over {trials} processes",
+    "rate_over_trials": "over {trials} processes: {rate:number} {item}s/s, 95 % confidence interval {low:number} to "
+    "{high:number}",
 }
 USUAL = {  # what is usually behind it
     "slow_disk": "slow disk",

@@ -19,7 +19,7 @@ from torchstone.analysis.advice.evidence import Evidence
 from torchstone.core import units
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.figures import figures
-from torchstone.core.schema.advice import Advice, Statement, Value
+from torchstone.core.schema.advice import Advice, Statement
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.comparison import Comparison
@@ -252,7 +252,7 @@ def _with_interval(cause: Cause, trials: Sequence[Trial], item: str) -> Cause:
     if len(rates) == len(trials):
         value, low, high, _ = over_trials(rates)
         if not units.is_wide(value, low, high):
-            known: dict[str, Value] = {"rate": (value, low, high), "trials": len(rates), "item": item}
+            known: dict[str, Scalar] = {"rate": value, "low": low, "high": high, "trials": len(rates), "item": item}
             told.append(Statement("rate_over_trials", known))
     if phases := _PHASES_OF.get(cause.id):
         value, low, high, _ = over_trials([_share(trial, phases) for trial in trials], logs=False)
