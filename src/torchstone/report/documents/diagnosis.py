@@ -126,9 +126,10 @@ def _live(tried: Tried) -> str:
 
 def _about(diagnosis: Diagnosis) -> Iterator[str]:
     case, rate = diagnosis.case, ""
-    size = case.configuration.get("batch_size")
-    of_size = f", batch_size {size}" if size is not None or not case.workload.is_program else ""
-    what = f"{case.workload.task} {model_name(case.workload.model)}{of_size}"
+    what = f"{case.workload.task} {case.workload.model}, batch_size {case.configuration.get('batch_size')}"
+    if case.workload.is_program:
+        settings = "".join(f", {name} {value}" for name, value in case.configuration.items())
+        what = f"{case.workload.task} {model_name(case.workload.model)}{settings}"
     if diagnosis.throughput is not None:
         step = units.quantity(diagnosis.step_s, "s")
         rate = f": {units.significant(diagnosis.throughput, 4)} {case.workload.item}s/s, {step} a step"
