@@ -67,10 +67,11 @@ def test_one_that_ends_amid_its_turns_keeps_those_that_it_took(folder):
     assert 0 < len(pair.logs) < 400
 
 
-def test_one_that_fails_ends_its_pair_and_the_other_side(folder):
-    pair = pair_of("4 8 100000", "4 0.5 100")
+@pytest.mark.parametrize(("words", "says"), [("4 0.5 100", "ValueError"), ("4 8 2", "it ended after 2 steps")])
+def test_one_that_fails_or_ends_too_soon_ends_its_pair_and_the_other_side(folder, words, says):
+    pair = pair_of("4 8 100000", words)
     assert pair.trials[1].outcome.status == Status.CRASHED
-    assert "ValueError" in (pair.trials[1].outcome.message or "")
+    assert says in (pair.trials[1].outcome.message or "")
     assert pair.logs == ()
 
 

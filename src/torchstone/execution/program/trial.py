@@ -138,7 +138,8 @@ class ProgramTrial:
         if "threads" in others:
             base["OMP_NUM_THREADS"] = str(others["threads"])
         plan = {
-            "rehearse": isinstance(self._request, RehearseRequest), "turns": isinstance(self._request, TurnsRequest),
+            "rehearse": isinstance(self._request, RehearseRequest),
+            "turns": os.getpid() if isinstance(self._request, TurnsRequest) else None,
             "warmup": _WARMUP if how.warmup is None else how.warmup,
             "warmup_s": min(_WARMUP_S, how.warmup_budget_s), "budget_s": how.budget_s, "min_steps": how.min_steps,
             "iterations": how.iterations, "step": case.workload.fixed.get("step", "auto"),
@@ -289,7 +290,9 @@ class ProgramTrial:
         if marks is not None:
             found = steps_of(marks, str(self._request.case.workload.fixed.get("step", "auto")))
         good = [step for step in found if step.steady]
-        enough = isinstance(self._request, RehearseRequest | TurnsRequest) or len(good) >= _FEWEST
+        enough = isinstance(self._request, RehearseRequest) or len(good) >= _FEWEST
+        if isinstance(self._request, TurnsRequest) and marks is not None:
+            enough = marks.complete or bool(marks.turns)
         if marks is not None and enough and (marks.complete or not code):
             if self._sampled is not None:
                 self._say(self._profile(self._sampled, marks))
