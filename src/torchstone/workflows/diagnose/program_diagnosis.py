@@ -14,7 +14,7 @@ from statistics import median
 
 import msgspec
 
-from torchstone.analysis.advice.causes import causes_of, ranked
+from torchstone.analysis.advice.causes import causes_of, near, ranked
 from torchstone.analysis.advice.evidence import Evidence
 from torchstone.core import units
 from torchstone.core.errors import TorchstoneError, UsageError
@@ -272,13 +272,8 @@ def _notes(e: Evidence) -> Sequence[Advice]:
     asking = [line for line in e.own_lines if (line.waits_per_step or 0.0) >= 1.0]
     places = tuple(
         Statement("asks_at", {
-            "file": _near(line.file), "line": line.line, "times": line.waits_per_step, "code": line.code,
+            "file": near(line.file), "line": line.line, "times": line.waits_per_step, "code": line.code,
         })
         for line in asking
     )  # fmt: skip
     return [Advice((Statement("asks_in_loop", {"places": places}),))] if places else []
-
-
-def _near(file: str) -> str:
-    path, here = Path(file), Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else file
