@@ -2,6 +2,7 @@
 
 import pytest
 from postgresql import PASSWORDS, READER, WRITER, postgresql
+from programs import taken  # noqa: F401  # a fixture
 
 from torchstone.cli import main
 

@@ -12,9 +12,9 @@ from torchstone.report.translation.spoken import speaking
 
 QUESTIONS = {
     "How fast is my training?": "torchstone run -- python train.py --batch_size 16",
-    "Is my change faster?": "torchstone ab main HEAD --task train --model py:model.py:load",
-    "Which settings are fastest?": "torchstone tune distilbert",
-    "Why is it slow?": "torchstone diagnose distilbert",
+    "Is my change faster?": "torchstone ab main HEAD -- python train.py",
+    "Which settings are fastest?": "torchstone tune -- python train.py --batch_size {batch_size}",
+    "Why is it slow?": "torchstone diagnose -- python train.py",
     "Does it fit into memory?": "torchstone memory gpt2 --task train --for h100-80gb",
 }
 

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from torchstone.cli._parsing import words_of
+from torchstone.cli._program import program_request, values_of
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.answer import Constraints
 from torchstone.core.schema.axis import Scalar, axis_named
 from torchstone.core.schema.procedure import Procedure
 
 if TYPE_CHECKING:
+    from torchstone.workflows.run.program_run import ProgramRequest
     from torchstone.workflows.tune.specification import TuneRequest
 
 _BYTES = {"": 1.0, "b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30}
@@ -71,16 +73,22 @@ def add_tune_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def tune_asked(options: argparse.Namespace) -> TuneRequest:
-    """Return the request that recipe and flags make together. Raises UsageError."""
-    from torchstone.cli._run_options import WorkloadTyped, asked, axes_of
+def tune_asked(options: argparse.Namespace) -> tuple[TuneRequest, ProgramRequest | None]:
+    """Return the request that recipe and flags make together, and the program behind --. Raises UsageError."""
+    from torchstone.cli._run_options import asked
     from torchstone.config.applying import present_settings
+    from torchstone.config.run_file import RunRequest
     from torchstone.core.units import duration_s
     from torchstone.workflows.tune.specification import TuneRequest
 
-    if options.recipe is None and options.config is None and options.model is None:
-        raise UsageError("nothing to tune: name a recipe (torchstone list recipes), a file or a --model")
-    request = asked(options)
+    program = program_request(options) if options.program is not None else None
+    if program is not None:
+        _refuse(options)
+        request = RunRequest(workloads=(), name=program.name, device=program.device, procedure=program.procedure)
+    elif options.recipe is None and options.config is None and options.model is None:
+        raise UsageError("nothing to tune: name a recipe (torchstone list recipes), a file, a --model or -- COMMAND")
+    else:
+        request = asked(options)
     given = {
         name: value
         for name, value in (_QUICK if options.quick else _USUAL).items()
@@ -95,12 +103,14 @@ def tune_asked(options: argparse.Namespace) -> TuneRequest:
         effective_batch=_positive("--effective-batch", options.effective_batch),
     )
     probes = _positive("--probes", options.probes)
-    return TuneRequest(
+    if program is not None:
+        program = msgspec.structs.replace(program, procedure=request.procedure)
+    wanted = TuneRequest(
         run=request,
         objective=options.objective,
         searcher=options.searcher,
-        fixed={axis: values[0] for axis, values in axes_of(WorkloadTyped.of(options)).items() if len(values) == 1},
-        present=_present(options.present),
+        fixed=_fixed(options) if program is None else {},
+        present=_present(options.present, program),
         found=present_settings(options.apply) if options.apply is not None else {},
         only=tuple(words_of([options.only] if options.only else None)),
         constraints=constraints,
@@ -109,6 +119,26 @@ def tune_asked(options: argparse.Namespace) -> TuneRequest:
         most_cost_s=_search_time_s(options),
         most_probes=probes if probes is not None or not options.quick else _QUICK_PROBES,
     )
+    return wanted, program
+
+
+def _fixed(options: argparse.Namespace) -> dict[str, Scalar]:
+    from torchstone.cli._run_options import WorkloadTyped, axes_of
+
+    return {axis: values[0] for axis, values in axes_of(WorkloadTyped.of(options)).items() if len(values) == 1}
+
+
+def _refuse(options: argparse.Namespace) -> None:
+    """Raise UsageError for flags that a program, of which the axes alone are known, does not have."""
+    given = {
+        "--only": options.only,
+        "--effective-batch": options.effective_batch,
+        "--for": options.cards,
+        "--learning-rate-rule": options.learning_rate_rule != "sqrt",
+        "--let-finish": options.let_finish,
+    }
+    if wrong := [flag for flag, value in given.items() if value]:
+        raise UsageError(f"{wrong[0]}: not for a program; its axes are the {{name}} of its command")
 
 
 def _search_time_s(options: argparse.Namespace) -> float | None:
@@ -132,13 +162,16 @@ def _memory(text: str | None) -> tuple[float | None, float | None]:
     return (None, value / 100.0) if unit == "%" else (value * _BYTES[unit], None)
 
 
-def _present(text: str | None) -> dict[str, Scalar]:
+def _present(text: str | None, program: ProgramRequest | None) -> dict[str, Scalar]:
     found: dict[str, Scalar] = {}
     for word in words_of([text] if text else None):
         axis, equals, value = word.partition("=")
         if not equals:
             raise UsageError(f"--present {text}: write AXIS=VALUE,AXIS=VALUE, for example batch_size=32,num_workers=0")
-        found[axis] = axis_named(axis).parse(value, f"--present {axis}")
+        if program is None:
+            found[axis] = axis_named(axis).parse(value, f"--present {axis}")
+        else:
+            found[axis] = values_of(axis, value)[0]
     return found
 
 

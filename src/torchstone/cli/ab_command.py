@@ -3,12 +3,15 @@
 torchstone ab smoke --task infer --a precision=fp32 --b precision=bf16
 torchstone ab before.yaml after.yaml
 torchstone ab main HEAD --task train --model py:model.py:load     (two git revisions of your code)
+torchstone ab main HEAD -- python train.py                        (of a program as you type it)
+torchstone ab -- python train.py --lr 1 -- python train.py --lr 2 (two commands)
 torchstone ab HEAD . --config bench.yaml --fail-on worse            (. is the work tree as it is)
 """
 
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -22,18 +25,23 @@ from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_busy, busy_of
 from torchstone.cli._parsing import add_json, words_of
 from torchstone.cli._procedure_options import positive_s
+from torchstone.cli._program import add_program, program_request, values_of
 from torchstone.cli._run_options import add_run_options, asked
 from torchstone.core.errors import ExitCode, UsageError
 from torchstone.core.plain_text import plain
 from torchstone.core.schema.axis import AXES, Scalar, axis_named
 from torchstone.core.schema.comparison import Comparison, Judgement, Rules
 from torchstone.core.units import change
+from torchstone.execution.program.workspace import add_untracked
 from torchstone.workflows.ab.experiment import as_ab_does
+from torchstone.workflows.ab.revisions import Revision, checked_out, find, uncommitted
 
 if TYPE_CHECKING:
     from torchstone.config.run_file import RunRequest
     from torchstone.workflows.ab.experiment import Progress
     from torchstone.workflows.ab.sides import SideRequest
+
+MEASURES_PROGRAMS = True  # behind --
 
 
 class AbProgress:
@@ -106,6 +114,10 @@ def gate_of(options: argparse.Namespace) -> tuple[dict[Judgement, float], list[s
 @contextmanager
 def sides_of(options: argparse.Namespace, words: Sequence[str]) -> Iterator[tuple[SideRequest, SideRequest]]:
     """Give the two sides; work trees of revisions are there as long as this is entered. Raises UsageError."""
+    if options.program is not None:
+        with ExitStack() as until_then:
+            yield _of_programs(words, options, until_then)
+        return
     own = _settings("--a", options.a), _settings("--b", options.b)
     if len(words) > 2:
         raise UsageError(f"ab compares two sides, got {len(words)}: {' '.join(words)}")
@@ -155,7 +167,6 @@ def _of_revisions(
     options: argparse.Namespace,
     until_then: ExitStack,
 ) -> tuple[SideRequest, SideRequest]:
-    from torchstone.workflows.ab.revisions import checked_out, find, uncommitted
     from torchstone.workflows.ab.sides import SideRequest, with_settings
 
     here = Path.cwd()
@@ -165,16 +176,73 @@ def _of_revisions(
     if options.config is None and options.model is None:
         raise UsageError("two revisions need a workload: --task train --model py:model.py:load, or --config FILE")
     request = _asked(options)
-    if all(one.commit for one in found) and (changed := uncommitted(here)):
-        files = f"{changed} file{'s' * (changed > 1)}"
-        told = f"uncommitted changes of {files} are in neither side; use `.` for the work tree"
-        print(f"torchstone: {told}", file=sys.stderr)
+    _mention_uncommitted(found, here)
     sides = []
     for revision, mine, other in zip(found, own, reversed(own), strict=True):
         folder = until_then.enter_context(checked_out(revision, here))
         settled = with_settings(request, mine, other) if any(own) else request
         sides.append(SideRequest(revision.label, settled, folder, revision.commit or "work tree"))
     return sides[0], sides[1]
+
+
+def _of_programs(
+    words: Sequence[str], options: argparse.Namespace, until_then: ExitStack
+) -> tuple[SideRequest, SideRequest]:
+    """Return the sides of commands: two revisions, two commands with -- between, or two settings of its axes."""
+    from torchstone.config.run_file import RunRequest
+    from torchstone.workflows.ab.sides import SideRequest
+
+    if options.let_finish:
+        raise UsageError("--let-finish: not in ab, whose programs are ended after their turns")
+    typed = options.program
+    settings = [_settings(f"--{side}", getattr(options, side), of_program=True) for side in "ab"]
+    commands = [typed, typed]
+    if is_two := "--" in typed and not words:
+        place = typed.index("--")
+        commands = [typed[:place], typed[place + 1 :]]
+    forms = bool(words), is_two, any(settings)
+    if sum(forms) != 1 or len(words) not in (0, 2):
+        raise UsageError(
+            "ab of a program compares two revisions (ab main HEAD -- COMMAND), two commands (ab -- COMMAND -- COMMAND) "
+            "or two settings (ab --a NAME=V --b NAME=V -- COMMAND, with {NAME} in it): give one of these"
+        )
+    programs = [program_request(options, command) for command in commands]
+    programs = [
+        msgspec.structs.replace(one, axes={**one.axes, **{name: (value,) for name, value in own.items()}})
+        for one, own in zip(programs, settings, strict=True)
+    ]
+    asked = RunRequest(workloads=(), name=programs[0].name, device=programs[0].device, procedure=programs[0].procedure)
+    if words:
+        folders = _folders_of(words, until_then)
+        a, b = (
+            SideRequest(revision.label, asked, folder, revision.commit or "work tree", program)
+            for (revision, folder), program in zip(folders, programs, strict=True)
+        )
+        return a, b
+    labels = [shlex.join(command) for command in commands]
+    if any(settings):
+        labels = [" ".join(f"{name}={value}" for name, value in own.items()) for own in settings]
+    a, b = (SideRequest(label, asked, program=one) for label, one in zip(labels, programs, strict=True))
+    return a, b
+
+
+def _folders_of(words: Sequence[str], until_then: ExitStack) -> Iterator[tuple[Revision, Path]]:
+    """Yield two revisions, each with its work tree, into which comes what git does not track here."""
+    here = Path.cwd()
+    found = [find(word, here) for word in words]
+    _mention_uncommitted(found, here)
+    for revision in found:
+        folder = until_then.enter_context(checked_out(revision, here))
+        if folder != here:
+            add_untracked(here, folder)
+        yield revision, folder
+
+
+def _mention_uncommitted(found: Sequence[Revision], here: Path) -> None:
+    if all(one.commit for one in found) and (changed := uncommitted(here)):
+        files = f"{changed} file{'s' * (changed > 1)}"
+        told = f"uncommitted changes of {files} are in neither side; use `.` for the work tree"
+        print(f"torchstone: {told}", file=sys.stderr)
 
 
 def _asked(options: argparse.Namespace, recipe: str | None = None) -> RunRequest:
@@ -196,13 +264,13 @@ def _is_recipe(word: str) -> bool:
     return Path(word).suffix.lower() in (".yaml", ".yml", ".json", ".toml") or word in dict(recipe_names())
 
 
-def _settings(flag: str, texts: Sequence[str] | None) -> dict[str, Scalar]:
+def _settings(flag: str, texts: Sequence[str] | None, *, of_program: bool = False) -> dict[str, Scalar]:
     found: dict[str, Scalar] = {}
     for text in texts or ():
         name, equals, value = text.partition("=")
         if not equals or not value:
             raise UsageError(f"{flag} {text}: write NAME=VALUE, for example precision=bf16")
-        found[name] = axis_named(name).parse(value, f"{flag} {name}")
+        found[name] = values_of(name, value)[0] if of_program else axis_named(name).parse(value, f"{flag} {name}")
     return found
 
 
@@ -250,6 +318,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     add_busy(parser)
     add_run_options(parser, sides=True)
+    add_program(parser)
     add_folder(parser)
 
 

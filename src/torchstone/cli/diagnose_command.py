@@ -1,5 +1,6 @@
 """Find why a training or an inference is slow: bottlenecks with evidence, and remedies with their measured speed-up.
 
+torchstone diagnose -- python train.py --batch_size 16    (a program as you type it)
 torchstone diagnose latest
 torchstone diagnose my-run.yaml --budget 2m --apply my-run.yaml
 torchstone diagnose --task train --model py:mine.py:load --axis batch_size=32
@@ -20,6 +21,7 @@ from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_measuring, busy_of
 from torchstone.cli._plots import add_plots, require_drawing, write_told_plots
 from torchstone.cli._procedure_options import add_heap, positive_s
+from torchstone.cli._program import add_program, program_request
 from torchstone.cli._run_options import add_workload
 from torchstone.core.errors import ExitCode, UsageError
 from torchstone.core.schema.procedure import DISTURBED
@@ -31,8 +33,10 @@ if TYPE_CHECKING:
     from torchstone.core.schema.diagnosis import Diagnosis
     from torchstone.execution.controller.device_lock import WhenBusy
     from torchstone.workflows.diagnose.target import Target
+    from torchstone.workflows.run.program_run import ProgramRequest
     from torchstone.workflows.run.results import Results
 
+MEASURES_PROGRAMS = True  # behind --
 
 _FILES = (".yaml", ".yml", ".toml")
 
@@ -141,6 +145,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_heap(how)
     how.add_argument("--timeout", metavar="T", help="maximum time of a trial (default 10m)")
     add_measuring(parser)
+    add_program(parser)
     add_folder(parser)
 
 
@@ -150,8 +155,9 @@ def run(options: argparse.Namespace) -> int:
     from torchstone.cli._interrupts import EXIT_CODE, answered
 
     folder = writable(folder_of(options))
-    left_s = _time_to_try(options)
-    request, busy = requested(options), busy_of(options)
+    left_s, busy = _time_to_try(options), busy_of(options)
+    program = program_request(options) if options.program is not None else None
+    request = requested(options) if program is None else None
     if options.apply is not None:
         from torchstone.config.applying import check_target
 
@@ -161,7 +167,7 @@ def run(options: argparse.Namespace) -> int:
     progress = DiagnoseProgress(quiet=options.quiet, verbose=options.debug)
     try:
         with answered():
-            target = target_of(options, request, folder, progress, busy)
+            target = target_of(options, request, folder, progress, busy) if program is None else program
             results, diagnosis = _diagnosed(target, left_s, folder, progress, busy)
     except (KeyboardInterrupt, SystemExit):
         print("torchstone: interrupted", file=sys.stderr)
@@ -186,20 +192,30 @@ def _time_to_try(options: argparse.Namespace) -> Callable[[], float]:
 
 
 def _diagnosed(
-    target: Target, left_s: Callable[[], float], folder: Path, progress: DiagnoseProgress, busy: Any
+    target: Target | ProgramRequest, left_s: Callable[[], float], folder: Path, progress: DiagnoseProgress, busy: Any
 ) -> tuple[Results | None, Diagnosis | None]:
     from torchstone.core.schema.diagnosis import Diagnosis
     from torchstone.workflows.diagnose.measured_diagnosis import DiagnosisCampaign, diagnosed_from_record
+    from torchstone.workflows.diagnose.program_diagnosis import ProgramDiagnosis
+    from torchstone.workflows.run.program_run import ProgramRequest
 
-    if target.elsewhere is not None:
+    campaign: DiagnosisCampaign | ProgramDiagnosis
+    if isinstance(target, ProgramRequest):
+        campaign = ProgramDiagnosis(target, left_s, progress, progress.say, progress.suspects, busy)
+    elif target.elsewhere is not None:
         return None, diagnosed_from_record(target)
-    campaign = DiagnosisCampaign(target, left_s, progress, progress.say, progress.suspects, busy)
+    else:
+        campaign = DiagnosisCampaign(target, left_s, progress, progress.say, progress.suspects, busy)
     results = campaign.carry_out(folder, sys.argv[1:])
     return results, results.summary.answer if isinstance(results.summary.answer, Diagnosis) else None
 
 
 def _told(
-    options: argparse.Namespace, folder: Path, target: Target, results: Results | None, diagnosis: Diagnosis
+    options: argparse.Namespace,
+    folder: Path,
+    target: Target | ProgramRequest,
+    results: Results | None,
+    diagnosis: Diagnosis,
 ) -> int:
     from torchstone.report.documents.diagnosis import FILE, diagnosis_document
     from torchstone.report.rendering import write_markdown
@@ -231,11 +247,12 @@ def _code(options: argparse.Namespace, results: Results | None) -> int:
     return ExitCode.DONE if results is None else code_of(results.summary, strict=options.strict)
 
 
-def _run_of(target: Target) -> RunSummary:
+def _run_of(target: Target | ProgramRequest) -> RunSummary:
     """Return the stored run that was diagnosed."""
     from torchstone.core.errors import TorchstoneError
+    from torchstone.workflows.diagnose.target import Target
 
-    if target.run is None:
+    if not isinstance(target, Target) or target.run is None:
         raise TorchstoneError(f"{target.name}: no recorded or measured result")
     return target.run
 

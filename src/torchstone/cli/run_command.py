@@ -20,84 +20,13 @@ from typing import TYPE_CHECKING
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._interrupts import EXIT_CODE, answered
 from torchstone.cli._measuring import add_measuring, busy_of, measured
-from torchstone.cli._parsing import words_of
-from torchstone.cli._procedure_options import with_procedure
+from torchstone.cli._program import add_program, program_request
 from torchstone.cli._pushing import add_push, push_to
 from torchstone.cli._run_options import add_run_options, asked
 from torchstone.core.errors import ExitCode, UsageError
-from torchstone.core.schema.axis import AXES, Scalar, axis_values
 
 if TYPE_CHECKING:
     from torchstone.cli._progress import ProgressBar
-    from torchstone.workflows.run.program_run import ProgramRequest
-
-
-_STEPS = ("auto", "optimizer", "backward", "forward")
-
-
-def add_program(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a program behind --."""
-    how = parser.add_argument_group("a program, written behind --")
-    how.add_argument(
-        "--step",
-        choices=_STEPS,
-        default="auto",
-        help="with what a step ends (default: an optimizer's step; without one, a forward pass without gradients)",
-    )
-    how.add_argument("--item", default="sample", help="what a row of a batch is called (default: sample)")
-    how.add_argument(
-        "--in-place",
-        action="store_true",
-        help="run it where it is (default: in a work folder that looks like this one, so that its files stay apart)",
-    )
-    how.add_argument("--let-finish", action="store_true", help="let it go on to its own end after its window")
-
-
-def program_request(options: argparse.Namespace) -> ProgramRequest:
-    """Return what was typed. Raises UsageError for options that are none of a program."""
-    import msgspec
-
-    from torchstone.config.run_file import RunRequest
-    from torchstone.workflows.run.program_run import ProgramRequest
-
-    if not options.program:
-        raise UsageError("nothing behind --: write the command as you type it, for example -- python train.py")
-    named = {"RECIPE": options.recipe, "--config": options.config, "--model": options.model, "--data": options.data,
-             "--task": options.task, "--option": options.option, "--limit": options.limit, "--split": options.split,
-             "--exclude": options.exclude, "--first": options.first, "--heap": options.heap}  # fmt: skip
-    if given := [flag for flag, value in named.items() if value]:
-        raise UsageError(f"{', '.join(given)}: not for a program; what it does is in its own command behind --")
-    how = with_procedure(RunRequest(workloads=()), options)
-    procedure = msgspec.structs.replace(
-        how.procedure, isolation="program", heap="default", settings="torch", count_flops=False,
-        phases=False, in_place=options.in_place, let_finish=options.let_finish,
-    )  # fmt: skip
-    return ProgramRequest(
-        options.program, _axes(options), procedure, options.name, how.device, options.item, options.step
-    )
-
-
-def _axes(options: argparse.Namespace) -> dict[str, tuple[Scalar, ...]]:
-    """Return the values of each axis. One that torchstone does not know is the program's own."""
-    found: dict[str, tuple[Scalar, ...]] = {}
-    for flag, text in options.axes or ():
-        name, equals, values = text.partition("=")
-        if flag != "--axis":
-            name, values = flag.strip("-").replace("-", "_").removesuffix("s"), text
-        elif not equals or not values:
-            raise UsageError(f"--axis {text}: write NAME=VALUE or NAME=V1,V2, for example batch_size=1,8")
-        words = words_of([values])
-        found[name.strip()] = axis_values(name, words) if name in AXES else tuple(map(_scalar, words))
-    return found
-
-
-def _scalar(word: str) -> Scalar:
-    for kind in (int, float):
-        try:
-            return kind(word)
-        except ValueError:
-            continue
-    return word
 
 
 def add_share(parser: argparse.ArgumentParser) -> None:

@@ -1,6 +1,7 @@
 """Find the fastest safe settings of a model on this device, at a few percent of the cost of measuring all.
 
 torchstone tune distilbert --data tsv:train.tsv
+torchstone tune -- python train.py --batch_size {batch_size}    (a program as you type it)
 torchstone tune my-run.yaml --max-memory 80% --apply my-run.yaml
 torchstone tune my-run.yaml --effective-batch 1024 --objective energy
 torchstone tune my-run.yaml --only num_workers --present batch_size=64
@@ -18,6 +19,7 @@ import msgspec
 
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_measuring, busy_of, measured
+from torchstone.cli._program import add_program
 from torchstone.cli._pushing import add_push, push_to
 from torchstone.cli._run_options import add_run_options
 from torchstone.cli._tune_options import add_tune_options, tune_asked
@@ -26,6 +28,8 @@ from torchstone.core.errors import ExitCode, TorchstoneError, UsageError
 if TYPE_CHECKING:
     from torchstone.workflows.run.results import Results
 
+MEASURES_PROGRAMS = True  # behind --
+
 
 def fitted(options: argparse.Namespace) -> int:
     """Print what fits each card; return the exit code: 1 where nothing does."""
@@ -33,7 +37,7 @@ def fitted(options: argparse.Namespace) -> int:
     from torchstone.workflows.memory.prediction import answered, shapes_only
     from torchstone.workflows.memory.tuned import fitting, tried_on
 
-    request = tune_asked(options)
+    request, _ = tune_asked(options)
     request = msgspec.structs.replace(request, run=shapes_only(request.run))
     tried = {card: tried_on(request, card) for card in cards_of(options.cards)}
     answer = answered(request.run, [one for each in tried.values() for one in each.asked], telling(options))
@@ -61,26 +65,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_tune_options(parser)
     add_run_options(parser)
     add_measuring(parser)
+    add_program(parser)
     add_push(parser)
     add_folder(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Search, print the answer, and write it into the user's file where asked."""
-    if options.cards is not None:
+    if options.cards is not None and options.program is None:
         if options.push:
             raise UsageError("--for predicts and measures nothing: there is no run to --push")
         return fitted(options)
     from torchstone.cli._tune_progress import TuneProgress
+    from torchstone.workflows.tune.program_tune import ProgramTune
     from torchstone.workflows.tune.tune import TuneCampaign
 
     folder, team = writable(folder_of(options)), push_to(options)
-    request, busy = tune_asked(options), busy_of(options)
+    (request, program), busy = tune_asked(options), busy_of(options)
     progress = TuneProgress(quiet=options.quiet, verbose=options.debug)
     done: list[Results] = []
 
+    campaign: TuneCampaign | ProgramTune
+    if program is None:
+        campaign = TuneCampaign(request, progress, busy)
+    else:
+        campaign = ProgramTune(request, program, progress, busy)
+
     def carry_out() -> Results:
-        done.append(TuneCampaign(request, progress, busy).carry_out(folder, sys.argv[1:]))
+        done.append(campaign.carry_out(folder, sys.argv[1:]))
         return done[0]
 
     code = measured(options, folder, progress, carry_out, team=team)

@@ -30,6 +30,12 @@ def fingerprint_of(trials: Iterable[Trial]) -> tuple[float, ...]:
     return next((found for trial in trials if (found := raw(trial, "fingerprint"))), ())
 
 
+def repeats(trials: Iterable[Trial]) -> bool:
+    """Return whether all trials of one side compute the same: a program that draws no seed says nothing by its loss."""
+    prints = [found for trial in trials if (found := raw(trial, "fingerprint"))]
+    return all(moved(prints[0], other) is None for other in prints[1:])
+
+
 def furthest(one: Sequence[float], other: Sequence[float]) -> Entries | None:
     """Return the entries that lie furthest apart; None where one of the fingerprints is empty."""
     return max(_apart(one, other), key=lambda entries: entries.difference, default=None)

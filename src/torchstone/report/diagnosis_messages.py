@@ -28,6 +28,7 @@ CAUSES = {  # titles
     "others_keep_cores": "other processes keep {others:.1f} of {cores} cores busy: the step waits for them",
     "waits": "the step asks tensors for their values {waits:,.0f} times (item() or the like), and waits for each",
     "python_loop": "a loop in Python: line {line} of {file} runs {runs:,.0f} times a step",
+    "outside": "lines of the script between the passes of the model take long, most of all line {line} of {file}",
     "update_of_many_tensors": "the optimizer updates many small tensors, one after another",
     "update_not_fused": "the optimizer's update is not fused",
     "update_long": "the update of the weights takes long",
@@ -91,6 +92,9 @@ EVIDENCE = {
     "passes_in_fp32": "the passes of the model are {share:%} of the step, in fp32",
     "native_formats": "native on {device}: {formats}",
     "ended": "{status}: {message}",
+    "share_over_trials": "over {trials} processes: {share:%} of the step, 95 % confidence interval {low:%} to {high:%}",
+    "rate_over_trials": "over {trials} processes: {rate:number} {item}s/s, 95 % confidence interval {low:number} to "
+    "{high:number}",
 }
 USUAL = {  # what is usually behind it
     "slow_disk": "slow disk",
@@ -129,6 +133,7 @@ USUAL = {  # what is usually behind it
     "metrics_by_item": "metrics counted item by item",
     "step_by_step": "a recurrence or a search written step by step",
     "loop_over_items": "a loop over items of a batch",
+    "batches_by_hand": "batches made in the loop itself",
     "many_tensors": "many small tensors",
     "not_mixed": "mixed precision was not switched on",
     "enough_at_once": "a step with enough to do at once",
@@ -181,6 +186,8 @@ REMEDIES = {
     "count_on_device": "keep what is counted on the device (sums of tensors), and read it every 50 steps or so",
     "whole_tensors": "work on whole tensors instead of item by item: (answers == labels).sum()",
     "log_outside": "print and log outside the step",
+    "into_loader": "batches from a DataLoader with num_workers, which makes them beside the step",
+    "less_often": "what is not needed in every step, every 50 steps or so",
     "operators_for_loop": "operators on whole tensors in place of the loop (matmul, cumsum, scan, unfold, einsum)",
     "compile_loop": "torch.compile, which can unroll a loop of a fixed length",
     "own_kernel": "a kernel of its own (Triton, C++), where no operator does it",
@@ -219,7 +226,10 @@ TRIED = {  # what came of a remedy: why there is no gain, and what it does to wh
     "loss_broken": "the loss is NaN or infinite",
     "loss_broken_before": "the loss is NaN or infinite with the present settings",
 }
-SEEN = {  # in the recorded Cases
+SEEN = {  # in the recorded Cases, or in the loop of somebody's own program
+    "asks_in_loop": "the loop asks tensors for their values (item(), cpu(), print), for which a device is waited for: "
+    "{places:; }",
+    "asks_at": "{file}:{line}, {times:,.0f} times a step: {code}",
     "speed_up": "speed-up over batch_size {batch_size} ({rate:number} {unit}): {others}",
     "speed_up_at": "{batch_size}: {ratio:number.2}×",
     "speed_up_none": "{batch_size}: not significant",

@@ -29,7 +29,7 @@ def causes_of(e: Evidence) -> tuple[Cause, ...]:
     """Return the causes, the largest share of the step first. Of a step that is sound: what it consists of, last."""
     direct = (loader, transfer, threads, neighbours, waits, python_loop, optimizer, thrashing, short_memory)
     found = [cause for look in direct if (cause := look(e)) is not None]
-    for rest in (small_batch, precision, computing):  # of what the others leave
+    for rest in (outside, small_batch, precision, computing):  # of what the others leave
         if (cause := rest(e, found)) is not None:
             found.append(cause)
     return tuple(_possible(cause, e) for cause in sorted(found, key=lambda cause: (cause.sound, -cause.share)))
@@ -158,10 +158,10 @@ def _places(look: HostProfile | None, of: float) -> tuple[Place, ...]:
 
 
 def _place(line: HostLine, times: float = 1.0) -> Place:
-    return Place(_near(line.file), line.line, line.code, min(1.0, times * line.share), line.runs_per_step)
+    return Place(near(line.file), line.line, line.code, min(1.0, times * line.share), line.runs_per_step)
 
 
-def _near(file: str) -> str:
+def near(file: str) -> str:
     """Return a path as one would type it here: what is below the working folder from there on."""
     path, here = Path(file), Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else file
@@ -276,7 +276,7 @@ def waits(e: Evidence) -> Cause | None:
     if e.look is None or share < _OWN_CODE or number < 1.0:
         return None
     first = max(asking, key=lambda line: line.waits_per_step or 0.0)
-    at: dict[str, Scalar] = {"file": _near(first.file), "line": first.line, "waits": first.waits_per_step}
+    at: dict[str, Scalar] = {"file": near(first.file), "line": first.line, "waits": first.waits_per_step}
     return Cause(
         "waits", Kind.OVERHEAD, Statement("waits", {"waits": number}), share,
         (Statement("line_asks", at), Statement("lines_share", {"share": share, "samples": e.look.samples})),
@@ -313,7 +313,7 @@ def python_loop(e: Evidence) -> Cause | None:
 def _loop_evidence(look: HostProfile, lines: Sequence[HostLine], own: float, share: float) -> Iterator[Statement]:
     first = lines[0]
     yield Statement("line_runs", {
-        "file": _near(first.file), "line": first.line, "runs": first.runs_per_step, "time_s": _each_s(look, first),
+        "file": near(first.file), "line": first.line, "runs": first.runs_per_step, "time_s": _each_s(look, first),
     })  # fmt: skip
     yield Statement("loop_share", {"share": own, "samples": look.samples})
     if share > own * 1.01:
@@ -352,6 +352,31 @@ def _upper(share: float, samples: int) -> float:
     centre = share + _SURE**2 / (2 * n)
     half = _SURE * math.sqrt(share * (1.0 - share) / n + _SURE**2 / (4 * n * n))
     return min(0.98, (centre + half) / (1.0 + _SURE**2 / n))
+
+
+def outside(e: Evidence, found: Sequence[Cause]) -> Cause | None:
+    """Return the cause in somebody's own program: its own lines between the passes, where no other cause names them.
+
+    In torchstone's own loop there is nothing between them.
+    """
+    if e.look is None or not e.case.workload.is_program:
+        return None
+    named = {(place.file, place.line) for cause in found for place in cause.where}
+    lines = [
+        line for line in e.own_lines
+        if line.phase == REST and line.share >= _LINE and (near(line.file), line.line) not in named
+    ]  # fmt: skip
+    known = sum(place.share for cause in found for place in cause.where if cause.own_code)
+    share = max(0.0, e.share(REST) - known)
+    if share < _OWN_CODE or not lines:
+        return None
+    return Cause(
+        "outside", Kind.OVERHEAD, Statement("outside", {"file": near(lines[0].file), "line": lines[0].line}), share,
+        (_phase(e, REST), Statement("lines_share", {"share": sum(x.share for x in lines), "samples": e.look.samples})),
+        high=_upper(share, e.look.samples), where=tuple(map(_place, lines[:_LINES])),
+        usual=(Statement("batches_by_hand"), Statement("python_between")),
+        remedies=(Remedy("into_loader"), Remedy("less_often"), Remedy("log_outside")), own_code=True,
+    )  # fmt: skip
 
 
 # ── the update ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -576,7 +601,7 @@ def _computing(e: Evidence, share: float) -> Cause:
     return Cause(
         "computing", Kind.COMPUTE, Statement("computing"), share,
         tuple(_phase(e, name) for name in (PREFILL, DECODE, FORWARD, BACKWARD) if e.phase_s(name) is not None),
-        usual=rule.causes(known),
+        where=_places(e.look, 1.0) if e.case.workload.is_program else (), usual=rule.causes(known),
         remedies=(*((Remedy("larger_batch_to_decode", axis="batch_size"),) if decodes else ()), *rule.remedies(known)),
         what_ifs=tuple(_computing_what_ifs(e)), sound=True,
     )  # fmt: skip

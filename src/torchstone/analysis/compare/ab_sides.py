@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from torchstone.core.figures import figures
-from torchstone.core.fingerprints import Entries, fingerprint_of, moved
+from torchstone.core.fingerprints import Entries, fingerprint_of, moved, repeats
 from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.case import Task, portable
 from torchstone.core.schema.comparison import Comparison
@@ -102,7 +102,8 @@ def other_results(found: Comparison, trials: Sequence[Trial], cases: Sequence[Ca
 
 def results_apart(trials: Sequence[Trial]) -> Entries | None:
     """Return the first entries in which the fingerprints of A and B differ; None where they agree or are not known."""
-    return moved(*(fingerprint_of(_of_side(side, trials)) for side in "AB"))
+    sides = [_of_side(side, trials) for side in "AB"]
+    return moved(*map(fingerprint_of, sides)) if all(map(repeats, sides)) else None
 
 
 def result_words(task: str) -> str:
@@ -145,7 +146,7 @@ def _changing(found: Comparison, cases: Sequence[CaseSummary]) -> Iterator[str]:
     for name in ("task", "model", "data"):
         one, other = (portable(str(getattr(case.workload, name))) for case in (a, b))
         if one != other:
-            yield f"another {name}"
+            yield "another command" if a.workload.is_program else f"another {name}"
     if a.placement.device != b.placement.device:
         yield "another device"
     for name, axis in AXES.items():

@@ -8,6 +8,7 @@ from enum import IntEnum
 
 import msgspec
 
+from torchstone.core.schema.host_profile import HostLine
 from torchstone.core.schema.phase import BACKWARD, DATA, FORWARD, OPTIMIZER, REST
 
 _MOSTLY = 0.25  # of steps with a forward pass without gradients: from here on it is part of a step, as a teacher's is
@@ -38,7 +39,9 @@ class Marks(msgspec.Struct, frozen=True):
 
     `items`: of each DATA_END, `inputs`: of each outermost forward pass, None where not known; `ended_by`: the number of
     the optimizer of each OPTIMIZER_END. `window_mark`: the place of the first mark of the steady window; None: the
-    program ended before it.
+    program ended before it. `complete`: its window ended before the program did. `loader`: batch size (None: of no
+    fixed size), workers and pinned memory of the loader that gave most batches. `weights`: numbers in each tensor of
+    the optimizer. `losses`: of the first backward passes. `turns`: when each began, and how long it took.
     """
 
     kinds: str
@@ -57,6 +60,32 @@ class Marks(msgspec.Struct, frozen=True):
     world: int = 1  # ranks: each has as many items as this one
     window_mark: int | None = None
     window_s: float | None = None
+    complete: bool = False
+    loader: tuple[int | None, int, bool] | None = None
+    weights: tuple[int, ...] = ()
+    fused: bool | None = None
+    losses: tuple[float, ...] = ()
+    turns: tuple[tuple[float, float], ...] = ()
+
+
+class Sampled(msgspec.Struct, frozen=True):
+    """What samples of a program's stack and one traced step told (execution/program/hooks/_torchstone_sampler.py)."""
+
+    steps: int
+    step_s: float
+    samples: int
+    lines: tuple[HostLine, ...]
+    phases: Mapping[str, float]
+    main_busy: float
+    user_s: float
+    system_s: float
+    minor_faults: float
+    major_faults: float
+    involuntary_switches: float
+    batches: int
+    loading_s: float
+    loading_cpu_s: float
+    main_queued: float | None = None
 
 
 class Step(msgspec.Struct, frozen=True):

@@ -25,6 +25,7 @@ import msgspec
 from torchstone.core.errors import UsageError
 from torchstone.core.plain_text import plain
 from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.host_profile import HostProfile
 from torchstone.core.schema.message import (
     Ended,
     Entered,
@@ -32,13 +33,16 @@ from torchstone.core.schema.message import (
     Live,
     Measured,
     Progress,
+    Ready,
     RehearseRequest,
     Request,
     TrialRequest,
+    TurnsRequest,
+    TurnTaken,
 )
 from torchstone.core.schema.phase import DATA, PHASES
 from torchstone.core.schema.trial import Measurement, Outcome, Stage, Status
-from torchstone.execution.program.steps import Marks, Step, steps_of
+from torchstone.execution.program.steps import Marks, Sampled, Step, steps_of
 from torchstone.execution.program.workspace import mirrored
 from torchstone.execution.timing.clock import resolution_s, system_clock
 from torchstone.execution.timing.segments import steady
@@ -55,6 +59,9 @@ _GRACE_S = 5.0  # to clean up after its window
 _LOOK_S = 0.1
 _FEWEST = 3  # steady steps that make a window
 _WARMUP, _WARMUP_S = 3, 0.5
+_SAMPLED_S = 1.5
+# What heap=fixed is in somebody's own program: glibc keeps what it was given.
+_FIXED_HEAP = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(4 << 30)}
 _NO_MEMORY = re.compile(r"OutOfMemoryError|out of memory|can't allocate memory|MemoryError", re.IGNORECASE)
 _PLACE = re.compile(r'  File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)')
 
@@ -67,6 +74,11 @@ def words_of(model: str, configuration: Mapping[str, Scalar] = {}) -> list[str]:
     return words
 
 
+def others_of(model: str, configuration: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """Return the settings that have no place in a command: the hooks set them, and `heap` the environment."""
+    return {name: value for name, value in configuration.items() if f"{{{name}}}" not in model}
+
+
 def _spelt(value: Scalar) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
@@ -76,18 +88,27 @@ class ProgramTrial:
 
     facts: Mapping[str, Scalar] = {}
 
-    def __init__(self, request: TrialRequest | RehearseRequest, environment: Mapping[str, str]) -> None:
-        """Start the program. Raises UsageError where its folder cannot be mirrored or the command is not there."""
+    def __init__(self, request: TrialRequest | RehearseRequest | TurnsRequest, here: Path | None = None) -> None:
+        """Start the program. `here`: what its folder looks like; None: where the controller works.
+
+        Raises UsageError where its folder cannot be mirrored or the command is not there.
+        """
         self._request = request
+        self._samples = isinstance(request, TrialRequest) and request.host_profile
         self._place = Path(tempfile.mkdtemp(prefix="torchstone-"))
-        words = words_of(request.case.workload.model, request.case.configuration)
+        self._is_revision = here is not None
+        words, here = words_of(request.case.workload.model, request.case.configuration), here or Path.cwd()
+        self._here, self._folder = here, here
+        if os.sep in words[0] and not (here / words[0]).exists() and Path(words[0]).exists():
+            words[0] = str(Path.cwd() / words[0])  # of an environment beside the code, which has no mirror
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            folder = Path.cwd() if request.procedure.in_place else mirrored(Path.cwd(), self._place / "work")
+            if not request.procedure.in_place:
+                self._folder = mirrored(here, self._place / "work")
             self._listener.bind(str(self._place / "hooks"))
             self._listener.listen(8)
             self._process = subprocess.Popen(
-                words, cwd=folder, env=self._environment(environment), stdin=subprocess.DEVNULL,
+                words, cwd=self._folder, env=self._environment(), stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
             )  # fmt: skip
         except BaseException as fault:
@@ -99,6 +120,9 @@ class ProgramTrial:
         self.pid = self._process.pid
         self._written = {"stdout": b"", "stderr": b""}
         self._marks: Marks | None = None
+        self._sampled: Sampled | None = None
+        self._hooks: Any = None  # the connection to hooks that take turns
+        self._unsaid = b""  # words before that
         self._unfit: str | None = None
         self._heard = False
         self._ours, self._theirs = socket.socketpair()
@@ -107,18 +131,26 @@ class ProgramTrial:
         self._thread = threading.Thread(target=self._hear, daemon=True)
         self._thread.start()
 
-    def _environment(self, environment: Mapping[str, str]) -> dict[str, str]:
-        how = self._request.procedure
+    def _environment(self) -> dict[str, str]:
+        how, case = self._request.procedure, self._request.case
+        others = others_of(case.workload.model, case.configuration)
+        base = {**os.environ, **(_FIXED_HEAP if others.pop("heap", None) == "fixed" else {})}
+        if "threads" in others:
+            base["OMP_NUM_THREADS"] = str(others["threads"])
         plan = {
             "rehearse": isinstance(self._request, RehearseRequest),
+            "turns": os.getpid() if isinstance(self._request, TurnsRequest) else None,
             "warmup": _WARMUP if how.warmup is None else how.warmup,
             "warmup_s": min(_WARMUP_S, how.warmup_budget_s), "budget_s": how.budget_s, "min_steps": how.min_steps,
-            "iterations": how.iterations, "step": self._request.case.workload.fixed.get("step", "auto"),
-            "let_finish": how.let_finish,
+            "iterations": how.iterations, "step": case.workload.fixed.get("step", "auto"),
+            "let_finish": how.let_finish, "sample_s": _SAMPLED_S if self._samples else None,
+            "set": {**others, "of_batch_size": case.workload.fixed.get("batch_size")} if others else {},
         }  # fmt: skip
-        paths = [str(_HOOKS), *filter(None, [environment.get("PYTHONPATH")])]
+        sources = [self._folder, self._folder / "src"] if self._is_revision else []  # before what is installed
+        own = [str(path) for path in sources if path.is_dir()]
+        paths = [str(_HOOKS), *own, *filter(None, [base.get("PYTHONPATH")])]
         return {
-            **environment, "PYTHONPATH": os.pathsep.join(paths), "TORCHSTONE_PROGRAM": str(self._place / "hooks"),
+            **base, "PYTHONPATH": os.pathsep.join(paths), "TORCHSTONE_PROGRAM": str(self._place / "hooks"),
             "TORCHSTONE_PROGRAM_PLAN": json.dumps(plan), "PYTHONUNBUFFERED": "1",
         }  # fmt: skip
 
@@ -178,12 +210,15 @@ class ProgramTrial:
                 stream = getattr(self._process, name)
                 os.set_blocking(stream.fileno(), False)
                 ears.register(stream, selectors.EVENT_READ, name)
+            if isinstance(self._request, TurnsRequest):
+                ears.register(self._theirs, selectors.EVENT_READ, "words")
             while True:
                 ended = self._process.poll() is not None
                 ready = ears.select(0.0 if ended else _LOOK_S)
                 for key, _ in ready:
                     self._take(ears, key, lines)
-                if self._marks is not None and ends_s is None and not self._request.procedure.let_finish:
+                all_here = self._marks is not None and (self._sampled is not None or not self._samples)
+                if all_here and ends_s is None and not self._request.procedure.let_finish:
                     ends_s = system_clock() + _GRACE_S
                 if ended and not ready:
                     break
@@ -205,6 +240,9 @@ class ProgramTrial:
         if not data:
             ears.unregister(key.fileobj)
             return
+        if key.data == "words":
+            self._tell(data)
+            return
         if key.data != "hooks":
             self._written[key.data] = (self._written[key.data] + data)[-_KEPT_BYTES:]
             return
@@ -212,9 +250,17 @@ class ProgramTrial:
         if len(lines[key.fileobj]) > _MOST_LINE_BYTES:
             ears.unregister(key.fileobj)
         for line in whole:
-            self._word(msgspec.json.decode(line, type=dict[str, Any]))
+            self._word(msgspec.json.decode(line, type=dict[str, Any]), key.fileobj)
 
-    def _word(self, said: Mapping[str, Any]) -> None:
+    def _tell(self, data: bytes) -> None:
+        """Pass words on to the hooks, as soon as they wait for some."""
+        self._unsaid += data
+        if self._hooks is not None:
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                self._hooks.sendall(self._unsaid)
+            self._unsaid = b""
+
+    def _word(self, said: Mapping[str, Any], hooks: Any) -> None:
         self._heard = True
         if said["word"] == "first":
             self._say(Entered("warm-up", said["at_s"]))
@@ -223,6 +269,14 @@ class ProgramTrial:
         elif said["word"] == "progress":
             step_s = said["elapsed_s"] / max(1, said["steps"])
             self._say(Progress("steady", said["steps"], said["elapsed_s"], step_s))
+        elif said["word"] == "ready":
+            self._hooks = hooks
+            self._tell(b"")
+            self._say(Ready(said["step_s"], said["queue"], said["cycle"]))
+        elif said["word"] == "turn":
+            self._say(TurnTaken(said["begin_s"], said["elapsed_s"], said["cpu_s"]))
+        elif said["word"] == "profile":
+            self._sampled = msgspec.convert(said, Sampled)
         elif said["word"] == "unfit":
             self._unfit = said["why"]
         elif said["word"] == "marks" and self._marks is None:
@@ -236,7 +290,12 @@ class ProgramTrial:
         if marks is not None:
             found = steps_of(marks, str(self._request.case.workload.fixed.get("step", "auto")))
         good = [step for step in found if step.steady]
-        if marks is not None and (isinstance(self._request, RehearseRequest) or len(good) >= _FEWEST):
+        enough = isinstance(self._request, RehearseRequest) or len(good) >= _FEWEST
+        if isinstance(self._request, TurnsRequest) and marks is not None:
+            enough = marks.complete or bool(marks.turns)
+        if marks is not None and enough and (marks.complete or not code):
+            if self._sampled is not None:
+                self._say(self._profile(self._sampled, marks))
             self._say(self._measured(marks, found, good))
             self._say(Ended(Outcome(Status.OK)))
             return
@@ -279,6 +338,14 @@ class ProgramTrial:
             "loader_workers": marks.workers, "warmup_steps": len(found) - len(good), "warmup_settled": True,
             "clock_resolution_s": resolution_s(system_clock), "steps": marks.steps, "ranks": marks.world,
         }  # fmt: skip
+        if marks.loader is not None:
+            size, _, pinned = marks.loader
+            facts.update(loader_pinned=pinned, **({"loader_batch_size": size} if size else {}))
+        if marks.fused is not None:
+            facts["fused_optimizer"] = marks.fused
+        if self._sampled is not None and self._sampled.batches and self._sampled.loading_s > 0.0:
+            facts["loading_s"] = self._sampled.loading_s / self._sampled.batches
+            facts["loading_busy"] = min(1.0, self._sampled.loading_cpu_s / self._sampled.loading_s)
         if found:
             facts["backward_passes"] = median(step.passes for step in found)
         if not good:
@@ -292,6 +359,12 @@ class ProgramTrial:
         known = [step.items for step in good if step.items is not None]
         if len(known) == len(good):
             measurements.append(steady(WINDOW, "items", known))
+            facts["items_per_step"] = median(known)
+        if marks.losses:
+            measurements.append(steady(WINDOW, "fingerprint", marks.losses))
+        if marks.turns:
+            measurements.append(steady(WINDOW, "turn_begin_s", [begin_s for begin_s, _ in marks.turns]))
+            measurements.append(steady(WINDOW, "turn_time_s", [elapsed_s for _, elapsed_s in marks.turns]))
         phases = {phase for step in good for phase in step.phases_s}
         for phase in sorted(phases, key=PHASES.index):
             spent_s = [step.phases_s.get(phase, 0.0) for step in good]
@@ -299,6 +372,18 @@ class ProgramTrial:
             if phase == DATA:
                 measurements.append(steady(WINDOW, "data_wait_s", spent_s))
         return Measured(tuple(measurements), facts, {WINDOW: (good[0].begin_s, good[-1].end_s)})
+
+    def _profile(self, found: Sampled, marks: Marks) -> HostProfile:
+        """Return the samples as those of a model in torchstone's own loop are sent, with the user's own files."""
+        same = {one: getattr(found, one) for one in HostProfile.__struct_fields__ if one in Sampled.__struct_fields__}
+        work, sizes = f"{self._folder}{os.sep}", marks.weights
+        lines = [
+            msgspec.structs.replace(line, file=str(self._here / line.file.removeprefix(work))) for line in found.lines
+        ]
+        return HostProfile(
+            **{**same, "lines": tuple(lines)}, threads=marks.threads, tensors=len(sizes) or None,
+            elements=float(median(sizes)) if sizes else None,
+        )  # fmt: skip
 
 
 class ProgramLauncher(Launcher):
@@ -308,18 +393,20 @@ class ProgramLauncher(Launcher):
 
     def __init__(self) -> None:
         self._own: Launcher = copy.copy(registry.load("launchers", "spawn"))
+        self._folder: Path | None = None
 
     def open(self, preload: Sequence[str], heap: str, folder: Path | None = None, *, pin_threads: bool = False) -> None:
-        """Note the environment for the other requests."""
-        self._own.open(preload, heap, folder, pin_threads=pin_threads)
+        """Note the folder, and the environment for the other requests."""
+        self._folder = folder
+        self._own.open((), heap, folder, pin_threads=pin_threads)
 
     def ready(self) -> None:
         """Nothing to wait for."""
 
     def start(self, request: Request) -> LiveTrial:
         """Start one request."""
-        if isinstance(request, TrialRequest | RehearseRequest):
-            return ProgramTrial(request, os.environ)
+        if isinstance(request, TrialRequest | RehearseRequest | TurnsRequest):
+            return ProgramTrial(request, self._folder)
         return self._own.start(request)
 
     def close(self) -> None:

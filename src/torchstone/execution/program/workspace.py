@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,16 +27,32 @@ def mirrored(folder: Path, there: Path) -> Path:
                 f"{folder} has more than {_MOST_FILES:,} files, too many for a work folder of each trial: type "
                 "--in-place to run the program where it is"
             )
-        copy = there / source.relative_to(folder)
-        if source.is_symlink():
-            copy.symlink_to((source.parent / source.readlink()).absolute())
-        elif source.is_dir():
-            copy.mkdir()
-        elif source.is_file() and source.stat().st_size <= _COPIED_BYTES:
-            shutil.copy2(source, copy)
-        elif source.is_file():
-            copy.symlink_to(source.absolute())
+        _copy(source, there / source.relative_to(folder))
     return there
+
+
+def add_untracked(here: Path, tree: Path) -> None:
+    """Bring what git does not track into the work tree of a revision: data, as a rule, that the program reads."""
+    told = subprocess.run(
+        ["git", "ls-files", "--others", "-z"], cwd=here, capture_output=True, text=True, check=False
+    ).stdout  # fmt: skip
+    for name in filter(None, told.split("\0")):
+        parts = Path(name).parts
+        copy = tree / name
+        if not copy.exists() and not any(part in _LEFT_OUT or part.startswith(".") for part in parts):
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            _copy(here / name, copy)
+
+
+def _copy(source: Path, copy: Path) -> None:
+    if source.is_symlink():
+        copy.symlink_to((source.parent / source.readlink()).absolute())
+    elif source.is_dir():
+        copy.mkdir()
+    elif source.is_file() and source.stat().st_size <= _COPIED_BYTES:
+        shutil.copy2(source, copy)
+    elif source.is_file():
+        copy.symlink_to(source.absolute())
 
 
 def _entries(folder: Path) -> Iterator[Path]:

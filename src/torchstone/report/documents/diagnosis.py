@@ -11,7 +11,7 @@ from pathlib import Path
 from torchstone.analysis.advice.causes import refuted
 from torchstone.analysis.advice.fed import fed_by
 from torchstone.core import units
-from torchstone.core.schema.case import Task
+from torchstone.core.schema.case import Task, model_name
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.diagnosis import OUT_OF_MEMORY, SAME_LOSS, Cause, Check, Diagnosis, Place, Tried
 from torchstone.core.stats.disturbance import words_of
@@ -131,6 +131,9 @@ def _live(tried: Tried) -> str:
 def _about(diagnosis: Diagnosis) -> Iterator[str]:
     case, rate = diagnosis.case, ""
     what = f"{case.workload.task} {case.workload.model}, batch_size {case.configuration.get('batch_size')}"
+    if case.workload.is_program:
+        settings = "".join(f", {name} {value}" for name, value in case.configuration.items())
+        what = f"{case.workload.task} {model_name(case.workload.model)}{settings}"
     if diagnosis.throughput is not None:
         step = units.quantity(diagnosis.step_s, "s")
         rate = f": {units.significant(diagnosis.throughput, 4)} {case.workload.item}s/s, {step} a step"

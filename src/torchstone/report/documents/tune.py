@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from torchstone.analysis.advice.choices import Chosen, is_unusable
@@ -9,8 +10,9 @@ from torchstone.analysis.summary import RunSummary
 from torchstone.core import units
 from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.estimate import Estimate, too_wide
+from torchstone.execution.program.trial import words_of
 from torchstone.report.diagnosis_messages import text
-from torchstone.report.document import Facts, Part, Role, Text
+from torchstone.report.document import Command, Facts, Part, Role, Text
 from torchstone.report.documents.choices import chosen_parts
 from torchstone.report.documents.run_answer import rate_words
 from torchstone.report.documents.wording import point_words, scalar_word
@@ -21,6 +23,9 @@ def tune_parts(run: RunSummary, answer: TuneResult) -> Iterator[Part]:
     case = next(case for case in run.cases if case.case_id == answer.recommended.case_id)
     yield Text(_sentences(answer, rate_words(case)), Role.HEADLINE)
     yield Facts((("settings", point_words(answer.settings)), *_facts(run, answer)))
+    if case.workload.is_program:
+        yield Text("run with these settings:")
+        yield Command(shlex.join(words_of(case.workload.model, case.configuration)))
 
 
 def tune_choices(run: RunSummary, answer: TuneResult) -> Iterator[Part]:

@@ -9,7 +9,7 @@ import msgspec
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.answer import AbResult, Course
-from torchstone.core.schema.case import Case
+from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.comparison import Rules, Side
 from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.machine import Machine
@@ -26,6 +26,7 @@ from torchstone.workflows.ab.pair import Variant
 from torchstone.workflows.ab.session_pool import SessionPool
 from torchstone.workflows.ab.sides import SideRequest, Sketched, case_of, sketched
 from torchstone.workflows.campaign import begun, code_of
+from torchstone.workflows.run.program_run import placed, tried
 from torchstone.workflows.run.results import Results, published
 
 _CONDITIONS = (
@@ -86,13 +87,13 @@ class AbCampaign:
                 source=first.source, code=self._code(), ab=self._rules,
             ) as (draft, waited_s):  # fmt: skip
                 began_s += waited_s  # waiting for others is not part of the budget
-                a, b = self._rehearsed(pool, (a, b))
+                a, b = self._rehearsed(pool, (a, b), machine)
                 head = msgspec.structs.replace(draft, plan=_plan_of((a, b)))
                 with RecordWriter(record_path(folder, head.run_id), head) as writer:
                     self._watcher.begins(head)
                     experiment = Experiment(
                         a, b, self._rules, pool, began_s, self._tell, writer.append, strict=self._strict, say=self._say,
-                        try_one_thread=True,
+                        try_one_thread=not a.case.workload.is_program,  # whose threads are its own affair
                     )  # fmt: skip
                     ended = experiment.run()
                     run = _ended(writer, ended, head, told)
@@ -105,7 +106,7 @@ class AbCampaign:
             for model, sha256 in code_of([side.sketch]).items()
         }
 
-    def _rehearsed(self, pool: SessionPool, sides: Sequence[Variant]) -> list[Variant]:
+    def _rehearsed(self, pool: SessionPool, sides: Sequence[Variant], machine: Machine) -> list[Variant]:
         """Do one step of each side that is the user's own, and return the sides with what their data decide.
 
         Two sides that are one and the same are rehearsed once. Raises UsageError naming the side that cannot.
@@ -116,6 +117,13 @@ class AbCampaign:
             what = case.case_id, side.folder
             if what in done:
                 case = done[what]
+            elif case.workload.is_program:
+                try:
+                    facts = tried(pool.session(side.folder), case)
+                except UsageError as fault:
+                    raise UsageError(f"{side.label}: {fault}") from None
+                workload = msgspec.structs.replace(case.workload, task=Task(str(facts["task"])))
+                case = Case(workload, case.configuration, placed(facts, case.placement, machine))
             elif sketch.sketch.own:
                 try:
                     case = pool.session(side.folder).rehearsed(case, left_open).filled(case, left_open)

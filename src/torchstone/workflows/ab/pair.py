@@ -88,9 +88,12 @@ class _Side:
         self.times_s: list[float] = []  # of an item, a turn each
         self.measured_s = 0.0
 
-    def warm_up(self) -> bool:
-        """Start it and wait until it is warm; False where it ended before."""
+    def start(self) -> None:
+        """Start it."""
         self._drive.start(self._launcher)
+
+    def warm_up(self) -> bool:
+        """Wait until it is warm; False where it ended before."""
         # A new interpreter in place of a fork: nobody would end it if it were stopped and we were gone (waiting.py).
         self._stops = self._stops and NOT_FORKED not in self._drive.facts
         by_s = self._plan.ready_by_s
@@ -134,6 +137,15 @@ def items_of(case: Case) -> int:
     return int(case.configuration.get("batch_size") or 1) * int(case.configuration.get("grad_accumulation") or 1)
 
 
+def shift_of(trials: Sequence[Trial | None]) -> float:
+    """Return what to add to the logarithms of a pair of programs, whose steps have as many items as they turn out to.
+
+    0 where that is not known of both.
+    """
+    a, b = (trial.facts.get("items_per_step") if trial is not None else None for trial in trials)
+    return math.log(a / b) if isinstance(a, int | float) and isinstance(b, int | float) and a > 0 < b else 0.0
+
+
 def take_pair(
     sides: Sequence[tuple[Variant, Launcher]],
     number: int,
@@ -145,8 +157,18 @@ def take_pair(
 ) -> Pair:
     """Start both sides one after the other, in random order, let them take their turns, and end them.
 
-    `about`: further facts for both trials.
+    Programs start beside one another: they import for seconds. `about`: further facts for both trials.
     """
+
+    def started(which: int) -> _Side:
+        contender, launcher = sides[which]
+        shift = dice.randrange(0, max(plan.shift_bytes, _ALIGNMENT_BYTES), _ALIGNMENT_BYTES)
+        request = TurnsRequest(contender.case, procedure, number, shift)
+        drive, stops = TrialDrive(request, None, watcher), waiting.is_stopped(contender.case, procedure)
+        side = _Side(contender, launcher, drive, plan, stops=stops)
+        side.start()
+        return side
+
     living: dict[int, _Side] = {}
     before = snapshot() if procedure.disturbed == "replace" else {}
     room: Room | None = None  # what the first leaves the second
@@ -154,13 +176,13 @@ def take_pair(
     try:
         first = dice.randrange(2)
         are_warm = True
-        for which in (first, 1 - first):
-            contender, launcher = sides[which]
-            room = room_of(contender.device) if living else None
-            shift = dice.randrange(0, max(plan.shift_bytes, _ALIGNMENT_BYTES), _ALIGNMENT_BYTES)
-            request = TurnsRequest(contender.case, procedure, number, shift)
-            drive, stops = TrialDrive(request, None, watcher), waiting.is_stopped(contender.case, procedure)
-            living[which] = _Side(contender, launcher, drive, plan, stops=stops)
+        in_order = (first, 1 - first)
+        for which in in_order if procedure.isolation == "program" else ():
+            living[which] = started(which)
+        for which in in_order:
+            if which not in living:
+                room = room_of(sides[which][0].device) if living else None
+                living[which] = started(which)
             are_warm = living[which].warm_up()
             if not are_warm:
                 break
@@ -175,6 +197,8 @@ def take_pair(
         for side in living.values():
             side.abandon()
         raise
+    apart = shift_of([trials.get(which) for which in (0, 1)])
+    logs = [log + apart for log in logs]
     disturbance = _disturbance(before, system_clock() - began_s) if before else None
     measured_s = sum(side.measured_s for side in living.values())
     spans = Spans(warm_s, ends_s - began_s - warm_s, measured_s, system_clock() - ends_s)

@@ -10,7 +10,7 @@ from torchstone.core.schema.comparison import Comparison, Judgement, judge
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Status, Trial
 from torchstone.core.stats.nested import Location
-from torchstone.workflows.ab.pair import items_of, location_of
+from torchstone.workflows.ab.pair import items_of, location_of, shift_of
 from torchstone.workflows.ab.sequential_test import Look, SequentialTest
 
 _ROUNDING = 1e-9  # relative
@@ -106,5 +106,5 @@ def _location(sides: Sequence[Case], pair: tuple[Trial, Trial]) -> Location | No
     if any(trial.outcome.status != Status.OK for trial in pair):
         return None
     a_s, b_s = (trial.values("turn_time_s") for trial in pair)
-    share = math.log(items_of(sides[0]) / items_of(sides[1]))
+    share = math.log(items_of(sides[0]) / items_of(sides[1])) + shift_of(pair)
     return location_of([math.log(b / a) + share for a, b in zip(a_s, b_s, strict=False)])

@@ -15,6 +15,7 @@ from torchstone.core.schema.case import Case, Task, Workload
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.message import Inspected
 from torchstone.execution import plan
+from torchstone.workflows.run.program_run import ProgramRequest, check, configurations, workload_of
 
 if TYPE_CHECKING:
     from torchstone.config.run_file import RunRequest
@@ -22,12 +23,16 @@ if TYPE_CHECKING:
 
 
 class SideRequest(msgspec.Struct, frozen=True):
-    """One side as asked for: its label, its request with one workload, and the folder of its revision."""
+    """One side as asked for: its label, its request with one workload, and the folder of its revision.
+
+    `program`: a command with one value for each axis, in place of the workload.
+    """
 
     label: str
     request: RunRequest
     folder: Path | None = None
     revision: str | None = None
+    program: ProgramRequest | None = None
 
 
 class Sketched(msgspec.Struct, frozen=True):
@@ -52,6 +57,8 @@ def with_settings(request: RunRequest, own: Mapping[str, Scalar], other: Mapping
 
 def sketched(side: SideRequest) -> Sketched:
     """Check a side without torch. Raises UsageError naming what there is, or which axis has several values."""
+    if side.program is not None:
+        return _of_program(side, side.program)
     workload = _only_workload(side.request)
     if workload.task == Task.LOADGEN:
         raise UsageError("ab compares steps, and task loadgen has none: compare runs of it with torchstone compare")
@@ -73,6 +80,16 @@ def sketched(side: SideRequest) -> Sketched:
         fixed = {**found.workload.fixed, "revision": side.revision}
         found = msgspec.structs.replace(found, workload=msgspec.structs.replace(found.workload, fixed=fixed))
     return Sketched(side.label, found, side.folder)
+
+
+def _of_program(side: SideRequest, program: ProgramRequest) -> Sketched:
+    check(program)
+    if several := [name for name, values in program.axes.items() if len(values) > 1]:
+        raise UsageError(f"--axis {several[0]}: ab compares one value with one: --a {several[0]}=… --b {several[0]}=…")
+    workload = workload_of(program)
+    if side.revision is not None:
+        workload = msgspec.structs.replace(workload, fixed={**workload.fixed, "revision": side.revision})
+    return Sketched(side.label, plan.Sketch(workload, tuple(configurations(program)), own=True), side.folder)
 
 
 def case_of(side: Sketched, device: str, found: Inspected, machine: Machine) -> Case:

@@ -10,6 +10,7 @@ from torchstone.workflows.ab.allocation import pace_of, spread_of
 from torchstone.workflows.ab.budget import (
     FEWEST_COUPLES,
     FEWEST_PAIRS,
+    MOST_COUPLES,
     SHARE,
     Pace,
     allotted,
@@ -21,6 +22,7 @@ from torchstone.workflows.ab.budget import (
 from torchstone.workflows.ab.interleaving import Go, Warm
 from torchstone.workflows.ab.pair import Pair
 
+_CHEAP = 0.1  # of what a pair takes to start
 _END_S = 0.15  # of a pair, before any has ended
 
 
@@ -92,6 +94,8 @@ class Timetable:
             found = int((fewest and not self.strict) or has_begun or self.left_s >= pace.couple_s)
         if fits < FEWEST_COUPLES and fewest and (has_begun or not found):
             self._is_short(pairs, known, pace, max(fits, 0), steps)
+        if fewest and not self.strict:  # where starting takes much longer than turns, more of them cost next to nothing
+            found = max(found, min(MOST_COUPLES, int(_CHEAP * known.warm_s / pace.couple_s)))
         self._couples = max(1, found)
         keeps = self.strict or _taken(pairs) >= FEWEST_PAIRS
         return Go(found, steps, self._clock() + self.left_s - pace.end_s if keeps else None)

@@ -22,11 +22,11 @@ from torchstone.execution.controller.session import isolation
 def is_stopped(case: Case, procedure: Procedure) -> bool:
     """Say whether a side that waits is stopped: on the CPU, where the kernel ends what was stopped with its parent.
 
-    A fork asks the kernel for that (execution/worker/template.py); a spawned process notices by itself that nobody is
-    left, which one that is stopped could not.
+    A fork asks the kernel for that (execution/worker/template.py), and so do the hooks of a program; a spawned process
+    notices by itself that nobody is left, which one that is stopped could not.
     """
-    forked = sys.platform == "linux" and isolation(procedure.isolation) == "fork"
-    return forked and case.placement.device == "cpu"
+    asks = sys.platform == "linux" and isolation(procedure.isolation) in ("fork", "program")
+    return asks and case.placement.device == "cpu"
 
 
 def stop(pid: int) -> None:

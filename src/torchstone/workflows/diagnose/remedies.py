@@ -17,7 +17,7 @@ import msgspec
 from torchstone.analysis.advice import rules
 from torchstone.analysis.advice.setting import Setting
 from torchstone.core.figures import figures
-from torchstone.core.fingerprints import fingerprint_of, moved
+from torchstone.core.fingerprints import fingerprint_of, moved, repeats
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Case, Task
@@ -32,6 +32,7 @@ from torchstone.workflows.diagnose.live_comparer import FEWEST
 from torchstone.workflows.diagnose.probes import with_settings
 
 _EXPERIMENT_S = 15.0  # what an experiment takes at least: templates, and six pairs of processes
+_LONG_LOOK_S = 5.0  # two short trials
 _LEAST_S = 5.0  # left of the budget: with less nothing is begun
 _COMPILING_S = 60.0
 _HOPELESS = 0.9  # of the present rate, in one short trial
@@ -63,6 +64,7 @@ class RemedyTrials:
         self._budget_s = budget_s
         self._ends_s = clock() + budget_s
         self._look_s = 0.0  # what the last first look took: where a process is slow to start, two trials take long
+        self._is_hopeful = False  # some remedy is worth comparing
         self._is_first = True  # experiment: what time is left is enough for it; others begin where they can end in time
 
     def all(self, causes: Sequence[Cause]) -> list[Tried]:
@@ -118,7 +120,10 @@ class RemedyTrials:
         """Return (times the present rate in one short trial, why it is not tried)."""
         if what_if.heap is not None:
             return None, None
-        if self._left_s() < max(_LEAST_S, self._look_s):
+        needed_s = max(_LEAST_S, self._look_s)
+        if self._is_hopeful and self._look_s > _LONG_LOOK_S:  # programs start slowly: time to compare one comes first
+            needed_s += FEWEST * self._look_s
+        if self._left_s() < needed_s:
             return None, self._spent()
         if any(axis in what_if.settings for axis in _SLOW_TO_START):
             if self._budget_s < 2 * _COMPILING_S:
@@ -136,6 +141,7 @@ class RemedyTrials:
         times = rates[1] / rates[0]
         if times < _HOPELESS:
             return times, Statement("slower_at_first_look", {"times": times})
+        self._is_hopeful = True
         return times, None
 
     def _compare(self, cause: str, what_if: WhatIf, remaining: int = 1, must_fit: int = 1) -> Tried:
@@ -232,7 +238,7 @@ def _loss(sides: Sequence[Sequence[Trial]], settings: Mapping[str, Scalar]) -> S
     if "feed" in settings:
         return Statement("loss_of_other_batches")
     pairs = list(zip(*prints, strict=False))
-    if not pairs:
+    if not pairs or not all(map(repeats, sides)):
         return None
     if moved(*prints) is None:
         return Statement(SAME_LOSS)

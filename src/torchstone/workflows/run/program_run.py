@@ -24,13 +24,13 @@ from torchstone.execution.controller.observer import Silent, Watcher
 from torchstone.execution.controller.session import Session
 from torchstone.execution.controller.trial import TrialDrive
 from torchstone.execution.plan import Sketch
-from torchstone.execution.program.trial import SCHEME
+from torchstone.execution.program.trial import SCHEME, words_of
 from torchstone.execution.timing.clock import system_clock
 from torchstone.storage.measured import usual_spread
 from torchstone.workflows.campaign import begun
 from torchstone.workflows.run.results import Results, published
 
-_PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
+PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 STEPS = ("auto", "optimizer", "backward", "forward")  # with what a step ends
 
 
@@ -51,7 +51,7 @@ class ProgramRequest(msgspec.Struct, frozen=True):
 
 def check(request: ProgramRequest) -> None:
     """Raise UsageError for an axis without a place in the command, and a place without an axis."""
-    places = {name for word in request.words for name in _PLACEHOLDER.findall(word)}
+    places = {name for word in request.words for name in PLACEHOLDER.findall(word)}
     for name in request.axes:
         if name not in places:
             raise UsageError(f"axis {name}: the command has no {{{name}}}; write it where the value goes")
@@ -73,38 +73,46 @@ class ProgramCampaign:
         with Session(request.procedure, (), self._watcher) as session:
             machine, found = session.inspect()
             placement = plan.place(request.device, found, machine)
-            name = request.name or Path(request.words[-1 if len(request.words) == 1 else 1]).name
             with begun(
-                session, machine, [placement], name, command, self._busy, usual=usual_spread(folder, machine)
+                session, machine, [placement], name_of(request), command, self._busy,
+                usual=usual_spread(folder, machine),
             ) as (draft, waited_s):  # fmt: skip
-                facts = self._tried(session, placement)
-                placement = _placed(facts, placement, machine)
-                workload = self._workload(Task(str(facts["task"])))
-                sketch = Sketch(workload, tuple(self._configurations()), own=True)
+                facts = tried(session, Case(workload_of(request), next(configurations(request)), placement))
+                placement = placed(facts, placement, machine)
+                workload = workload_of(request, Task(str(facts["task"])))
+                sketch = Sketch(workload, tuple(configurations(request)), own=True)
                 how = session.procedure
                 whole = plan.arrange([sketch], [placement], machine, how.repetitions, how.seed)
                 head = msgspec.structs.replace(draft, plan=whole)
                 run = take_all(session, head, folder, began_s + waited_s)
         return published(run, folder)
 
-    def _tried(self, session: Session, placement: Placement) -> Mapping[str, Scalar]:
-        """Run the command in its first configuration to its second step; return what is known of it."""
-        case = Case(self._workload(Task.TRAIN), next(self._configurations()), placement)
-        listening = _Listening()
-        trial = TrialDrive(RehearseRequest(case, session.procedure), None, listening).run(session.launcher, 0)
-        if trial.outcome.status != Status.OK or listening.measured is None:
-            lines = [f"{shlex.join(self._request.words)}: {trial.outcome.message}"]
-            raise UsageError("\n".join([*lines, *(trial.outcome.traceback or "").splitlines()]))
-        return listening.measured.facts
 
-    def _workload(self, task: Task) -> Workload:
-        request = self._request
-        fixed = {} if request.step == "auto" else {"step": request.step}
-        return Workload(task, f"{SCHEME}:{shlex.join(request.words)}", "own", request.item, None, fixed)
+def tried(session: Session, case: Case) -> Mapping[str, Scalar]:
+    """Run a command to its second step; return what is known of it. Raises UsageError where it fails before."""
+    listening = _Listening()
+    trial = TrialDrive(RehearseRequest(case, session.procedure), None, listening).run(session.launcher, 0)
+    if trial.outcome.status != Status.OK or listening.measured is None:
+        lines = [f"{shlex.join(words_of(case.workload.model, case.configuration))}: {trial.outcome.message}"]
+        raise UsageError("\n".join([*lines, *(trial.outcome.traceback or "").splitlines()]))
+    return listening.measured.facts
 
-    def _configurations(self) -> Iterator[Mapping[str, Scalar]]:
-        names = list(self._request.axes)
-        return (dict(zip(names, point, strict=True)) for point in itertools.product(*self._request.axes.values()))
+
+def workload_of(request: ProgramRequest, task: Task = Task.TRAIN) -> Workload:
+    """Return the command as what is computed."""
+    fixed = {} if request.step == "auto" else {"step": request.step}
+    return Workload(task, f"{SCHEME}:{shlex.join(request.words)}", "own", request.item, None, fixed)
+
+
+def configurations(request: ProgramRequest) -> Iterator[Mapping[str, Scalar]]:
+    """Yield every combination of the values of its axes."""
+    names = list(request.axes)
+    return (dict(zip(names, point, strict=True)) for point in itertools.product(*request.axes.values()))
+
+
+def name_of(request: ProgramRequest) -> str:
+    """Return what its run is called: as was said, or like the script."""
+    return request.name or Path(request.words[-1 if len(request.words) == 1 else 1]).name
 
 
 class _Listening(Silent):
@@ -118,7 +126,7 @@ class _Listening(Silent):
             self.measured = event
 
 
-def _placed(facts: Mapping[str, Scalar], asked: Placement, machine: Machine) -> Placement:
+def placed(facts: Mapping[str, Scalar], asked: Placement, machine: Machine) -> Placement:
     """Return the Placement on which the program computes, whatever was asked for: it decides that itself."""
     kind = str(facts["device"])
     if kind == "cuda" and any(device.kind == "rocm" for device in machine.devices):

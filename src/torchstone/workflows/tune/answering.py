@@ -63,7 +63,8 @@ def _settings(case: CaseSummary, space: Space) -> dict[str, Scalar]:
     if space.spec.constraints.effective_batch is not None:
         follows.add("grad_accumulation")
     named = {*space.axes, *follows, *(space.spec.present or {})}
-    return {name: value for name, value in applied(case.configuration).items() if name in named}
+    settings = case.configuration if case.workload.is_program else applied(case.configuration)
+    return {name: value for name, value in settings.items() if name in named}
 
 
 def _tried(space: Space, final: Mapping[str, Sequence[Trial]], readings: Sequence[ProbeResult]) -> list[Point]:

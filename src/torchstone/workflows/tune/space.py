@@ -33,13 +33,19 @@ def usual_axes(
     `loads`: real data come through a loader; what is made on the spot has none that training would have.
     """
     engine: Engine = registry.load("engines", task)
-    axes: dict[str, tuple[Scalar, ...]] = {"batch_size": _BATCHES}
+    usual = usual_values(cores)
+    axes = {"batch_size": usual["batch_size"]}
     if loads:
-        axes["num_workers"] = tuple(n for n in _WORKERS if n <= max(4, 2 * (cores or 2)))
+        axes["num_workers"] = usual["num_workers"]
         if device is not None and device.kind != "cpu":
             axes["pin_memory"] = (False, True)
     axes["precision"] = _precisions(device)
     return {name: values for name, values in axes.items() if name in engine.axes and name in base}
+
+
+def usual_values(cores: int | None) -> dict[str, tuple[Scalar, ...]]:
+    """Return the values that batch size and number of workers may have where nobody says others."""
+    return {"batch_size": _BATCHES, "num_workers": tuple(n for n in _WORKERS if n <= max(4, 2 * (cores or 2)))}
 
 
 def applied(configuration: Mapping[str, Scalar]) -> dict[str, Scalar]:
@@ -64,7 +70,8 @@ class Space:
         self.axes = dict(spec.axes)
         self.points = tuple(self._points())
         fed = spec.base.configuration.get("feed") == "loader"
-        self._loader = fed or any(axis in self.axes for axis in LOADER_AXES)
+        is_program = spec.base.workload.is_program  # which is measured as a whole
+        self._loader = not is_program and (fed or any(axis in self.axes for axis in LOADER_AXES))
 
     def brief(self, capacity_bytes: float | None, seed: int) -> SearchProblem:
         """Return what a searcher is given. `capacity_bytes`: what a trial's peak memory must stay below."""
@@ -80,6 +87,8 @@ class Space:
         """Return the Case of one probe: of the whole step, of the device with resident batches, or of the loader."""
         base, workload = self.spec.base, self.spec.base.workload
         configuration = {**base.configuration, **point}
+        if workload.is_program:
+            return Case(workload, configuration, base.placement)
         if part == Part.LOADER:
             loads: Engine = registry.load("engines", "load")
             kept = {name: value for name, value in configuration.items() if name in loads.axes}
@@ -95,6 +104,8 @@ class Space:
         if self.spec.present is None:
             return None
         base, feed = self.spec.base, "loader" if self._loader else "resident"
+        if base.workload.is_program:
+            return Case(base.workload, {**base.configuration, **self.spec.present}, base.placement)
         return ranks.placed(base.workload, {**base.configuration, **self.spec.present, "feed": feed}, base.placement)
 
     def point_of(self, case: Case) -> Point:
@@ -115,8 +126,8 @@ class Space:
 
     def _keeps_the_batch(self, point: Point) -> bool:
         wanted = self.spec.constraints.effective_batch
-        size = self._size({**self.spec.base.configuration, **point})
-        return wanted is None or accumulation_for(size, wanted) is not None
+        whole = {**self.spec.base.configuration, **point}
+        return wanted is None or accumulation_for(self._size(whole), wanted) is not None
 
     def _batch_rules(self, configuration: Mapping[str, Scalar]) -> dict[str, Scalar]:
         """Return the accumulation that keeps the effective batch, and the learning rate that goes with it."""

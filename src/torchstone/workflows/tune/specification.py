@@ -53,9 +53,7 @@ class TuneSketch:
 
     def __init__(self, request: TuneRequest) -> None:
         self.request = request
-        if request.objective not in OBJECTIVES:
-            raise unknown("objective", request.objective, OBJECTIVES)
-        registry.load("searchers", request.searcher)
+        checked_objective(request)
         self._asked = _one_workload(request.run.workloads)
         asked = self._asked
         single = {axis: values[0] for axis, values in asked.axes.items()}
@@ -130,7 +128,7 @@ class TuneSketch:
         return TuneSpec(
             objective=request.objective, searcher=request.searcher, base=Case(self.sketch.workload, base, placement),
             axes=varying, present=self._present(varying, base, device), exclude=tuple(map(str, request.run.exclude)),
-            constraints=self._constraints(device.memory_bytes if device is not None else None),
+            constraints=constraints_of(request, device.memory_bytes if device is not None else None),
             learning_rate_rule=self._rule(), most_cost_s=request.most_cost_s,
             most_probes=request.most_probes, final_trials=trials,
         )  # fmt: skip
@@ -159,13 +157,22 @@ class TuneSketch:
         stated = "learning_rate" in self._asked.axes or "learning_rate" in self._now
         return self.request.learning_rate_rule if stated else None
 
-    def _constraints(self, memory_bytes: int | None) -> Constraints:
-        constraints, share = self.request.constraints, self.request.max_memory_share
-        if share is None:
-            return constraints
-        if memory_bytes is None:
-            raise UsageError(f"--max-memory {100 * share:g}%: the device's memory is not known; write a size: 20GB")
-        return msgspec.structs.replace(constraints, max_memory_bytes=share * memory_bytes)
+
+def checked_objective(request: TuneRequest) -> None:
+    """Raise UsageError for an objective or a searcher that there is not."""
+    if request.objective not in OBJECTIVES:
+        raise unknown("objective", request.objective, OBJECTIVES)
+    registry.load("searchers", request.searcher)
+
+
+def constraints_of(request: TuneRequest, memory_bytes: int | None) -> Constraints:
+    """Return the limits, a share of the memory in bytes. Raises UsageError where it is not known how much there is."""
+    constraints, share = request.constraints, request.max_memory_share
+    if share is None:
+        return constraints
+    if memory_bytes is None:
+        raise UsageError(f"--max-memory {100 * share:g}%: the device's memory is not known; write a size: 20GB")
+    return msgspec.structs.replace(constraints, max_memory_bytes=share * memory_bytes)
 
 
 def _with(values: Sequence[Scalar], present: Scalar) -> tuple[Scalar, ...]:

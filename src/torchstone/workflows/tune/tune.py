@@ -35,7 +35,7 @@ from torchstone.workflows.tune.specification import TuneRequest, TuneSketch
 from torchstone.workflows.tune.watching import TuneWatcher
 
 _FINALISTS = 3
-_ROUNDS = 3  # of the final comparison, by default
+ROUNDS = 3  # of the final comparison, by default
 
 
 class TuneCampaign:
@@ -66,7 +66,7 @@ class TuneCampaign:
                 if sketch.own:
                     first = plan.first_case(sketch, placement, machine)
                     self._sketch.take(session.rehearsed(first, sketch.left_open))
-                spec = self._sketch.spec(placement, machine, session.procedure.trials or _ROUNDS)
+                spec = self._sketch.spec(placement, machine, session.procedure.trials or ROUNDS)
                 Space(spec)  # one without a point is refused here, before anything is written
                 head = msgspec.structs.replace(draft, tune=spec)
                 run = recorded(session, head, folder, going_on(self._watcher), self._sketch.notes(placement))

@@ -6,7 +6,10 @@ modules); `__next__` of a DataLoader's iterator and torch.autograd.backward, whi
 appends and a reading of the clock (0.2 µs). What the marks mean is decided by torchstone (execution/program/steps.py).
 
 A step ends with an optimizer's; without any optimizer, with the outermost forward pass without gradients, or a
-`generate`. After its window the program is ended by SystemExit from the optimizer's step (from the forward pass).
+`generate`. After its window the program is ended by SystemExit from the optimizer's step (from the forward pass). Where
+it is compared with another, it waits at a step's end until it is told to do so many more. Where a diagnosis asks for
+it, samples of the stack follow the window (_torchstone_sampler.py), and settings of loaders, threads and the optimizer
+are others than the program's own (`set` of the plan).
 """
 
 from __future__ import annotations
@@ -29,6 +32,8 @@ _MOST_MARKS = 4_000_000  # of a program that never reaches its window
 _LOOKED_S = 1.0  # how often modules of a program without an optimizer are looked for
 _PATIENCE_S = 3.0  # of forward passes alone, until a program without an optimizer is taken for an inference
 _SETTLING = 4  # steps, after which hooks of modules that are never outermost go
+_LOSSES = 3  # that are kept, of the first backward passes: another revision may compute others
+_LONG_S = 0.1  # a step: fewer of them fill a device before a turn
 _clock, _thread = time.perf_counter, threading.get_ident
 
 
@@ -68,6 +73,17 @@ class _Program:
         self.trains: Any = None
         self.is_compiling: Any = None
         self.connection: Any = None
+        self.heard = b""
+        self.losses: list[Any] = []  # of the first backward passes
+        self.loaders: dict[Any, int] = {}  # (batch size, workers, pinned) → batches
+        self.weights: list[int] = []  # numbers in each tensor of the optimizer
+        self.fused: Any = None
+        self.ends: deque[float] = deque(maxlen=9)
+        self.turn: Any = None  # [steps before it, its steps, when it began, CPU time then]
+        self.taken: list[Any] = []  # turns: when each began, how long it took
+        self.idle: list[Any] = []  # (place of a mark, seconds that passed before it in the other side's turns)
+        self.sampler: Any = None
+        self.complete = False  # its window, or its turns
 
     def listens(self) -> Any:
         return self.active and (self.thread is None or self.thread == _thread())
@@ -90,6 +106,19 @@ class _Program:
         except OSError:
             self.active = False
 
+    def hear(self) -> Any:
+        """Wait for a line of torchstone's; None where it is gone."""
+        try:
+            while b"\n" not in self.heard:
+                data = self.connection.recv(4096)
+                if not data:
+                    return None
+                self.heard += data
+        except OSError:
+            return None
+        line, _, self.heard = self.heard.partition(b"\n")
+        return json.loads(line)
+
 
 _program: Any = None
 
@@ -98,6 +127,10 @@ def wait_for_torch() -> None:
     """Install the hooks when the program imports torch."""
     global _program
     _program = _Program(json.loads(os.environ.get("TORCHSTONE_PROGRAM_PLAN", "{}")))
+    if _program.plan.get("turns") == os.getppid() and sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG: it may be stopped when torchstone is killed
     if "torch" in sys.modules:
         _install(sys.modules["torch"])
         return
@@ -138,6 +171,7 @@ def _install(torch: Any) -> None:
     os.register_at_fork(after_in_child=_leave)
     optimizers.register_optimizer_step_pre_hook(_optimizer_begins)
     optimizers.register_optimizer_step_post_hook(_optimizer_ended)
+    _set_threads(torch)
     _wrap_init(optimizers.Optimizer)
     _wrap_modules(torch.nn.Module)
     _wrap_loader()
@@ -186,6 +220,14 @@ def _step_ended(optimizer: Any = None) -> None:
     """Count a step; begin the window after the warm-up, and end the program after the window."""
     program, plan, now_s = _program, _program.plan, _clock()
     program.steps += 1
+    program.ends.append(now_s)
+    if program.turn is not None:
+        _turn_goes_on()
+        return
+    if program.sampler is not None:
+        if program.sampler.step_ended():
+            _finish()
+        return
     if program.steps == 1:
         _begin(optimizer, now_s)
         if not program.active:
@@ -197,7 +239,7 @@ def _step_ended(optimizer: Any = None) -> None:
         program.say("progress", steps=program.steps, elapsed_s=now_s - (program.window_s or program.first_s))
     if program.window_s is None:
         warm = program.steps > plan.get("warmup", 3) and now_s - program.first_s >= plan.get("warmup_s", 0.5)
-        if plan.get("rehprograme"):
+        if plan.get("rehearse"):
             # A training may evaluate before it makes its optimizer.
             if program.steps >= 2 and (program.has_optimizer or now_s - program.first_s >= _PATIENCE_S):
                 _finish()
@@ -205,6 +247,9 @@ def _step_ended(optimizer: Any = None) -> None:
             _synchronize()
             program.window_s, program.window_steps, program.window_mark = _clock(), program.steps, len(program.kinds)
             program.say("entered", stage="steady", at_s=program.window_s, measures=True)
+            if plan.get("turns"):
+                program.say("ready", **_readiness())
+                _next_turn()
     else:
         steps = program.steps - program.window_steps
         over = (
@@ -229,6 +274,10 @@ def _begin(optimizer: Any, now_s: Any) -> None:
     program.thread, program.first_s = threading.get_ident(), now_s
     weights = [] if optimizer is None else [p for group in optimizer.param_groups for p in group["params"]]
     program.device = _device_of(weights)
+    program.weights = [p.numel() for p in weights]
+    if optimizer is not None and optimizer.param_groups:
+        fused = optimizer.param_groups[0].get("fused", "none")
+        program.fused = None if fused == "none" else bool(fused)
     module: Any = getattr(torch, program.device, None)
     if program.device != "cpu" and hasattr(module, "Event"):
         program.event_class = module.Event
@@ -256,15 +305,74 @@ def _synchronize() -> None:
 
 
 def _finish() -> None:
-    """Send what was measured, and end the program at the end of this step."""
+    """Send what was measured, and end the program at the end of this step: after the samples that a plan asks for."""
     program = _program
-    _send()
+    program.complete = True
+    if program.sampler is None:
+        _send()
+        if program.plan.get("sample_s"):
+            import _torchstone_sampler  # type: ignore[import-not-found]  # beside this file
+
+            program.sampler = _torchstone_sampler.Sampler(program)
+            return
+    else:
+        program.say("profile", **program.sampler.found())
     program.active = False
     if program.plan.get("let_finish"):
         return
     program.stopping = True
     if threading.current_thread() is threading.main_thread():
         raise SystemExit(0)
+
+
+# ── turns with another process ──────────────────────────────────────────────────────────────────────────────
+
+
+def _readiness() -> Any:
+    """Return what a step takes, the steps to do before those of a turn, and after how many the optimizers repeat.
+
+    What lies ready in a loader is used up first; on a device two steps fill its queue, or a long one.
+    """
+    program = _program
+    laps = sorted(b - a for a, b in zip(program.ends, list(program.ends)[1:]))  # noqa: B905  # Python 3.9 has no strict
+    step_s = laps[len(laps) // 2] if laps else 0.0
+    stops = program.device == "cpu" and sys.platform == "linux"  # the workers of a loader, too
+    queue = min(1, program.workers) if stops else 2 * program.workers
+    if program.device != "cpu":
+        queue = max(queue, 2 if step_s < _LONG_S else 1)
+    ended = program.ended_by
+    rarest = min((ended.count(number) for number in set(ended)), default=1)
+    return {"step_s": step_s, "queue": queue, "cycle": max(1, round(len(ended) / rarest)) if ended else 1}
+
+
+def _next_turn() -> None:
+    """Wait for a word: a turn, or the end."""
+    program, from_s = _program, _clock()
+    word = program.hear()
+    program.idle.append((len(program.kinds), _clock() - from_s))
+    if word is None or word["word"] != "turn":
+        program.turn = None
+        _finish()
+        return
+    program.turn = [word["lead_in"], word["steps"], _clock(), time.process_time()]
+
+
+def _turn_goes_on() -> None:
+    program = _program
+    turn = program.turn
+    if turn[0]:
+        turn[0] -= 1
+        if turn[0] == 0:
+            _synchronize()
+            turn[2:] = _clock(), time.process_time()
+        return
+    turn[1] -= 1
+    if turn[1] == 0:
+        _synchronize()
+        elapsed_s, cpu_s = _clock() - turn[2], time.process_time() - turn[3]
+        program.taken.append((turn[2], elapsed_s))
+        program.say("turn", begin_s=turn[2], elapsed_s=elapsed_s, cpu_s=cpu_s)
+        _next_turn()
 
 
 def _send() -> None:
@@ -278,6 +386,8 @@ def _send() -> None:
         first = program.events[0]
         start_s = times[program.events_from]
         times = times[: program.events_from] + [start_s + 1e-3 * first.elapsed_time(event) for event in program.events]
+    for place, idle_s in program.idle:
+        times = times[:place] + [moment - idle_s for moment in times[place:]] if place < len(times) else times
     memory = {"peak_rss_bytes": _peak_rss_bytes()}
     module: Any = getattr(torch, program.device, None)
     if program.device != "cpu" and hasattr(module, "max_memory_allocated"):
@@ -302,6 +412,12 @@ def _send() -> None:
         world=program.world,
         device=program.device,
         has_optimizer=bool(program.optimizers),
+        complete=program.complete,
+        losses=[float(loss) for loss in program.losses],
+        loader=max(program.loaders, key=program.loaders.get) if program.loaders else None,
+        weights=program.weights,
+        fused=program.fused,
+        turns=program.taken,
     )
 
 
@@ -316,7 +432,10 @@ def _exits() -> None:
     """The program ends by itself: what there is of a window may be enough."""
     program = _program
     if program.active and program.pid == os.getpid():
-        _send()
+        if program.sampler is None:
+            _send()
+        else:
+            program.say("profile", **program.sampler.found())
         program.active = False
 
 
@@ -330,6 +449,10 @@ def _wrap_init(optimizer_class: Any) -> None:
     def note(self: Any, *args: Any, **kwargs: Any) -> None:
         _program.has_optimizer = True
         made(self, *args, **kwargs)
+        if _program.plan.get("set", {}).get("fused") == "on":
+            for group in self.param_groups:
+                if "fused" in group:
+                    group.update(fused=True, foreach=False)
 
     optimizer_class.__init__ = note
 
@@ -354,11 +477,45 @@ def _wrap_modules(module_class: Any) -> None:
     module_class.__init__, module_class.__setstate__ = note, note_loaded
 
 
+def _set_threads(torch: Any) -> None:
+    number = _program.plan.get("set", {}).get("threads")
+    if number:
+        torch.set_num_threads(number)
+        torch.set_num_threads = lambda _: None  # in the place of the program's own number
+
+
+def _wrap_loader_init(loader_class: Any) -> None:
+    """Have loaders made with the settings of the plan; another batch size only where it is that of the training's."""
+    made, others = loader_class.__init__, _program.plan.get("set", {})
+
+    @functools.wraps(made)
+    def make(self: Any, dataset: Any, batch_size: Any = 1, *args: Any, **kwargs: Any) -> None:
+        if batch_size == others.get("of_batch_size") and kwargs.get("batch_sampler") is None:
+            batch_size = others.get("batch_size", batch_size)
+        if len(args) < 4:  # shuffle, sampler, batch_sampler, num_workers: by position
+            kwargs["num_workers"] = others.get("num_workers", kwargs.get("num_workers", 0))
+            kwargs["pin_memory"] = others.get("pin_memory", kwargs.get("pin_memory", False))
+            if not kwargs["num_workers"]:  # which none of these may be given without
+                kwargs.update((name, None) for name in ("prefetch_factor", "multiprocessing_context") if name in kwargs)
+                kwargs.update(persistent_workers=False, timeout=0)
+        made(self, dataset, batch_size, *args, **kwargs)
+
+    loader_class.__init__ = make
+
+
 def _wrap_loader() -> None:
+    from torch.utils.data import DataLoader
     from torch.utils.data.dataloader import _BaseDataLoaderIter as Iterating
 
-    following, indexed = Iterating.__next__, Iterating._next_index
+    if {"num_workers", "pin_memory", "batch_size"} & set(_program.plan.get("set", {})):
+        _wrap_loader_init(DataLoader)
+    made, following, indexed = Iterating.__init__, Iterating.__next__, Iterating._next_index
     iterating: Any = Iterating
+
+    def begin(self: Any, loader: Any) -> None:
+        size = loader.batch_size or getattr(loader.batch_sampler, "batch_size", None)
+        self._torchstone_about = (size, loader.num_workers, bool(loader.pin_memory))
+        made(self, loader)
 
     def next_index(self: Any) -> Any:
         index = indexed(self)
@@ -377,7 +534,10 @@ def _wrap_loader() -> None:
         program.mark(DATA_BEGIN)
         size: Any = 0
         try:
-            batch = following(self)
+            sampler = program.sampler
+            batch = following(self) if sampler is None else sampler.loading(following, self)
+            about = self._torchstone_about
+            program.loaders[about] = program.loaders.get(about, 0) + 1
             indices = getattr(self, "_torchstone_sizes", None)
             size = indices.popleft() if indices else None
             if size is None:
@@ -388,7 +548,7 @@ def _wrap_loader() -> None:
             program.items.append(size)
             program.loads = True
 
-    iterating._next_index, iterating.__next__ = next_index, next_batch
+    iterating.__init__, iterating._next_index, iterating.__next__ = begin, next_index, next_batch
 
 
 def _items_of(batch: Any) -> Any:
@@ -416,6 +576,8 @@ def _wrapped_backward(backward: Any) -> Any:
         program = _program
         if not program.listens():
             return backward(*args, **kwargs)
+        if len(program.losses) < _LOSSES and args and getattr(args[0], "numel", int)() == 1:
+            program.losses.append(args[0].detach().clone())
         program.mark(BACKWARD)
         try:
             return backward(*args, **kwargs)
