@@ -11,6 +11,7 @@ from torchstone.core.schema.batch import Batch, DataCard, Unreadable, View
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.counted import Counted
 from torchstone.core.schema.estimate import Estimate, Finding, Severity
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import DeviceInfo, Host, Machine, Room
 from torchstone.core.schema.model import InputSpec, LoadedModel, ModelCard
 from torchstone.core.schema.peak_memory import PeakMemory
@@ -61,6 +62,7 @@ __all__ = [
     "Engine",
     "Estimate",
     "Exporter",
+    "Facts",
     "Finding",
     "Gauge",
     "HalfSubmitted",

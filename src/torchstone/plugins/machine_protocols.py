@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import DeviceInfo, Room
 from torchstone.core.schema.message import Event, Request
 
@@ -160,7 +161,7 @@ class LiveTrial(Protocol):
     """A request being carried out in another process. `facts`: what is to be known of how it was started."""
 
     pid: int
-    facts: Mapping[str, Scalar]
+    facts: Facts
 
     def fileno(self) -> int:
         """Return a descriptor that is readable when there are events, or when the process has ended.

@@ -19,6 +19,7 @@ from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.own_files import write_whole
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.run import SCHEMA
+from torchstone.report.diagnosis_messages import with_texts
 from torchstone.storage.run_document import write_new
 
 _BEGINNING = b'{"record":"comparison"'
@@ -57,7 +58,7 @@ def _participant(one: ComparedInput) -> Mapping[str, Any]:
 def _comparison(one: Judged) -> Mapping[str, Any]:
     return {
         "case": one.case, "task": one.task, "block": one.block, "unit": one.unit,
-        **msgspec.structs.asdict(one.comparison),
+        **msgspec.structs.asdict(one.comparison), "why": with_texts(one.comparison.why),
         "baseline_value": one.baseline_value, "candidate_value": one.candidate_value, "labels": one.labels,
     }  # fmt: skip
 

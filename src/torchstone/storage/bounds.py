@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.facts import Facts, known
 from torchstone.core.schema.trial import Series, Trial
 
 # float32 ends at 3.4e38 and begins at 1.4e-45: no clock, counter or loss goes beyond. What lies between can be squared,
@@ -21,16 +22,24 @@ def bounded(trial: Trial) -> Trial:
 
     Kept are infinities among losses and fingerprints. Of 1e308 s, or of inf beside -inf, no mean can be taken.
     """
-    facts: dict[str, Scalar] = {
-        name: _number(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
-        for name, value in trial.facts.items()
-    }
     measurements = tuple(
         m if _within(m.values) else msgspec.structs.replace(m, values=_bounded(m.values, m.metric in _MAY_BE_INFINITE))
         for m in trial.measurements
     )
     series = tuple(map(_readings, trial.series))
-    return msgspec.structs.replace(trial, facts=facts, measurements=measurements, series=series)
+    return msgspec.structs.replace(trial, facts=_facts(trial.facts), measurements=measurements, series=series)
+
+
+def _facts(facts: Facts) -> Facts:
+    return Facts(**{name: _fact(value) for name, value in known(facts)})
+
+
+def _fact(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _fact(one) for name, one in value.items()}
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value if abs(value) <= LARGEST else None
+    return _number(value) if isinstance(value, float) else value
 
 
 def _readings(series: Series) -> Series:

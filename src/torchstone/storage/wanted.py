@@ -5,12 +5,10 @@ Of 10,000 trials the raw values take half a gigabyte as Python's numbers; a repo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import msgspec
 
-from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.codec import decode
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.run import Line
 from torchstone.core.schema.trial import Measurement, Outcome, Purpose, Stage, Trial
 
@@ -52,7 +50,7 @@ class _Taken(msgspec.Struct, frozen=True):
     started_utc: str
     duration_s: float
     outcome: Outcome
-    facts: Mapping[str, Scalar] = msgspec.field(default_factory=dict)
+    facts: Facts = msgspec.field(default_factory=Facts)
     measurements: tuple[_Measured, ...] = ()
     purpose: Purpose = Purpose.REPLICATE
 

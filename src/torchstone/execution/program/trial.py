@@ -25,6 +25,7 @@ import msgspec
 from torchstone.core.errors import UsageError
 from torchstone.core.plain_text import plain
 from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.message import (
     Ended,
     Entered,
@@ -74,7 +75,7 @@ def _spelt(value: Scalar) -> str:
 class ProgramTrial:
     """A LiveTrial (machine_protocols.py). A thread hears the program, and says what it heard as events of a trial."""
 
-    facts: Mapping[str, Scalar] = {}
+    facts = Facts()
 
     def __init__(self, request: TrialRequest | RehearseRequest, environment: Mapping[str, str]) -> None:
         """Start the program. Raises UsageError where its folder cannot be mirrored or the command is not there."""
@@ -273,14 +274,14 @@ class ProgramTrial:
 
     def _measured(self, marks: Marks, found: Sequence[Step], good: Sequence[Step]) -> Measured:
         times_s = [step.elapsed_s for step in good]
-        facts: dict[str, Scalar] = {
-            "task": "train" if marks.has_optimizer else "infer", "device": marks.device,
-            "logical_cores": os.cpu_count(), "threads_in_effect": marks.threads, "torch": marks.torch,
-            "loader_workers": marks.workers, "warmup_steps": len(found) - len(good), "warmup_settled": True,
-            "clock_resolution_s": resolution_s(system_clock), "steps": marks.steps, "ranks": marks.world,
-        }  # fmt: skip
+        facts = Facts(
+            task="train" if marks.has_optimizer else "infer", device=marks.device, logical_cores=os.cpu_count(),
+            threads_in_effect=marks.threads, torch=marks.torch, loader_workers=marks.workers,
+            warmup_steps=len(found) - len(good), warmup_settled=True, clock_resolution_s=resolution_s(system_clock),
+            steps=marks.steps, ranks=marks.world,
+        )  # fmt: skip
         if found:
-            facts["backward_passes"] = median(step.passes for step in found)
+            facts.backward_passes = median(step.passes for step in found)
         if not good:
             return Measured((), facts)
         measurements = [

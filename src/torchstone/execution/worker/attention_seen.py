@@ -8,9 +8,9 @@ It is a pass of its own, after everything was measured.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.facts import Facts
 from torchstone.execution.timing.loop import Source, Step, unmarked
 from torchstone.execution.worker.profiled import profiled
 from torchstone.plugins.machine_protocols import Device
@@ -33,7 +33,7 @@ def kernels_in(names: Iterable[str]) -> str | None:
     return "+".join(kernel for kernel, pattern in _KERNELS if pattern.search(every)) or None
 
 
-def attention_facts(step: Step, source: Source, device: Device, *, compiled: bool) -> Mapping[str, Scalar]:
+def attention_facts(step: Step, source: Source, device: Device, *, compiled: bool) -> Facts:
     """Do one more step and return what kernels its attention ran, or why that was not seen; nothing where it has none.
 
     `compiled`: the step runs code of torch.compile.
@@ -41,12 +41,12 @@ def attention_facts(step: Step, source: Source, device: Device, *, compiled: boo
     try:
         found = kernels_in(_names(step, source, device, kernels=compiled))
     except StopIteration:  # the source has ended
-        return {}
+        return Facts()
     except (RuntimeError, NotImplementedError, TypeError, ValueError, AttributeError) as error:
         # It was measured all the same: a user's own profiler may be at work, or the memory may suffice for no profiler.
         said = str(error).strip().partition("\n")[0][:120]
-        return {"attention_not_seen": f"{type(error).__name__}: {said}"}
-    return {"attention_kernel": found} if found is not None else {}
+        return Facts(attention_not_seen=f"{type(error).__name__}: {said}")
+    return Facts(attention_kernel=found)
 
 
 def _names(step: Step, source: Source, device: Device, *, kernels: bool) -> Iterator[str]:

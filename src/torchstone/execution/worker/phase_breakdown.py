@@ -41,7 +41,7 @@ def measure_anatomy(
     steps = instrument.dissect(segments, count, closed=like == "latency")
     if not steps.steps_s:
         return
-    tally.facts["anatomy_stopwatch"] = watch.reads
+    tally.facts.stopwatch[ANATOMY] = watch.reads
     tally.steady("anatomy_step_time_s", steps.steps_s, ANATOMY)
     for phase, spent_s in steps.phases_s.items():
         tally.steady("phase_time_s", spent_s, ANATOMY, phase)

@@ -44,7 +44,7 @@ def measure_window(
     """
     latency = name == "latency"
     watch = LatencyStopwatch(device.synchronize, system_clock) if latency else device.stopwatch()
-    tally.facts[f"{name}_stopwatch"] = watch.reads
+    tally.facts.stopwatch[name] = watch.reads
     rule = _rule(procedure, steps, turn, step_s, latency=latency)
     if steps is None:
         rule = ranks.rule(rule, procedure.budget_s, step_s, turn)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Placement, Task
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.run import Run
 from torchstone.plugins.importers import _draft as draft
@@ -59,7 +60,7 @@ def _add(making: draft.Draft, row: Mapping[str, str], where: str) -> None:
         Task.INFER, "hf:google/vit-base-patch16-224", {"batch_size": size, "image_size": 224}, Placement("cuda"),
         item="image", data=word(row.get("dataset")) or draft.UNKNOWN,
     )  # fmt: skip
-    making.add(case, claimed, facts={"device_name": word(row.get("gpu_name"))})
+    making.add(case, claimed, facts=Facts(device_name=word(row.get("gpu_name"))))
 
 
 def _machine(rows: Sequence[Mapping[str, str]], path: Path) -> Machine:

@@ -8,6 +8,7 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.counted import Counted
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.phase import DATA
 from torchstone.plugins.machine_protocols import Device
@@ -17,7 +18,7 @@ from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Sample
 class PreparedLoading(Prepared):
     """Nothing to compute with: a step takes one batch and drops it."""
 
-    facts: Mapping[str, Scalar] = {}
+    facts = Facts()
 
     def step(self, pull: Callable[[], Batch], mark: Mark) -> None:
         """Take one batch."""

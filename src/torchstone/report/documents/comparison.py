@@ -86,7 +86,7 @@ def _headline(compared: ComparedRuns, answers: Sequence[Answer]) -> Iterator[Tex
     if not answers and not refused:
         yield Text("Which is faster is not known: no rate is known of both.", Role.HEADLINE)
     for place, one in enumerate(refused[:_MOST]):
-        told = f"Not comparable: {one.case}, {_pair(one.comparison, compared)}: {one.comparison.why}"
+        told = f"Not comparable: {one.case}, {_pair(one.comparison, compared)}: {one.comparison.why_text}"
         yield Text(told, Role.BODY if answers or place else Role.HEADLINE)
     if len(refused) > _MOST:
         yield Text(f"Not comparable: {len(refused) - _MOST} more")

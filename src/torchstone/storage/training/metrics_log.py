@@ -78,10 +78,9 @@ class MetricsLog:
         """Write how it ended, with what the gauges read; None if no epoch did."""
         if not self._epochs:
             return None
-        early = trial.facts.get("stopped_early")
         metrics = msgspec.structs.replace(
             self._metrics(), outcome=str(trial.outcome.status), message=trial.outcome.message,
-            stopped_early=str(early) if early is not None else None, telemetry=trial.series,
+            stopped_early=trial.facts.stopped_early, telemetry=trial.series,
         )  # fmt: skip
         write_json(self._path, metrics)
         return metrics

@@ -13,6 +13,7 @@ import msgspec
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement, Task, Workload
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.message import Event, Measured, RehearseRequest
 from torchstone.core.schema.procedure import Procedure
@@ -79,7 +80,7 @@ class ProgramCampaign:
             ) as (draft, waited_s):  # fmt: skip
                 facts = self._tried(session, placement)
                 placement = _placed(facts, placement, machine)
-                workload = self._workload(Task(str(facts["task"])))
+                workload = self._workload(Task(str(facts.task)))
                 sketch = Sketch(workload, tuple(self._configurations()), own=True)
                 how = session.procedure
                 whole = plan.arrange([sketch], [placement], machine, how.repetitions, how.seed)
@@ -87,7 +88,7 @@ class ProgramCampaign:
                 run = take_all(session, head, folder, began_s + waited_s)
         return published(run, folder)
 
-    def _tried(self, session: Session, placement: Placement) -> Mapping[str, Scalar]:
+    def _tried(self, session: Session, placement: Placement) -> Facts:
         """Run the command in its first configuration to its second step; return what is known of it."""
         case = Case(self._workload(Task.TRAIN), next(self._configurations()), placement)
         listening = _Listening()
@@ -118,9 +119,9 @@ class _Listening(Silent):
             self.measured = event
 
 
-def _placed(facts: Mapping[str, Scalar], asked: Placement, machine: Machine) -> Placement:
+def _placed(facts: Facts, asked: Placement, machine: Machine) -> Placement:
     """Return the Placement on which the program computes, whatever was asked for: it decides that itself."""
-    kind = str(facts["device"])
+    kind = str(facts.device)
     if kind == "cuda" and any(device.kind == "rocm" for device in machine.devices):
         kind = "rocm"
     return asked if kind == asked.device else Placement(kind)

@@ -195,7 +195,7 @@ def test_not_comparable_says_why(change, why):
     (one,) = compared.judged
     assert one.comparison.verdict == Judgement.NOT_COMPARABLE
     assert one.comparison.ratio is None
-    assert why in one.comparison.why
+    assert why in one.comparison.why_text
     assert answers(compared) == []
     assert failing(compared, Gate(worse=True)) == [one]
 
@@ -205,7 +205,7 @@ def test_an_invalid_case_is_not_compared():
     finding = a_finding("nan_loss", Severity.ERROR, "the loss is no number", "lower it", a_case().case_id)
     found = the(judged(run, msgspec.structs.replace(bad, findings=(finding,))))
     assert found.verdict == Judgement.NOT_COMPARABLE
-    assert found.why == "the candidate is INVALID: the loss is no number"
+    assert found.why_text == "the candidate is INVALID: the loss is no number"
 
 
 def test_results_that_something_known_explains_are_a_label():
@@ -398,7 +398,7 @@ def two_templates(by, held, minutes=0.0, spread=0.17, ab=None, case=None):
     run = a_stored_run(times, case, minutes=minutes)
     trials = [
         msgspec.structs.replace(
-            trial, facts={**trial.facts, "template": 1 + place // 13},
+            trial, facts=msgspec.structs.replace(trial.facts, template=1 + place // 13),
             measurements=(*trial.measurements, Measurement("peak_rss_bytes", Stage.STEADY, (held(place),))),
         )
         for place, trial in enumerate(run.trials)
@@ -425,7 +425,7 @@ def test_both_revisions_of_an_ab_are_one_case_and_are_not_thrown_together():
     def revisions(a, b, minutes):
         run = two_templates(1.0, lambda _: 282e6, minutes, ab=Rules())
         sided = [
-            msgspec.structs.replace(trial, facts={**trial.facts, "side": "AB"[place % 2]},
+            msgspec.structs.replace(trial, facts=msgspec.structs.replace(trial.facts, side="AB"[place % 2]),
                                     measurements=a_trial([(a, b)[place % 2]] * 10).measurements)
             for place, trial in enumerate(run.trials)
         ]  # fmt: skip

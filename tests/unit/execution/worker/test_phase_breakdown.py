@@ -135,10 +135,10 @@ def test_nvtx_names_every_phase_of_the_measured_steps(monkeypatch):
     monkeypatch.setattr(torch.cuda.nvtx, "range_push", calls.append)
     monkeypatch.setattr(torch.cuda.nvtx, "range_pop", lambda: calls.append("-"))
     told = measured("train", Procedure(warmup=1, iterations=3, nvtx=True, count_flops=False))
-    assert told.facts["nvtx"] == "on"
+    assert told.facts.nvtx == "on"
     step = ["step", "data", "-", "forward", "-", "backward", "-", "optimizer", "-", "rest", "-", "-"]
     assert calls[-len(step) :] == step
-    warm = int(told.facts["warmup_steps"] or 0)
+    warm = int(told.facts.warmup_steps or 0)
     assert calls.count("step") == 1 + warm + 3 + 1 + 3, "first step, warm-up, window, lead-in and anatomy"
     assert calls.count("-") == sum(call != "-" for call in calls)
 
@@ -149,7 +149,7 @@ def test_where_there_is_no_nvtx_it_is_said(monkeypatch):
 
     monkeypatch.setattr(torch.cuda.nvtx, "range_push", fails)
     told = measured("train", Procedure(warmup=1, iterations=3, nvtx=True, count_flops=False))
-    assert str(told.facts["nvtx"]).startswith("off: NVTX functions not installed")
+    assert str(told.facts.nvtx).startswith("off: NVTX functions not installed")
     assert phases(told), "and the trial goes on without"
 
 

@@ -203,7 +203,7 @@ def test_a_side_on_an_accelerator_warms_up_longer_and_asks_for_steps_before_its_
     (ready,) = [event for event in line.heard if isinstance(event, Ready)]
     (told,) = [event for event in line.heard if isinstance(event, Measured)]
     assert ready.queue == lead_in
-    assert told.facts["warmup_steps"]
+    assert told.facts.warmup_steps
     took_s = sum(s for m in told.measurements if m.stage == Stage.WARMUP for s in m.values)
     assert took_s >= 0.8 * least_s, "of half a second the clock is read between steps, too"
     assert placed == "cuda" or took_s < 0.3

