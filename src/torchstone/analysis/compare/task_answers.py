@@ -1,9 +1,10 @@
-"""Which is faster for training and which for inference: one sentence a task, over all its Cases."""
+"""Which is faster at each task, over all its Cases; the sentence is made where it is shown."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from enum import StrEnum
 from statistics import fmean
 
 import msgspec
@@ -11,34 +12,54 @@ import msgspec
 from torchstone.analysis.compare.compare import Asked, ComparedRuns, Judged, compare
 from torchstone.analysis.compare.compared_figures import primary
 from torchstone.analysis.compare.inputs import ComparedInput
-from torchstone.core import units
 from torchstone.core.schema.comparison import Judgement
+from torchstone.core.schema.estimate import Estimate
 from torchstone.core.stats.logs import from_log
 
-_FOR = {"train": "training", "infer": "inference", "generate": "generation", "load": "loading"}
 _DECIDED = (Judgement.BETTER, Judgement.WORSE, Judgement.SAME)
 
 
+class Standing(StrEnum):
+    """How the participants stand."""
+
+    FASTER = "faster"  # `faster` is
+    DEPENDS = "depends"  # on the Case
+    EQUIVALENT = "equivalent"  # within the margin
+    UNCLEAR = "unclear"
+    LEADS = "leads"  # the first of `factors`, though `even` or `ahead` of some Cases are as fast
+
+
 class Answer(msgspec.Struct, frozen=True):
-    """`faster`: the letter of the fastest; None where it is not one, or not known. `words`: the sentence."""
+    """The answer for a task. `faster`: the letter of the fastest; None where it is not one, or not known.
+
+    Of two: `candidate` and its `ratios` of throughput to the baseline, one a Case; `better`, `worse` and `open` Cases;
+    `trials_to_settle` of each would decide those that are unclear; of a training, `trained`, there is one trial.
+    Of several: `factors`, the mean throughput of each relative to the baseline, the fastest first.
+    """
 
     task: str
-    purpose: str
+    standing: Standing
     faster: str | None
-    words: str
+    margin: float
+    candidate: str | None = None
+    ratios: tuple[Estimate, ...] = ()
+    better: int = 0
+    worse: int = 0
+    open: int = 0
+    trials_to_settle: int | None = None
+    trained: bool = False
+    factors: tuple[tuple[str, float], ...] = ()
+    even: tuple[str, ...] = ()
+    ahead: tuple[str, ...] = ()
 
 
 def answers(compared: ComparedRuns) -> list[Answer]:
     """Return one for each task that has comparable Cases, in the order in which they came."""
-    found = []
-    for task in dict.fromkeys(one.task for one in compared.judged):
-        told = _told(task, compared)
-        if told is not None:
-            found.append(Answer(task, _FOR.get(task, task), *told))
-    return found
+    tasks = dict.fromkeys(one.task for one in compared.judged)
+    return [found for task in tasks if (found := _answer(task, compared)) is not None]
 
 
-def _told(task: str, compared: ComparedRuns) -> tuple[str | None, str] | None:
+def _answer(task: str, compared: ComparedRuns) -> Answer | None:
     primaries = [one for one in _primaries(compared, task) if one.comparison.ratio is not None]
     if not primaries:
         return None
@@ -46,84 +67,46 @@ def _told(task: str, compared: ComparedRuns) -> tuple[str | None, str] | None:
     against = [by_label[label] for label in dict.fromkeys(one.comparison.candidate.label for one in primaries)]
     baseline = compared.participants[0]
     if len(against) == 1:
-        return _of_two(baseline, against[0], primaries, compared.margin)
+        return _of_two(task, baseline, against[0], primaries, compared.margin)
     mean = {baseline.letter: 0.0}
     for one in against:
         mean[one.letter] = fmean(_log(j) for j in primaries if j.comparison.candidate.label == one.label)
     ranked = sorted([baseline, *against], key=lambda one: -mean[one.letter])
     # The fastest of several by chance is not the fastest: it is compared with each other again, as the baseline.
-    anew = compare(ranked, Asked(compared.margin))
+    again = compare(ranked, Asked(compared.margin))
     verdicts = {
-        one.letter: [j.comparison.verdict for j in _primaries(anew, task) if j.comparison.candidate.label == one.label]
+        one.letter: [j.comparison.verdict for j in _primaries(again, task) if j.comparison.candidate.label == one.label]
         for one in ranked[1:]
     }
-    open_ = [one for one in ranked[1:] if not verdicts[one.letter] or set(verdicts[one.letter]) != {Judgement.WORSE}]
-    order = ", ".join(f"{_name(one)} {from_log(mean[one.letter]):.3g}×" for one in ranked)
-    if open_:
-        ahead = [_name(one) for one in open_ if Judgement.BETTER in verdicts[one.letter]]
-        even = [_name(one) for one in open_ if Judgement.BETTER not in verdicts[one.letter]]
-        told = [f"is not significantly different from {', '.join(even)}"] if even else []
-        told += [f"is slower than {', '.join(ahead)} in some cases"] if ahead else []
-        return None, f"{_name(ranked[0])} leads, and {' and '.join(told)}; throughput: {order}"
-    return ranked[0].letter, f"{_name(ranked[0])}; throughput relative to {baseline.letter}: {order}"
+    near = [letter for letter, found in verdicts.items() if not found or set(found) != {Judgement.WORSE}]
+    return Answer(
+        task, Standing.LEADS if near else Standing.FASTER, None if near else ranked[0].letter, compared.margin,
+        factors=tuple((one.letter, from_log(mean[one.letter])) for one in ranked),
+        even=tuple(letter for letter in near if Judgement.BETTER not in verdicts[letter]),
+        ahead=tuple(letter for letter in near if Judgement.BETTER in verdicts[letter]),
+    )  # fmt: skip
 
 
 def _primaries(compared: ComparedRuns, task: str) -> Iterator[Judged]:
     return (one for one in compared.judged if one.task == task and one.comparison.metric == primary(task))
 
 
-def _of_two(a: ComparedInput, b: ComparedInput, found: Sequence[Judged], margin: float) -> tuple[str | None, str]:
+def _of_two(task: str, a: ComparedInput, b: ComparedInput, found: Sequence[Judged], margin: float) -> Answer:
     verdicts = [one.comparison.verdict for one in found]
-    ratios = _ratio_words(a, found)
-    decided = [v for v in verdicts if v in _DECIDED]
     better, worse = verdicts.count(Judgement.BETTER), verdicts.count(Judgement.WORSE)
-    if better and worse:
-        wins = f"{_name(b)} in {better}, {_name(a)} in {worse} of {len(found)} cases"
-        return None, f"it depends: {wins}; {b.letter} has {ratios}"
-    open_cases = len(found) - len(decided)
-    rest = f", {open_cases} of {len(found)} cases unclear" if open_cases and decided else ""
+    open_ = sum(verdict not in _DECIDED for verdict in verdicts)
+    standing = Standing.UNCLEAR if open_ else Standing.EQUIVALENT
     if better or worse:
-        in_cases = f" in {better or worse} of {len(found)} cases" if len(found) > 1 else ""
-        if better:
-            return b.letter, f"{_name(b)}{in_cases}, {ratios}{rest}"
-        return a.letter, f"{_name(a)}{in_cases}; {b.letter} has {ratios}{rest}"  # a ratio alone would seem to be A's
-    if not open_cases:
-        return None, f"equivalent within {100 * margin:g} %, {ratios}"
-    return None, f"unclear, {ratios}{rest}{_settling(found, trained=a.trains or b.trains)}"
-
-
-def _settling(found: Sequence[Judged], *, trained: bool) -> str:
-    if trained:
-        return "; a training is one trial: `torchstone run --trials 5` repeats its step, `torchstone ab` compares code"
+        standing = Standing.DEPENDS if better and worse else Standing.FASTER
+    faster = (b.letter if better else a.letter) if standing == Standing.FASTER else None
     needed = [one.comparison.trials_to_settle for one in found if one.comparison.verdict == Judgement.UNCLEAR]
     known = [count for count in needed if count is not None]
-    if known and len(known) == len(needed):
-        return f"; about {max(known)} more trials of each needed (80 % power at the observed ratio)"
-    return "; more trials of these runs do not help: use `torchstone ab`, which interleaves"
-
-
-def _ratio_words(a: ComparedInput, found: Sequence[Judged]) -> str:
-    ratios = [one.comparison.ratio for one in found if one.comparison.ratio is not None]
-    if len(ratios) == 1:
-        (one,) = ratios
-        low, high = one.low if one.low is not None else one.value, one.high if one.high is not None else one.value
-        told = units.ratio(one.value, low, high)
-        if told == units.MISSING:
-            return "the interval of the ratio is wider than ±50 %"
-        if one.is_wide:
-            return f"{told} times {a.letter}'s throughput ({100 * one.level:.4g} % confidence)"
-        interval = f"{100 * one.level:.4g} % confidence interval {low:.3g} to {high:.3g}"
-        return f"{one.value:.3g} times {a.letter}'s throughput ({interval})"
-    values = [one.value for one in ratios]
-    middle = from_log(fmean(map(math.log, values)))
-    over = f"{min(values):.3g} to {max(values):.3g} over {len(values)} cases"
-    return f"{middle:.3g} times {a.letter}'s throughput ({over})"
+    return Answer(
+        task, standing, faster, margin, b.letter, tuple(one.comparison.ratio for one in found if one.comparison.ratio),
+        better, worse, open_, max(known) if known and len(known) == len(needed) else None, a.trains or b.trains,
+    )  # fmt: skip
 
 
 def _log(one: Judged) -> float:
     assert one.comparison.ratio is not None
     return math.log(one.comparison.ratio.value)
-
-
-def _name(one: ComparedInput) -> str:
-    return one.letter if one.label == one.letter else f"{one.letter} ({one.label})"

@@ -27,6 +27,7 @@ from torchstone.report.document import (
     paragraphs,
 )
 from torchstone.report.documents.cost import price_text
+from torchstone.report.documents.task_words import answer_words, purpose
 
 _TITLES = {
     "throughput": "THROUGHPUT ANALYSIS", "latency": "LATENCY", "start": "START-UP", "memory": "MEMORY",
@@ -81,7 +82,7 @@ def _blocks(compared: ComparedRuns) -> Iterator[Section]:
 
 def _headline(compared: ComparedRuns, answers: Sequence[Answer]) -> Iterator[Text]:
     for answer in answers:
-        yield Text(f"Faster for {answer.purpose}: {answer.words}.", Role.HEADLINE)
+        yield Text(f"Faster for {purpose(answer)}: {answer_words(answer, compared)}.", Role.HEADLINE)
     refused = [one for one in compared.judged if one.comparison.verdict == Judgement.NOT_COMPARABLE]
     if not answers and not refused:
         yield Text("Which is faster is not known: no rate is known of both.", Role.HEADLINE)
