@@ -6,6 +6,7 @@ Where these live inside may change; what this module gives stays. The base class
 
 from torchstone.core.errors import MissingError, TorchstoneError, Unsupported, UsageError, unknown
 from torchstone.core.messages import Words
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import AXES, Axis, Scalar
 from torchstone.core.schema.batch import Batch, DataCard, Unreadable, View
 from torchstone.core.schema.case import Case, Placement, Task, Workload
@@ -100,6 +101,7 @@ __all__ = [
     "ShareState",
     "Slot",
     "Stage",
+    "Statement",
     "Status",
     "Stopwatch",
     "Streamable",

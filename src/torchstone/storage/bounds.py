@@ -31,12 +31,14 @@ def bounded(trial: Trial) -> Trial:
 
 
 def _facts(facts: Facts) -> Facts:
-    return Facts(**{name: _fact(value) for name, value in known(facts)})
+    changed = {name: bound for name, value in known(facts) if (bound := _fact(value)) is not value}
+    return msgspec.structs.replace(facts, **changed) if changed else facts
 
 
 def _fact(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _fact(one) for name, one in value.items()}
+        bounds = {name: _fact(one) for name, one in value.items()}
+        return value if all(bounds[name] is one for name, one in value.items()) else bounds
     if isinstance(value, int) and not isinstance(value, bool):
         return value if abs(value) <= LARGEST else None
     return _number(value) if isinstance(value, float) else value

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from torchstone.core.messages import Value
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import Scalar
 
 
@@ -80,7 +81,7 @@ class Facts(msgspec.Struct, omit_defaults=True):
     power_limit_w: float | None = None
     stopped_because: dict[str, str] = {}  # by window
     stopwatch: dict[str, str] = {}  # by window: what it reads
-    flops_not_counted: str | None = None
+    flops_not_counted: Statement | None = None
     nvtx: str | None = None
     trace: str | None = None
     template: int | None = None  # the process that it was forked from
@@ -149,14 +150,13 @@ class Facts(msgspec.Struct, omit_defaults=True):
         return value
 
 
-_NOTHING = Facts()
+_NOTHING: tuple[Any, ...] = ((), {})  # what a fact has that is not known, where that is not None
 
 
 def known(facts: Facts) -> Iterator[tuple[str, Any]]:
     """Yield name and value of each fact that is known."""
-    for name in Facts.__struct_fields__:
-        value = getattr(facts, name)
-        if value != getattr(_NOTHING, name):
+    for name, value in msgspec.structs.asdict(facts).items():
+        if value or (value is not None and value not in _NOTHING):
             yield name, value
 
 
@@ -177,6 +177,8 @@ def flat(facts: Facts) -> dict[str, Scalar]:
             found |= value
         elif name == "settings":
             found |= {f"setting_{axis}": setting.value for axis, setting in value.items()}
+        elif isinstance(value, Statement):
+            found[name] = value.id
         elif isinstance(value, dict):
             found |= {f"{name}_{key}" if name == "claimed" else f"{key}_{name}": one for key, one in value.items()}
         else:

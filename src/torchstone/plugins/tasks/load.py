@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
@@ -31,7 +32,7 @@ class PreparedLoading(Prepared):
 
     def count(self, batch: Batch) -> Counted:
         """Return nothing: there are no operations."""
-        return Counted(why_not="not counted: the loader alone computes nothing")
+        return Counted(why_not=Statement("loader_alone"))
 
 
 class Load(Engine):

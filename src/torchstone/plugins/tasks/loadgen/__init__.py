@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from torchstone.core.errors import Unsupported
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
@@ -65,7 +66,7 @@ class PreparedLoad(Prepared):
 
     def count(self, batch: Batch) -> Counted:
         """Count nothing: there is no step that all batches are like."""
-        return Counted(why_not="not counted: the batches of a load vary in size")
+        return Counted(why_not=Statement("batches_vary"))
 
 
 class LoadGen(Engine):
