@@ -140,7 +140,7 @@ def course_of(ended: ExperimentResult, wall_s: float, options: argparse.Namespac
     """Return where the time of a comparison went, whether it kept it, and how narrow its interval is at the end."""
     ratio, spent = ended.comparison.ratio, ended.spent
     ends = (ratio.low, ratio.high) if ratio is not None else (None, None)
-    pinned = [int(str(t.facts["threads_pinned"])) for t in ended.trials if "threads_pinned" in t.facts]
+    pinned = [int(str(t.facts.threads_pinned)) for t in ended.trials if t.facts.threads_pinned is not None]
     return {
         "stopped_because": ended.stopped_because, "wall_s": round(wall_s, 2),
         "overrun": round(wall_s / options.budget - 1.0, 4),
@@ -160,7 +160,7 @@ def pair_values(trials: Sequence[Trial]) -> list[tuple[float, float, int]]:
         turns = zip(a.values("turn_time_s"), b.values("turn_time_s"), strict=False)
         known = Pair(tuple(math.log(y / x) for x, y in turns), (a, b)).location
         if known is not None:
-            found.append((round(known.value, 6), round(known.error, 6), int(str(a.facts["template"]))))
+            found.append((round(known.value, 6), round(known.error, 6), int(str(a.facts.template))))
     return found
 
 
@@ -198,7 +198,7 @@ def case_of(name: str, layers: int, more: Mapping[str, Any] | None = None) -> Ca
 
 def said(rule: str, trials: Sequence[Trial]) -> bool:
     """Return whether a rule calls the two sides different."""
-    a, b = ([v for t in trials if t.facts.get("side") == side for v in t.values("step_time_s")] for side in "AB")
+    a, b = ([v for t in trials if t.facts.side == side for v in t.values("step_time_s")] for side in "AB")
     if min(len(a), len(b)) < 3:
         return False
     apart = median(b) / median(a) - 1.0

@@ -28,6 +28,7 @@ from planted import CASES, Plant
 from torchstone.analysis.advice.causes import causes_of
 from torchstone.analysis.advice.evidence import Evidence
 from torchstone.core.schema.case import Case, Placement, Task, Workload
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.message import TrialRequest
 from torchstone.core.schema.procedure import Procedure
@@ -170,7 +171,7 @@ def made_up(name: str) -> dict[str, Any]:
     evidence = Evidence(
         Case(workload, configuration, Placement("cuda")),
         {"throughput": 256 / step_s, **{f"phase_{n}_s": share * step_s for n, share in phases.items()}},
-        {"fused_optimizer": True}, card, 16, larger=(1024, 3.9 * step_s), small_s=step_s,
+        Facts(fused_optimizer=True), card, 16, larger=(1024, 3.9 * step_s), small_s=step_s,
     )  # fmt: skip
     causes = causes_of(evidence)
     return {

@@ -118,8 +118,8 @@ _STATEMENTS = (
         " WHERE run_id = :old"
     ),
     (
-        "INSERT INTO trials SELECT :new, place, trial_id, case_id, number, ord, purpose, status, message, duration_s,"
-        " facts, figures, disturbed FROM trials WHERE run_id = :old"
+        "INSERT INTO trials SELECT :new, place, trial_id, case_id, number, ord, purpose, status, message, reason,"
+        " reason_values, duration_s, facts, figures, disturbed FROM trials WHERE run_id = :old"
     ),
     (
         "INSERT INTO lines SELECT :utc, :new, name, status, host, cases, trials, ok, verdict, work, devices,"

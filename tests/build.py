@@ -12,6 +12,7 @@ from torchstone.core.schema.answer import AbResult, Course, TuneSpec
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.comparison import Comparison
 from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import DeviceInfo, Host, Machine
 from torchstone.core.schema.peaks import Peaks, Rate
 from torchstone.core.schema.procedure import Procedure
@@ -64,6 +65,16 @@ def a_tune_spec(**changes: Any) -> TuneSpec:
     return TuneSpec(**{"objective": "throughput", "searcher": "grid", "base": a_case(base), "axes": axes, **changes})
 
 
+def facts_of(values: Mapping[str, Any] | Facts) -> Facts:
+    """Facts by their names, claims as claimed_<figure>; what is none of ours is of another tool."""
+    if isinstance(values, Facts):
+        return values
+    ours = {name: value for name, value in values.items() if name in Facts.__struct_fields__}
+    claimed = {name.removeprefix("claimed_"): value for name, value in values.items() if name.startswith("claimed_")}
+    other = {name: value for name, value in values.items() if name not in ours and not name.startswith("claimed_")}
+    return Facts(**{"claimed": claimed, "other": other, **ours})
+
+
 def a_trial(
     steps_s: Sequence[float] = STEPS_S,
     *,
@@ -102,7 +113,7 @@ def a_trial(
         "started_utc": "2026-11-21T10:00:00Z",
         "duration_s": begin_s + total_s,
         "outcome": Outcome(status),
-        "facts": {"task": "train", "logical_cores": 8, "warmup_settled": True, **(facts or {})},
+        "facts": facts_of({"task": "train", "logical_cores": 8, "warmup_settled": True, **(facts or {})}),
         "measurements": (*measured, *more),
         "series": tuple(series),
     }

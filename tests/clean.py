@@ -16,6 +16,7 @@ from build import a_machine, a_run
 from torchstone.core.datasheet import dense_peak_flops
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement, Task, Workload
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
@@ -104,8 +105,8 @@ def _trial(
     measured += _results(rng, case, noise, device, level_s)
     return Trial(
         f"t{order}", case.case_id, number, order, "2026-11-21T10:00:00Z", at_s + 1.0, Outcome(Status.OK),
-        {"task": str(case.workload.task), "device": device.kind, "logical_cores": 8, "warmup_settled": True,
-         "warmup_steps": len(warm), "clock_resolution_s": 5e-8},
+        Facts(str(case.workload.task), device.kind, logical_cores=8, warmup_settled=True, warmup_steps=len(warm),
+              clock_resolution_s=5e-8),
         tuple(measured), tuple(_series(rng, device, spans, at_s)),
     )  # fmt: skip
 

@@ -24,6 +24,7 @@ from torchstone.analysis.recommend.recommend import Asked as Wanted
 from torchstone.analysis.recommend.recommend import recommend
 from torchstone.analysis.recommend.software import Changed
 from torchstone.analysis.summary import RunSummary, summarize
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.answer import AbResult, Course
 from torchstone.core.schema.comparison import Comparison, Judgement, OtherThreads, Side
 from torchstone.core.schema.estimate import Estimate, Severity
@@ -46,6 +47,8 @@ _TORCH = Changed("torch", "2.12.0", "2.13.0", throughout=True)
 
 
 # ── a live comparison ───────────────────────────────────────────────────────────────────────────────────────
+_FELL_OVER = Statement("side_failed", {"side": "new", "status": "crashed", "message": "it fell over"})
+_ODD = Statement(HOSTILE)
 
 
 def an_ab(verdict: Judgement = Judgement.BETTER, labels: Sequence[str] = ("old", "new"), **found: Any) -> Document:
@@ -191,9 +194,19 @@ _SIZES = tuple(range(1, 41))
 DOCUMENTS: tuple[tuple[str, Callable[[], Document]], ...] = (
     ("ab", an_ab),
     ("ab: unclear", _unclear),
-    ("ab: a side failed", lambda: an_ab(Judgement.NOT_COMPARABLE, ratio=None, why="new crashed: it fell over")),
+    (
+        "ab: a side failed",
+        lambda: an_ab(
+            Judgement.NOT_COMPARABLE,
+            ratio=None,
+            why=_FELL_OVER,
+        ),
+    ),
     ("ab: too few pairs", lambda: an_ab(Judgement.UNCLEAR, ratio=None)),
-    ("ab: hostile", lambda: an_ab(Judgement.NOT_COMPARABLE, (HOSTILE, f"{HOSTILE}2"), ratio=None, why=HOSTILE)),
+    (
+        "ab: hostile",
+        lambda: an_ab(Judgement.NOT_COMPARABLE, (HOSTILE, f"{HOSTILE}2"), ratio=None, why=_ODD),
+    ),
     ("compare", lambda: a_comparison(a_side("A", "L4"), a_side("B", "RTX 4090", 0.5))),
     ("compare: five machines", lambda: a_comparison(*(a_side(c, f"card {c}", 1.0 + n) for n, c in enumerate("ABCDE")))),
     ("compare: forty machines, with pictures", _forty),

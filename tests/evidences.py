@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from build import a_case
+from build import a_case, facts_of
 
 from torchstone.analysis.advice.evidence import Evidence
 from torchstone.core.schema.case import Placement
@@ -55,5 +55,5 @@ def an_evidence(
         **{f"phase_{name}_s": share * STEP_S for name, share in (phases or PHASES).items()}, **(figures or {}),
     }  # fmt: skip
     fields = {"facts": {"threads_in_effect": 2, "fused_optimizer": True}, "cores": 2, "look": a_look(),
-              "larger": (4 * size, 3.9 * STEP_S), "small_s": STEP_S}  # fmt: skip
-    return Evidence(case, known, device=device, **{**fields, **changes})
+              "larger": (4 * size, 3.9 * STEP_S), "small_s": STEP_S, **changes}  # fmt: skip
+    return Evidence(case, known, device=device, **{**fields, "facts": facts_of(fields["facts"])})

@@ -27,7 +27,7 @@ def a_load(case: Case, late: int = 0, queries: int = 1000, *, p99_s: float = 0.0
     rate = float(case.configuration["target_qps"] or 100.0)
     facts = {
         "task": "loadgen", "loadgen_result": "VALID" if valid else "INVALID", "loadgen_queries": queries,
-        "loadgen_reasons": "Performance constraints satisfied : " + ("Yes" if valid else "NO"),
+        "loadgen_reasons": ("Performance constraints satisfied : " + ("Yes" if valid else "NO"),),
         "loadgen_late": late if case.configuration["scenario"] == "server" else None,
         "loadgen_min_duration_s": 5.0, "loadgen_mlperf_min_duration_s": 600.0, **changes.pop("facts", {}),
     }  # fmt: skip

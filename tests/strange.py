@@ -22,7 +22,7 @@ from loads import a_search
 from results import a_tuned_run
 
 from torchstone.core.schema.axis import AXES
-from torchstone.core.schema.claim import IMPORTED, IMPORTED_FROM, PREFIX
+from torchstone.core.schema.claim import IMPORTED
 from torchstone.core.schema.comparison import Comparison, Judgement, Rules, Side
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.metric import RAW
@@ -144,9 +144,9 @@ def an_ab_run() -> Run:
 
 def a_claiming_run() -> Run:
     """What another tool measured: steps, and claims beside them."""
-    claims = {f"{PREFIX}throughput": 1500.0, f"{PREFIX}latency_per_batch_p50_s": 0.01, f"{PREFIX}energy_j": 30.0}
+    claims = {"claimed_throughput": 1500.0, "claimed_latency_per_batch_p50_s": 0.01, "claimed_energy_j": 30.0}
     trials = [
-        a_trial(trial_id=f"t{n}", number=n, order=n, facts={IMPORTED_FROM: "a tool", "task": "train", **claims})
+        a_trial(trial_id=f"t{n}", number=n, order=n, facts={"imported_from": "a tool", "task": "train", **claims})
         for n in range(3)
     ]
     return a_run(trials, procedure=Procedure(isolation=IMPORTED))

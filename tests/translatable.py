@@ -16,7 +16,7 @@ from source_texts import said_of, texts_of
 
 import torchstone
 from torchstone.analysis.ci.changes import Verdict as Change
-from torchstone.core.messages import DISTURBED, MESSAGES, REMEDIES
+from torchstone.core.messages import DISTURBED, MESSAGES, NOT_COMPARED, OUTCOMES, REMEDIES
 from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.diagnosis import Kind
@@ -40,7 +40,7 @@ SOURCES = (
     "report/documents/*.py", "report/charts/*.py", "report/diagnosis_messages.py", "analysis/advice/*.py",
     "analysis/compare/*.py", "analysis/recommend/*.py", "analysis/roofline/*.py",
     "workflows/machine_check/*.py", "workflows/memory/*.py", "workflows/tune/*.py",
-    "report/pictures.py", "execution/worker/auto_settings.py", "plugins/devices/_cores.py",
+    "report/pictures.py", "plugins/devices/_cores.py",
     "report/claims.py", "report/verification.py",
     "report/page_text.py", "report/release_files.py", "report/bundle.py", "report/carried.py", "analysis/ci/*.py",
     "storage/manifest.py",
@@ -165,7 +165,7 @@ def _of_tables() -> Iterator[str]:
 def _of_findings() -> Iterator[str]:
     for words in (*MESSAGES.values(), FAILED):
         yield from (words.message, words.advice)
-    yield from (*REMEDIES.values(), *DISTURBED.values())
+    yield from (*REMEDIES.values(), *DISTURBED.values(), *NOT_COMPARED.values(), *OUTCOMES.values())
 
 
 def _msgid(text: str) -> Iterator[str]:

@@ -18,13 +18,14 @@ import compared_results
 import msgspec
 import reported
 import results
-from build import a_case, a_finding, a_run, a_sweep, a_trial
+from build import a_case, a_finding, a_run, a_sweep, a_trial, facts_of
 from learning import falling, of_losses, rising
 from stored import a_stored_run, case, machine, store
 
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.estimate import Severity
+from torchstone.core.schema.facts import SettingFact, merged
 from torchstone.core.schema.machine import DeviceInfo, Host, Machine
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Outcome, Status
@@ -42,8 +43,11 @@ _POINTS = [
     ({"num_workers": w, "batch_size": b, **_LOADER}, 0.02 + 1e-3 * b / (w + 1)) for w in (2, 0) for b in (8, 64, 512)
 ]
 _SETTINGS = {
-    "setting_threads": "4: the physical cores of 8 logical ones; torch would take 8",
-    "setting_sdpa": "auto: PyTorch's order among flash, math", "attention_kernel": "flash",
+    "settings": {
+        "threads": SettingFact("4", "fewer", {"why": "the physical cores of 8 logical ones", "default": 8}),
+        "sdpa": SettingFact("auto", "order", {"kernels": ("flash", "math")}),
+    },
+    "attention_kernel": "flash",
 }  # fmt: skip
 
 
@@ -52,7 +56,7 @@ def _summary(run: Run) -> RunSummary:
 
 
 def _with_facts(run: Run, facts: Mapping[str, Any]) -> Run:
-    trials = tuple(msgspec.structs.replace(trial, facts={**trial.facts, **facts}) for trial in run.trials)
+    trials = tuple(msgspec.structs.replace(trial, facts=merged(trial.facts, facts_of(facts))) for trial in run.trials)
     return msgspec.structs.replace(run, trials=trials)
 
 
@@ -110,7 +114,12 @@ def named(name: str) -> RunSummary:
     about = {"model": f"py:{name}", "data": name, "item": name, "family": name}
     values = (name, f"not {name}", "x")
     cases = [a_case({"batch_size": 8, "precision": "fp32", name: value}, **about) for value in values]
-    facts = {"own_data": name, f"setting_{name}": name, "precision_in_effect": name, "attention_kernel": name}
+    facts = {
+        "own_data": name,
+        "settings": {name: SettingFact(name, name)},
+        "precision_in_effect": name,
+        "attention_kernel": name,
+    }
     trials = [
         a_trial(case_id=one.case_id, trial_id=f"t{n}", order=n, facts=facts, **_ended(status, name))
         for n, (one, status) in enumerate(zip(cases, (Status.OK, Status.OK, Status.CRASHED), strict=True))

@@ -6,11 +6,13 @@ Where these live inside may change; what this module gives stays. The base class
 
 from torchstone.core.errors import MissingError, TorchstoneError, Unsupported, UsageError, unknown
 from torchstone.core.messages import Words
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import AXES, Axis, Scalar
 from torchstone.core.schema.batch import Batch, DataCard, Unreadable, View
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.counted import Counted
 from torchstone.core.schema.estimate import Estimate, Finding, Severity
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import DeviceInfo, Host, Machine, Room
 from torchstone.core.schema.model import InputSpec, LoadedModel, ModelCard
 from torchstone.core.schema.peak_memory import PeakMemory
@@ -62,6 +64,7 @@ __all__ = [
     "Engine",
     "Estimate",
     "Exporter",
+    "Facts",
     "Finding",
     "Gauge",
     "HalfSubmitted",
@@ -99,6 +102,7 @@ __all__ = [
     "ShareState",
     "Slot",
     "Stage",
+    "Statement",
     "Status",
     "Stopwatch",
     "Streamable",

@@ -64,7 +64,9 @@ def cut(desk):
     run = a_stored_run(5, [*cases, (large, 20.0)], machine(host="fifth"), memory=held, name="cut")
     sizes = {large.case_id: 50_000_000}
     trials = [
-        msgspec.structs.replace(one, facts={**one.facts, "parameters": sizes.get(one.case_id, 10_000_000)})
+        msgspec.structs.replace(
+            one, facts=msgspec.structs.replace(one.facts, parameters=sizes.get(one.case_id, 10_000_000))
+        )
         for one in run.trials
     ]
     store(desk.folder / "outputs", [msgspec.structs.replace(run, trials=tuple(trials))])

@@ -209,7 +209,7 @@ def test_generation_streams_in_its_latency_window_only():
     assert len(told["output_token_time_s"]) == 3 * 4
     assert all(value > 0.0 for name, values in told.items() if name.endswith("_s") for value in values)
     assert told["kv_cache_bytes"] == [4 * 6 * 8]
-    assert (prepared.facts["new_tokens"], prepared.facts["stops_at_end_of_sequence"]) == (5, False)
+    assert (prepared.facts.new_tokens, prepared.facts.stops_at_end_of_sequence) == (5, False)
 
 
 def test_generation_back_to_back_reads_no_clock_and_computes_the_same():

@@ -16,7 +16,7 @@ from torchstone.analysis.rows import case_rows, sample_rows, trial_rows
 from torchstone.analysis.summary import summarize
 from torchstone.core.errors import UsageError
 from torchstone.core.figures import figures
-from torchstone.core.schema.claim import IMPORTED, IMPORTED_FROM
+from torchstone.core.schema.claim import IMPORTED
 from torchstone.core.schema.codec import decode, encode
 from torchstone.core.schema.run import Head
 from torchstone.core.schema.trial import Status, Trial
@@ -63,7 +63,7 @@ def test_a_run_of_a_sample_can_be_stored_and_read(path: Path, tmp_path: Path) ->
         checked_id(run.head.run_id)
         assert run.head.procedure.isolation == IMPORTED
         assert run.trials
-        assert all(trial.facts[IMPORTED_FROM] for trial in run.trials)
+        assert all(trial.facts.imported_from for trial in run.trials)
         head: Head = decode(encode(run.head), Head)
         trials: list[Trial] = [decode(encode(trial), Trial) for trial in run.trials]
         assert (head, trials) == (run.head, list(run.trials))

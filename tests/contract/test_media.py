@@ -51,6 +51,8 @@ from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.diagnosis import Diagnosis
 from torchstone.core.schema.estimate import Severity, Verdict
+from torchstone.core.schema.facts import Facts as Known
+from torchstone.core.schema.facts import merged
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.training import Training
 from torchstone.report.document import Command, Document, Doubt, Facts, Part, Role, Section, Table, Text
@@ -415,10 +417,10 @@ def test_what_follows_from_the_rate_has_its_verdict(by, tmp_path):
         a_stored_run(number, [(case(batch_size=size), rate * size) for size in (8, 16, 32)], machine(), noise=0.04)
         for number, rate in ((1, 10.0), (2, 10.0 * by))
     ]
-    facts = {"dataset_items": 8000, "task": "train"}
+    facts = Known(dataset_items=8000, task="train")
     runs = [
         msgspec.structs.replace(
-            run, trials=tuple(msgspec.structs.replace(t, facts={**t.facts, **facts}) for t in run.trials)
+            run, trials=tuple(msgspec.structs.replace(t, facts=merged(t.facts, facts)) for t in run.trials)
         )
         for run in runs
     ]

@@ -86,7 +86,7 @@ def test_the_smallest_models_compute_and_train(scheme: str, name: str) -> None:
     assert math.isfinite(loss.item())
     loss.backward()
     assert all(p.grad is not None for p in model.module.parameters() if p.requires_grad)
-    assert model.facts["parameters"] == sum(p.numel() for p in model.module.parameters())
+    assert model.facts.parameters == sum(p.numel() for p in model.module.parameters())
 
 
 @pytest.mark.usefixtures("libraries")

@@ -14,6 +14,7 @@ from fakes import FakeClock, FakeQueue, FakeStopwatch, source_of
 
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement, Task, Workload
+from torchstone.core.schema.facts import Facts, merged
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Outcome, Status, Trial
@@ -120,7 +121,7 @@ class Harness:
         return Trial(
             f"t{number}", self.case().case_id, number, number, "2026-11-21T10:00:00Z", self.clock.now_s,
             Outcome(Status.OK) if outcome.status != Status.CRASHED else outcome,
-            {"clock_resolution_s": 1e-7, **told.facts}, told.measurements,
+            merged(Facts(clock_resolution_s=1e-7), told.facts), told.measurements,
         )  # fmt: skip
 
 

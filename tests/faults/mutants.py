@@ -102,7 +102,7 @@ class CoarseClock(Harness):
 
     def results(self, tally: Collector) -> None:
         super().results(tally)
-        tally.facts["clock_resolution_s"] = 0.015625
+        tally.facts.clock_resolution_s = 0.015625
 
 
 class EventsInMilliseconds(Harness):

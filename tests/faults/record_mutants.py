@@ -12,7 +12,7 @@ from build import a_machine, a_run, a_trial
 from clean import a_clean_run
 
 from torchstone.core.schema.case import Case, Placement, Task, Workload
-from torchstone.core.schema.claim import IMPORTED, IMPORTED_FROM, PREFIX
+from torchstone.core.schema.claim import IMPORTED
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
@@ -60,12 +60,12 @@ def a_claiming(
         for name, value in (claimed or {}).items():
             before = said.get(name)
             said[name] = value if before is None or value is None else value * before
-        held = {f"{PREFIX}{name}": value for name, value in said.items() if value is not None}
+        held = {f"claimed_{name}": value for name, value in said.items() if value is not None}
         trials.append(
             a_trial(
                 times if raw else (), window="latency", items=count * BATCH, case_id=case.case_id, series=series,
                 trial_id=f"t{number}", number=number, order=number, steady=steady, more=more,
-                facts={IMPORTED_FROM: "a tool", "task": str(task), **(facts or {}), **held},
+                facts={"imported_from": "a tool", "task": str(task), **(facts or {}), **held},
             )
         )  # fmt: skip
     procedure = Procedure(isolation=IMPORTED)
@@ -121,8 +121,8 @@ def best_of_all() -> Run:
     for number, (size, rate, gb) in enumerate(((64, 895.5, 0.72), (2048, 4096.7, 14.25), (4096, 4447.8, 27.85))):
         case = Case(workload, {"batch_size": size}, Placement("cuda"))
         claimed = {"throughput": rate, "device_memory_used_bytes": gb * 1e9}
-        facts = {f"{PREFIX}{name}": value for name, value in claimed.items()}
-        facts |= {f"{PREFIX}best_efficiency": True} if size == 2048 else {}
+        facts: dict[str, Any] = {f"claimed_{name}": value for name, value in claimed.items()}
+        facts |= {"labelled_best": ("efficiency",)} if size == 2048 else {}
         cases.append(case)
         trials.append(a_trial((), case_id=case.case_id, trial_id=f"t{number}", facts=facts))
     return a_run(trials, cases=cases, machine=a_machine(devices=(A100,)), procedure=Procedure(isolation=IMPORTED))
@@ -136,8 +136,8 @@ def same_time_for_every_batch(flops_an_item: float | None = 2.2e10) -> Run:
         case = Case(workload, {"batch_size": size}, Placement("cuda"))
         cases.append(case)
         step_s = 4.1e-4 * (1.0 + 0.01 * number)
-        facts = {f"{PREFIX}latency_per_batch_mean_s": step_s, f"{PREFIX}throughput": size / step_s}
-        facts |= {f"{PREFIX}flops_per_step": flops_an_item * size} if flops_an_item is not None else {}
+        facts = {"claimed_latency_per_batch_mean_s": step_s, "claimed_throughput": size / step_s}
+        facts |= {"claimed_flops_per_step": flops_an_item * size} if flops_an_item is not None else {}
         trials.append(a_trial((), case_id=case.case_id, trial_id=f"t{number}", facts=facts))
     return a_run(trials, cases=cases, machine=a_machine(devices=(A100,)), procedure=Procedure(isolation=IMPORTED))
 

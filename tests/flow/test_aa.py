@@ -37,4 +37,4 @@ def test_half_as_much_again_is_found_and_lies_in_the_interval() -> None:
     assert ended.comparison.verdict == Judgement.WORSE
     assert ended.stopped_because == "settled"
     assert low <= 1.5 <= high * 1.05  # a part of a step is not layers
-    assert {trial.facts["heap"] for trial in ended.trials} == {"huge"}
+    assert {trial.facts.heap for trial in ended.trials} == {"huge"}

@@ -86,9 +86,9 @@ def test_every_process_is_in_the_record_with_its_side_and_its_turns(compared):
     record = read_run(out / "records" / f"{run['run_id']}.jsonl")
     assert record.head.ab is not None
     assert len(record.trials) >= 12
-    sides = {(t.facts["pair"], t.facts["side"]) for t in record.trials}
+    sides = {(t.facts.pair, t.facts.side) for t in record.trials}
     assert len(sides) == len(record.trials)
-    a, b = (next(t for t in record.trials if t.facts["side"] == side) for side in "AB")
+    a, b = (next(t for t in record.trials if t.facts.side == side) for side in "AB")
     assert a.case_id != b.case_id
     assert len(a.values("turn_time_s")) == len(b.values("turn_time_s")) >= 8
     moments = sorted([*((s, "A") for s in a.values("turn_begin_s")), *((s, "B") for s in b.values("turn_begin_s"))])

@@ -92,7 +92,7 @@ def test_two_nodes_train_together(allocation):
     for case in cases:
         (trial,) = case["trials"]
         assert case["placement"] == {"device": "cpu", "index": 0, "count": 1, "nodes": 2}
-        assert trial["facts"]["node_by_rank"] == "0: n1; 1: n2"
+        assert trial["facts"]["node_by_rank"] == ["n1", "n2"]
         assert trial["facts"]["ranks"] == 2
         assert case["estimates"]["total_items"]["value"] == 20 * 2 * 8
         assert "communication_time_s" in case["estimates"]

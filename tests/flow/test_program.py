@@ -27,8 +27,8 @@ def test_steps_items_and_phases_of_a_training_with_workers_accumulation_and_eval
     steps_s = trial.values("step_time_s", window="program")
     assert set(trial.values("items", window="program")) == {40.0}
     assert max(steps_s) < 2.0, "a step with an evaluation is none"
-    assert trial.facts["backward_passes"] == 2
-    assert trial.facts["loader_workers"] == 2
+    assert trial.facts.backward_passes == 2
+    assert trial.facts.loader_workers == 2
     phases = {m.phase: sum(m.values) for m in trial.measurements if m.metric == "phase_time_s"}
     assert set(phases) == {"data", "forward", "backward", "optimizer", "rest"}
     assert sum(phases.values()) == pytest.approx(sum(steps_s))
@@ -67,7 +67,7 @@ def test_several_optimizers_and_a_closure(taken):
 def test_inference_and_a_compiled_module(taken):
     trial = taken("model.eval()\nwhile True:\n  with torch.inference_mode(): model(torch.randn(7, 32))\n")
     assert trial.outcome.status == Status.OK
-    assert trial.facts["task"] == "infer"
+    assert trial.facts.task == "infer"
     assert set(trial.values("items", window="program")) == {7.0}
     named = taken(LOOP, fixed={"step": "backward"})
     assert named.outcome.status == Status.OK

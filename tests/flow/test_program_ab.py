@@ -12,6 +12,7 @@ from programs import HEAD, OPTIMIZER
 from torchstone.cli import main
 from torchstone.core.fingerprints import repeats
 from torchstone.core.schema.case import Case, Placement, Task, Workload
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Measurement, Outcome, Stage, Status, Trial
 from torchstone.execution.controller.observer import Silent
@@ -47,14 +48,14 @@ def pair_of(*commands, couples=4):
     ]
     how = Procedure(isolation="program", telemetry_period_s=0.0, warmup_budget_s=0.1, timeout_s=60.0)
     sides = [(Variant(words, case), launcher) for words, case in zip(commands, cases, strict=True)]
-    return take_pair(sides, 0, how, TurnPlan(couples=couples), random.Random(0), Silent(), {})
+    return take_pair(sides, 0, how, TurnPlan(couples=couples), random.Random(0), Silent(), Facts())
 
 
 def test_a_pair_of_programs_takes_turns_and_is_compared_by_the_time_of_an_item(folder):
     pair = pair_of("4 8 100000", "16 16 100000")
     assert [trial.outcome.status for trial in pair.trials] == [Status.OK, Status.OK]
     a, b = pair.trials
-    assert (a.facts["items_per_step"], b.facts["items_per_step"]) == (8.0, 16.0)
+    assert (a.facts.items_per_step, b.facts.items_per_step) == (8.0, 16.0)
     assert len(a.values("turn_time_s")) == len(b.values("turn_time_s")) == len(pair.logs) == 4
     assert 1.2 < math.exp(pair.location.value) < 2.2, "a step of four times the time has twice the items"
     waited = max(a.values("step_time_s", window="program"))
@@ -112,7 +113,7 @@ def test_a_mistake_is_one_line(words, says, tmp_path, monkeypatch, capfd):
 
 def a_trial(side, losses, **facts):
     found = (Measurement("fingerprint", Stage.STEADY, losses, "program"),)
-    return Trial("t", "c", 0, 0, "", 1.0, Outcome(Status.OK), facts={"side": side, **facts}, measurements=found)
+    return Trial("t", "c", 0, 0, "", 1.0, Outcome(Status.OK), facts=Facts(side=side, **facts), measurements=found)
 
 
 def test_losses_of_a_side_that_differ_among_themselves_say_nothing():

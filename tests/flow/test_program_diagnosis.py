@@ -8,6 +8,7 @@ from programs import HEAD, OPTIMIZER, STEP
 
 from torchstone.cli import main
 from torchstone.core.schema.case import Case, Placement, Task, Workload
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.trial import Status
 from torchstone.workflows.diagnose.program_diagnosis import described, undescribed
 
@@ -57,18 +58,18 @@ def test_a_planted_cause_comes_first_with_its_line(script, causes, what, tmp_pat
 def test_hooks_set_what_is_tried(taken):
     script = f"{OPTIMIZER}while True:\n  for (x,) in DataLoader(data, batch_size=20):\n    {STEP}"
     now = taken(script)
-    assert (now.facts["loader_batch_size"], now.facts["loader_workers"], now.facts["fused_optimizer"]) == (20, 0, False)
+    assert (now.facts.loader_batch_size, now.facts.loader_workers, now.facts.fused_optimizer) == (20, 0, False)
     others = {"batch_size": 80, "num_workers": 1, "threads": 1, "fused": "on"}
     then = taken(script, fixed={"batch_size": 20}, configuration=others)
     assert then.outcome.status == Status.OK
-    assert then.facts["loader_workers"] == then.facts["threads_in_effect"] == 1
-    assert then.facts["items_per_step"] == 80.0
-    assert then.facts["fused_optimizer"] is True
+    assert then.facts.loader_workers == then.facts.threads_in_effect == 1
+    assert then.facts.items_per_step == 80.0
+    assert then.facts.fused_optimizer is True
 
 
 def test_settings_that_were_seen_are_set_only_where_they_change():
     case = Case(Workload(Task.TRAIN, "program:python x.py {lr}", "own", "sample"), {"lr": 0.1}, Placement("cpu"))
-    facts = {"loader_batch_size": 20, "loader_workers": 0, "loader_pinned": False, "threads_in_effect": 2}
+    facts = Facts(loader_batch_size=20, loader_workers=0, loader_pinned=False, threads_in_effect=2)
     present = described(case, facts)
     assert undescribed(present, present, case) == case
     larger = Case(present.workload, {**present.configuration, "batch_size": 80}, present.placement)

@@ -70,7 +70,7 @@ def test_the_api_trains_in_several_processes():
     )  # fmt: skip
     (case,) = done.cases
     assert case.configuration["world_size"] == 2
-    assert case.trials[0].facts["ranks"] == 2
+    assert case.trials[0].facts.ranks == 2
 
 
 @pytest.mark.parametrize(

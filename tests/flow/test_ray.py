@@ -91,7 +91,7 @@ def test_the_same_plan_here_and_on_ray(work, address):
     assert sorted((t.case_id, t.number) for t in run.trials) == sorted((t.case_id, t.number) for t in here.trials)
     assert {t.outcome.status for t in run.trials} == {Status.OK}
     assert len({t.trial_id for t in run.trials}) == len(run.trials)
-    assert len({t.facts["job"] for t in run.trials}) == 2
+    assert len({t.facts.job for t in run.trials}) == 2
     # What Ray sets reaches nothing that is measured; the affinity mask is recorded.
     assert set(Path("seen").read_text().splitlines()) == {""}
     assert "OMP_NUM_THREADS" not in run.head.machine.settings

@@ -127,8 +127,8 @@ def test_the_same_plan_here_and_through_slurm(work, capfd, monkeypatch):
     assert measured == [""] * 6  # nothing of SLURM reached what was measured: a rehearsal a job, and four trials
     assert len(run.head.machines) == 1
     assert run.head.machines[0].settings["cpu_affinity"] is not None
-    assert {t.facts["machine"] for t in run.trials} == {0}
-    assert len({t.facts["job"] for t in run.trials}) == 2
+    assert {t.facts.machine for t in run.trials} == {0}
+    assert len({t.facts.job for t in run.trials}) == 2
 
     # There is no accounting here: of node-hours the records know most.
     (told,) = [line for line in said.out.splitlines() if line.startswith("node hours")]
@@ -427,6 +427,6 @@ def test_two_nodes_of_a_job_train_together(work):
     assert equals_its_plan(run)
     nodes = {case.case_id: case.placement.nodes for case in run.head.plan.cases}
     assert sorted(nodes.values()) == [1, 1, 2]
-    places = {nodes[t.case_id]: t.facts.get("node_by_rank") for t in run.trials}
-    assert places[1] is None
-    assert set(places[2].split("; ")) in ({"0: n1", "1: n2"}, {"0: n2", "1: n1"})
+    places = {nodes[t.case_id]: t.facts.node_by_rank for t in run.trials}
+    assert places[1] == ()
+    assert sorted(places[2]) == ["n1", "n2"]

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from torchstone.extend import InputSpec, LoadedModel, ModelCard, ModelSource, Scalar, UsageError, Workload, unknown
+from torchstone.extend import (
+    Facts,
+    InputSpec,
+    LoadedModel,
+    ModelCard,
+    ModelSource,
+    Scalar,
+    UsageError,
+    Workload,
+    unknown,
+)
 
 _WIDTHS = {"small": 16, "large": 256}
 _INPUT = InputSpec("features", classes=3, width=1)
@@ -39,7 +49,7 @@ class Tower(ModelSource):
         module = nn.Sequential(nn.Linear(1, width), nn.ReLU(), nn.Linear(width, 3))
         return LoadedModel(
             module, _votes, lambda network, batch: nn.functional.cross_entropy(_votes(network, batch), batch["labels"]),
-            _INPUT, facts={"parameters": sum(p.numel() for p in module.parameters()), "weights": "random"},
+            _INPUT, facts=Facts(parameters=sum(p.numel() for p in module.parameters()), weights="random"),
         )  # fmt: skip
 
 

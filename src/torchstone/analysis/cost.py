@@ -187,7 +187,7 @@ def _took_h(run: RunSummary, case: CaseSummary) -> Estimate | None:
 
 
 def _fact(case: CaseSummary, name: str) -> float | None:
-    told = (trial.facts.get(name) for trial in case.trials)
+    told = (getattr(trial.facts, name) for trial in case.trials)
     return next((float(t) for t in told if isinstance(t, int | float) and not isinstance(t, bool) and t > 0), None)
 
 

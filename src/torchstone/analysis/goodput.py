@@ -9,6 +9,7 @@ import msgspec
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Placement, Task, Workload
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.load import SERVER
 from torchstone.core.schema.trial import ended_well, estimation_trials, replicates
 from torchstone.core.stats.rate_search import Crossing, Reading, crossed
@@ -50,9 +51,9 @@ def goodputs(run: RunSummary) -> tuple[Goodput, ...]:
     return tuple(_of(cases) for cases in _groups(run.cases) if any(case.trials for case in cases))
 
 
-def reading_of(rate: float, facts: Mapping[str, Scalar]) -> Reading:
+def reading_of(rate: float, facts: Facts) -> Reading:
     """Return what a load at a rate told, from the facts of its trial: nothing of one that failed."""
-    late, queries = facts.get("loadgen_late"), facts.get("loadgen_queries")
+    late, queries = facts.loadgen_late, facts.loadgen_queries
     known = isinstance(late, int) and isinstance(queries, int)
     return Reading(rate, float(late or 0), float(queries or 0)) if known else Reading(rate, 0.0, 0.0)
 
@@ -103,7 +104,7 @@ def _valid(served: Sequence[CaseSummary]) -> tuple[float, int] | None:
     """Return the highest rate that LoadGen called VALID each time, and how often; a probe counts, too."""
     found = []
     for case in served:
-        results = [t.facts.get("loadgen_result") for t in ended_well(case.trials)]
+        results = [t.facts.loadgen_result for t in ended_well(case.trials)]
         if results and all(result == "VALID" for result in results):
             found.append((_rate(case), len(results)))
     return max(found, default=None)

@@ -10,7 +10,7 @@ from torchstone.analysis.summary import CaseSummary, RunSummary, summarize
 from torchstone.core.figures import figures
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.claim import IMPORTED_FROM
+from torchstone.core.schema.facts import flat
 from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Status, Trial
@@ -51,7 +51,7 @@ def trial_rows(run: Run) -> list[Row]:
             **_trial(trial),
             **_case(run, cases[trial.case_id]),
             **{name: values.get(name) for name in names},
-            **{f"fact_{key}": value for key, value in trial.facts.items()},
+            **{f"fact_{key}": value for key, value in flat(trial.facts).items()},
         }
         for trial, values in zip(run.trials, derived, strict=True)
     )
@@ -119,7 +119,7 @@ def _case(run: Run, case: Case) -> Row:
 
 def _items(case: CaseSummary) -> Row:
     """Return how many items the data set has; None for what is made to measure."""
-    told = (trial.facts.get("dataset_items") for trial in case.trials)
+    told = (trial.facts.dataset_items for trial in case.trials)
     return {"dataset_items": next((items for items in told if items is not None), None)}
 
 
@@ -129,7 +129,7 @@ def _trial(trial: Trial) -> Row:
         "number": trial.number,
         "order": trial.order,
         "trial_started_utc": trial.started_utc,
-        "duration_s": None if IMPORTED_FROM in trial.facts else trial.duration_s,
+        "duration_s": None if trial.facts.imported_from is not None else trial.duration_s,
         "status": str(trial.outcome.status),
         "message": trial.outcome.message,
     }

@@ -13,6 +13,7 @@ from torchstone.api.recording import Opened, trial_of
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.axis import AXES, DATALOADER_AXES, AxisStage, Scalar, axes_of, axis_named
 from torchstone.core.schema.case import Case, Placement, Task, Workload
+from torchstone.core.schema.facts import Facts, merged
 from torchstone.core.schema.message import Event, Measured, TrialRequest
 from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.page_locking import IN_HOST_MEMORY, PIN
@@ -97,7 +98,7 @@ class Bench:
     def _own(self, placement: Placement) -> Mapping[str, Scalar]:
         if self.model.example is not None:
             return {"batch_size": len(next(iter(self.model.example.values())))}
-        own = {axis: self.model.facts.get(f"own_{axis}") for axis in DATALOADER_AXES}
+        own = {axis: self.model.facts.own(axis) for axis in DATALOADER_AXES}
         own.update(getattr(self.model.samples, "fixed", None) or {})
         if placement.device in IN_HOST_MEMORY:
             own[PIN] = False
@@ -130,7 +131,7 @@ class Bench:
                 self.model = self._adopted()
             parts = self._measured(case, opened, slot, began_s)
             ended_s = system_clock()
-        facts = {**parts.pop("facts"), **self._kept.facts}
+        facts = merged(parts.pop("facts"), self._kept.facts)
         return trial_of(case, slot.number, order, began_s, ended_s, {"facts": facts, **parts})
 
     def _measured(self, case: Case, opened: Opened, slot: Slot, began_s: float) -> dict[str, Any]:
@@ -144,9 +145,9 @@ class Bench:
         prepared = self._engine.prepare(as_set, self.model, device)
         device.synchronize()
         tally.setup("model_load_time_s", system_clock() - began_s)
-        tally.facts.update({**self.model.facts, **prepared.facts, **settings})
+        tally.add(self.model.facts, prepared.facts, Facts(settings=settings))
         samples = self.model.samples
-        tally.facts["dataset_items"] = dataset_items(case, samples, own=samples is not None)
+        tally.facts.dataset_items = dataset_items(case, samples, own=samples is not None)
         batches = self._engine.open_batches(as_set, self.model, samples, device, seed)
         events: list[Event] = []
         setup = Setup(as_set, self._engine, self.model, prepared, device, tally)
@@ -163,7 +164,7 @@ class Bench:
         measured = next(event for event in events if isinstance(event, Measured))
         return {
             "outcome": tally.outcome(),
-            "facts": {**measured.facts, **recorder.facts()},
+            "facts": merged(measured.facts, recorder.facts()),
             "measurements": measured.measurements + _spans(measured, began_s),
             "series": recorder.series(),
         }

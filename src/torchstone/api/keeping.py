@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from torchstone.core import units
 from torchstone.core.errors import MissingError
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.facts import Facts
 from torchstone.execution.host_memory import available_bytes
 from torchstone.execution.timing.clock import system_clock
 from torchstone.execution.worker.awake import awake
@@ -537,13 +537,13 @@ class Keeping:
         self._back(held=True)
 
     @property
-    def facts(self) -> Mapping[str, Scalar]:
+    def facts(self) -> Facts:
         """What the last trial cost: bytes of the copies in host memory, seconds to make them, and to put them back."""
-        return {
-            "kept_bytes": self._held.kept_bytes + self._handed_bytes,
-            "kept_s": round(self._held.kept_s + self._handed_s, 6),
-            "restored_s": round(self._restored_s, 6),
-        }
+        return Facts(
+            kept_bytes=self._held.kept_bytes + self._handed_bytes,
+            kept_s=round(self._held.kept_s + self._handed_s, 6),
+            restored_s=round(self._restored_s, 6),
+        )
 
     def _back(self, *, held: bool) -> None:
         began_s = system_clock()

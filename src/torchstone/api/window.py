@@ -30,6 +30,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.messages import MESSAGES
 from torchstone.core.schema.case import Case, Task, Workload
 from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.phase import DATA, REST
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Plan, Slot
@@ -296,14 +297,14 @@ class Window:
         spans_s = steady_spans_s(self._stretches, self._began_s, steps.steps_s, first)
         measurements = measured_steps(self._name, steps, first, self._items, spans_s)
         measurements += [steady(self._name, metric, [held]) for metric, held in self._device.memory().items()]
-        facts = {
-            "task": str(case.workload.task),
-            "device": case.placement.device,
-            "logical_cores": os.cpu_count(),
-            "warmup_steps": first,
-            "warmup_settled": True,
-            "clock_resolution_s": resolution_s(system_clock),
-        }
+        facts = Facts(
+            str(case.workload.task),
+            case.placement.device,
+            logical_cores=os.cpu_count(),
+            warmup_steps=first,
+            warmup_settled=True,
+            clock_resolution_s=resolution_s(system_clock),
+        )
         parts = {"facts": facts, "measurements": tuple(measurements), "series": self._recorder.series()}
         return trial_of(case, 0, 0, self._began_s, ended_s, parts)
 

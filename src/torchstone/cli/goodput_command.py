@@ -62,7 +62,7 @@ class GoodputProgress:
             return
         rate, p99_s = found.get("throughput"), found.get("query_latency_p99_s")
         told = units.quantity(rate, "items/s") if scenario == OFFLINE else f"p99 {units.quantity(p99_s, 's')}"
-        self._print(f"  {name}: {told}   (LoadGen: {trial.facts.get('loadgen_result')})")
+        self._print(f"  {name}: {told}   (LoadGen: {trial.facts.loadgen_result})")
 
     def starts(self, slot: Slot, order: int) -> None:
         """Nothing is planned beforehand."""

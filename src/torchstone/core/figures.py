@@ -9,7 +9,6 @@ from statistics import fmean, median
 import msgspec
 
 from torchstone.core.over_ranks import communication, over_ranks
-from torchstone.core.schema.claim import claims
 from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.trial import Stage, Trial
 from torchstone.core.stats.convergence import ending, rate
@@ -63,7 +62,7 @@ def figures(trial: Trial) -> Figures:
     found.update(_totals(trial, found))
     phases = _phases(trial)
     found.update(phases)
-    claimed = claims(trial)  # of another tool's: where it kept no raw values, its word is all there is
+    claimed = trial.facts.claimed  # of another tool's: where it kept no raw values, its word is all there is
     steps = claimed.get("steps", 1.0)
     for name, value in claimed.items():
         found.setdefault(name, (value, int(steps) if 1.0 <= steps < math.inf else 1))
@@ -117,11 +116,11 @@ def _rates(trial: Trial) -> FigureValues:
         throughput = sum(items) / time_s
         found["throughput"] = (throughput, len(items))
         found["time_per_item_s"] = (time_s / sum(items), len(items))
-        dataset_items = trial.facts.get("dataset_items")
+        dataset_items = trial.facts.dataset_items
         if isinstance(dataset_items, int | float) and dataset_items > 0:
-            whole = "dataset_time_s" if trial.facts.get("task") in _ANSWERING else "epoch_time_s"
+            whole = "dataset_time_s" if trial.facts.task in _ANSWERING else "epoch_time_s"
             found[whole] = (dataset_items / throughput, len(items))
-    each = trial.facts.get("new_tokens")  # a text that is continued: the raw tokens are those of its prompt
+    each = trial.facts.new_tokens  # a text that is continued: the raw tokens are those of its prompt
     made = sum(items) * each if isinstance(each, int) else 0.0
     if time_s > 0.0 and made > 0.0:
         found["output_token_throughput"] = (made / time_s, len(items))
@@ -214,7 +213,7 @@ def _waits(trial: Trial) -> FigureValues:
 
 def _single(trial: Trial) -> FigureValues:
     """Return what a trial has once: from its setup, its memory, and its losses."""
-    answers = trial.facts.get("task") in _ANSWERING
+    answers = trial.facts.task in _ANSWERING
     first = "time_to_first_prediction_s" if answers else "first_step_time_s"
     setup = {first: "first_step_time_s", "model_load_time_s": "model_load_time_s", "start_time_s": "start_time_s"}
     named = {figure: trial.values(metric, Stage.SETUP) for figure, metric in setup.items()}

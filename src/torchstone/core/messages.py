@@ -1,8 +1,9 @@
 """The texts of findings: for each check, and each reason where it has several, what was seen and what to do.
 
 A place holds a value of the finding, and its format: `{share:percent}`, `{step:s}` and `{memory:bytes}` are quantities,
-`{low:3}` has three significant digits, `{steps:step|steps}` is a number with its noun, `{settings: + }` a list with
-what stands between its members. A finding without a text of its own brings one (a third party's check).
+`{low:3}` has three significant digits, `{count:,}` and `{time:.0}` are whole, `{steps:step|steps}` is a number with its
+noun, `{settings: + }` a list with what stands between its members. A finding without a text of its own brings one (a
+third party's check).
 """
 
 from __future__ import annotations
@@ -62,6 +63,8 @@ def _shown(value: Value, form: str) -> str:
         return f"{value:.0f} {one if value == 1 else more}"
     if form.isdigit():
         return units.significant(value, int(form))
+    if form in (",", ".0"):
+        return f"{value:{form}f}" if form == ".0" else f"{value:,.0f}"
     unit, _, digits = form.partition(".")
     if unit == "percent":
         return units.percent(value, int(digits or 0))
@@ -74,6 +77,61 @@ def words_of(check: str, reason: str) -> Words:
     """Return the texts of a finding; of an unknown one its names."""
     name = f"{check}.{reason}" if reason else check
     return MESSAGES.get(name) or Words(name.replace("_", " "))
+
+
+# Why a trial ended, or was not started (core/schema/trial.py: Reason); of others, torch and drivers have the words.
+OUTCOMES = {
+    "time_limit": "the run's {limit} had passed",
+    "absent": "{why}",
+    "same_before": "{status} before, in trial {trial}{why}",
+    "smaller_before": "{sizes} ran out of memory before, in trial {trial}",
+    "too_large": (
+        "needs at least {need_bytes:bytes} of {room_bytes:bytes} {memory} memory, extrapolated from batch_size "
+        "{batch_sizes}"
+    ),
+    "other_side": "not started: the other side of its pair failed to start",
+}
+# Why a comparison has no ratio (core/schema/comparison.py: Comparison.why).
+NOT_COMPARED = {
+    "no_trial": "no successful trial of the {side} (none was started)",
+    "no_trial.failed": "no successful trial of the {side} ({status}: {message})",
+    "invalid": "the {side} is INVALID: {message}",
+    "other_data": "other data: {baseline} and {candidate}",
+    "other_items": "the baseline counts {baseline}s, the candidate {candidate}s",
+    "other_model": "not the same model: {baseline:,} parameters and {candidate:,}",
+    "other_work": "not the same work: {baseline:FLOP} per item and {candidate:FLOP} per item",
+    "other_results": "different results with the same seed: {baseline:5} and {candidate:5}",
+    "no_figure": "they have no figure in common",
+    # of a live comparison
+    "side_failed": "{side} {status}: {message}",
+    "sides_failed": "{side} {status}: {message}; {other} {other_status}: {other_message}",
+    "nothing_measured": "nothing was measured",
+    "no_pair": "{budget} s ended before the first pair of processes: starting took {start_s:.0} s",
+    "short": "{budget} s are too short for a pair of processes; {fewest} pairs are needed",
+    "short.enough": (
+        "{budget} s are too short for a pair of processes; {fewest} pairs are needed; --within {needed_s:.0}s is enough"
+    ),
+    "few_pairs": "only {pairs} of the {fewest} pairs of processes needed fitted into {budget} s",
+    "few_pairs.enough": (
+        "only {pairs} of the {fewest} pairs of processes needed fitted into {budget} s; "
+        "--within {needed_s:.0}s is enough"
+    ),
+    "short.enough_for_all": (
+        "{budget} s are too short for a pair of processes; {fewest} pairs are needed; "
+        "torchstone ci measure --within {within} is enough"
+    ),
+    "few_pairs.enough_for_all": (
+        "only {pairs} of the {fewest} pairs of processes needed fitted into {budget} s; "
+        "torchstone ci measure --within {within} is enough"
+    ),
+    "probe_failed": "{status}: {message}",
+    "few_probes": "too few pairs",
+}
+
+
+def not_compared(reason: str, values: Mapping[str, Any]) -> str:
+    """Return why a comparison has no ratio; of an unknown reason its name: a record may be anybody's."""
+    return filled(NOT_COMPARED[reason], values) if reason in NOT_COMPARED else reason
 
 
 # What disturbed a trial (core/schema/trial.py: Disturber); `programs`: other programs whose names are known.
@@ -123,7 +181,7 @@ MESSAGES: dict[str, Words] = {
         "ask for machines of one kind: --partition, --constraint, --gres or --accelerator-type",
     ),
     "several_machines.nodes": Words(
-        "the ranks of a trial were on nodes of several kinds: {kinds}",
+        "the ranks of a trial were on nodes of several kinds: {kinds:; }",
         "all wait for the slowest; ask for nodes of one kind: --constraint or --partition",
     ),
     "few_trials.one": Words("one trial: the variation between trials is not known"),
@@ -133,8 +191,8 @@ MESSAGES: dict[str, Words] = {
     "few_samples": Words("only {steps:steady step|steady steps} in the {window} window"),
     "failed_trials": Words("{well} trials succeeded, {failed} did not: {endings}"),
     "unsupported_percentile": Words("{figure} is reported from {steps} steps, but needs {needed}"),
-    "loadgen_invalid": Words("LoadGen: INVALID in {loads} of {of} loads: {why}"),
-    "loadgen_invalid.errors": Words("LoadGen: INVALID in {loads} of {of} loads: {why}; its errors: {errors}"),
+    "loadgen_invalid": Words("LoadGen: INVALID in {loads} of {of} loads: {why:; }"),
+    "loadgen_invalid.errors": Words("LoadGen: INVALID in {loads} of {of} loads: {why:; }; its errors: {errors:; }"),
     "loadgen_invalid.no_result": Words("LoadGen: INVALID in {loads} of {of} loads: it gave no result"),
     "only_summaries": Words(
         "the file has summaries but no step times: spread, drift and modes are not known",
@@ -419,7 +477,7 @@ MESSAGES: dict[str, Words] = {
     ),
     "own_loader": Words("the DataLoader of {model} has {has}: not measured", "to measure its settings: {settings: }"),
     "own_batches": Words(
-        "not tuned of {model}: {why}", "return the Dataset, so that torchstone can build the DataLoader"
+        "not tuned of {model}: {axes} ({why})", "return the Dataset, so that torchstone can build the DataLoader"
     ),
 }  # fmt: skip
 

@@ -11,6 +11,7 @@ import msgspec
 
 from torchstone.core.errors import Unsupported, UsageError
 from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import DeviceInfo, Room
 from torchstone.core.schema.message import Event, Request
 from torchstone.core.schema.submission import Job, ShareState, Submission
@@ -214,7 +215,7 @@ class LiveTrial(Protocol):
     """A request being carried out in another process. `facts`: what is to be known of how it was started."""
 
     pid: int
-    facts: Mapping[str, Scalar]
+    facts: Facts
 
     def fileno(self) -> int:
         """Return a descriptor that is readable when there are events, or when the process has ended.

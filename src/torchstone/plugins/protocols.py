@@ -31,6 +31,7 @@ from torchstone.core.schema.case import Case, Workload
 from torchstone.core.schema.collective import Collective
 from torchstone.core.schema.counted import Counted
 from torchstone.core.schema.estimate import Finding
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.load import LoadMeasured, LoadPlan, Tell
 from torchstone.core.schema.model import LoadedModel, ModelCard
 from torchstone.core.schema.peak_memory import PeakMemory
@@ -150,7 +151,7 @@ class Replicas(Protocol):
     def recorded(self) -> AbstractContextManager[Sequence[Collective]]:
         """Return the collectives of the step within; they are there when it is left."""
 
-    def facts(self) -> Mapping[str, Scalar]:
+    def facts(self) -> Facts:
         """Return what was settled without being asked for; known once a step is done."""
 
 
@@ -161,7 +162,7 @@ class Prepared(ABC):
     its steps are shared among ranks.
     """
 
-    facts: Mapping[str, Scalar]
+    facts: Facts
     is_driven: bool = False
     replicas: Replicas | None = None
 

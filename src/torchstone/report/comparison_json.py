@@ -19,6 +19,8 @@ from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.own_files import write_whole
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.run import SCHEMA
+from torchstone.report.diagnosis_messages import with_texts
+from torchstone.report.documents.task_words import answer_words, purpose
 from torchstone.storage.run_document import write_new
 
 _BEGINNING = b'{"record":"comparison"'
@@ -33,7 +35,7 @@ def report(compared: ComparedRuns, answers: Sequence[Answer]) -> dict[str, Any]:
         "baseline": compared.participants[0].letter,
         "margin": compared.margin,
         "levels": {"first_figures": compared.levels[0], "other_figures": compared.levels[1]},
-        "answers": answers,
+        "answers": [_answer(one, compared) for one in answers],
         "participants": [_participant(one) for one in compared.participants],
         "machines": {one.letter: one.runs[-1].head.machine for one in compared.participants},
         "comparisons": [_comparison(one) for one in compared.judged],
@@ -41,6 +43,10 @@ def report(compared: ComparedRuns, answers: Sequence[Answer]) -> dict[str, Any]:
         "compared_with_nothing": left_out(compared.participants, compared.matched),
         **({"prices": compared.asked.offers} if compared.asked.offers else {}),
     }
+
+
+def _answer(one: Answer, compared: ComparedRuns) -> Mapping[str, Any]:
+    return {**msgspec.structs.asdict(one), "purpose": purpose(one), "words": answer_words(one, compared)}
 
 
 def _participant(one: ComparedInput) -> Mapping[str, Any]:
@@ -57,7 +63,7 @@ def _participant(one: ComparedInput) -> Mapping[str, Any]:
 def _comparison(one: Judged) -> Mapping[str, Any]:
     return {
         "case": one.case, "task": one.task, "block": one.block, "unit": one.unit,
-        **msgspec.structs.asdict(one.comparison),
+        **msgspec.structs.asdict(one.comparison), "why": with_texts(one.comparison.why),
         "baseline_value": one.baseline_value, "candidate_value": one.candidate_value, "labels": one.labels,
     }  # fmt: skip
 

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from torchstone.core import units
+from torchstone.core.messages import not_compared
 from torchstone.core.schema.advice import Advice, Statement
 from torchstone.core.schema.axis import scalar_word
 from torchstone.core.schema.diagnosis import Check
@@ -215,7 +216,6 @@ TRIED = {  # what came of a remedy: why there is no gain, and what it does to wh
     "budget_spent": "not measured: the budget of {budget_s:g} s is spent",
     "compiling_takes_long": "not measured: compiling takes long; --budget {budget_s:g}s or more tries it",
     "too_few_pairs": "not measured: too few pairs in its time",
-    "not_compared": "{why}",
     "slower_at_first_look": "slower: {times:number.2} times the rate in one short trial",
     "less_than_another_value": "{times:number} times the rate in one short trial: less than another value of the same",
     "fits": "fits: {rate:items/s} in one short trial",
@@ -331,7 +331,7 @@ def text(statement: Statement) -> str:
     template, values = MESSAGES.get(statement.id), statement.values
     if isinstance(statement, Check):
         values = {**values, "mark": "[x]" if statement.done else "[ ]"}
-    return statement.id if template is None else _PLACES.vformat(template, (), values)
+    return not_compared(statement.id, values) if template is None else _PLACES.vformat(template, (), values)
 
 
 def in_code(remedy: Statement) -> str | None:

@@ -18,8 +18,9 @@ from torchstone.core.errors import UsageError
 from torchstone.core.plain_text import plain
 from torchstone.core.schema.codec import decode, encode
 from torchstone.core.schema.diagnosis import Diagnosis
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.page_locking import WITHOUT_EFFECT
-from torchstone.core.schema.reached import EPOCHS, HELD_OUT, TRAIN
+from torchstone.core.schema.reached import HELD_OUT, TRAIN
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.training import Training, TrainingMetrics, without_steps
 from torchstone.execution.controller.active_run import RESUMED
@@ -396,11 +397,11 @@ def _training(files: Mapping[str, bytes], run: Run, found: _Findings) -> Trainin
     if metrics.run_id != run.head.run_id:
         found.wrong(f"{name}: the epochs of run {metrics.run_id}")
         return None
-    facts = next((trial.facts for trial in reversed(run.trials) if EPOCHS in trial.facts), {})
+    facts = next((trial.facts for trial in reversed(run.trials) if trial.facts.epochs is not None), Facts())
     last = {TRAIN: metrics.final_train_accuracy, HELD_OUT: metrics.final_val_accuracy}
-    for fact, value in {EPOCHS: len(metrics.epochs), "best_epoch": metrics.best_epoch, **last}.items():
-        if fact in facts and facts[fact] != value:
-            found.wrong(f"{name}: {fact} {value}, the record has {facts[fact]}")
+    for fact, value in {"epochs": len(metrics.epochs), "best_epoch": metrics.best_epoch, **last}.items():
+        if (recorded_value := getattr(facts, fact)) is not None and recorded_value != value:
+            found.wrong(f"{name}: {fact} {value}, the record has {recorded_value}")
     recorded = run.answer.metrics if isinstance(run.answer, Training) else None
     if recorded is None:
         found.wrong(f"{name}: the record has no epochs")

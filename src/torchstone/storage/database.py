@@ -87,7 +87,8 @@ CREATE INDEX runs_by_time ON runs (started_utc);
 CREATE TABLE trials (
     run_id TEXT NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE, place INTEGER NOT NULL, trial_id TEXT NOT NULL,
     case_id TEXT NOT NULL, number INTEGER NOT NULL, ord INTEGER NOT NULL, purpose TEXT NOT NULL,
-    status TEXT NOT NULL, message TEXT, duration_s REAL NOT NULL, facts TEXT NOT NULL, figures TEXT NOT NULL,
+    status TEXT NOT NULL, message TEXT, reason TEXT, reason_values TEXT NOT NULL, duration_s REAL NOT NULL,
+    facts TEXT NOT NULL, figures TEXT NOT NULL,
     disturbed INTEGER NOT NULL, PRIMARY KEY (run_id, place)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX trials_by_case ON trials (case_id, run_id);

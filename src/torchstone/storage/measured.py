@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.codec import decode
 from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import DeviceInfo, Machine
 from torchstone.core.schema.run import Source, Usual
 from torchstone.core.schema.trial import REPLICATE_COLUMNS, undisturbed
@@ -78,7 +78,7 @@ class Measured(msgspec.Struct, frozen=True, gc=False):  # in no cycle; a store h
     case_id: str
     trials: int
     figures: Mapping[str, Sequence[float | None]]
-    facts: Mapping[str, Scalar]
+    facts: Facts
     findings: tuple[Finding, ...]
     procedure: Mapping[str, Any]
     device: DeviceInfo | None
@@ -290,7 +290,7 @@ def _of_run(row: Sequence[str], values: Mapping[str, _Values], known: _DecodedOn
     for case_id, case in known.cases(head.plan.cases):
         if (own := values.get(case_id)) is not None:
             device, device_name = known.device(machine, case)
-            facts: dict[str, Scalar] = decode(own.facts.encode(), dict[str, Scalar]) if own.facts is not None else {}
+            facts: Facts = decode(own.facts.encode(), Facts) if own.facts is not None else Facts()
             yield Measured(
                 run_id, name, started_utc, machine, case, case_id, own.trials, own.figures, facts,
                 tuple(by_case.get(case_id, ())), head.procedure, device, device_name, head.source, head.code,

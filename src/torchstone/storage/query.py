@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from torchstone.core.errors import UsageError, did_you_mean
 from torchstone.core.figures import Figures, figures
+from torchstone.core.messages import Value
 from torchstone.core.schema.answer import Answer, TuneResult
-from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.claim import IMPORTED_FROM
 from torchstone.core.schema.codec import decode
 from torchstone.core.schema.estimate import Finding
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.run import Head, Run
-from torchstone.core.schema.trial import Outcome, Purpose, Status, Trial
+from torchstone.core.schema.trial import Outcome, Purpose, Reason, Status, Trial
 from torchstone.storage.database import NO_LIMIT, Connection
 from torchstone.storage.index import current
 from torchstone.storage.place import Place
@@ -77,7 +77,7 @@ class TrialRow(msgspec.Struct, frozen=True):
     order: int
     outcome: Outcome
     duration_s: float | None
-    facts: Mapping[str, Scalar]
+    facts: Facts
     figures: Figures
     purpose: Purpose = Purpose.REPLICATE
     disturbed: bool = False
@@ -245,13 +245,14 @@ def _none(connection: Connection, word: str) -> UsageError:
 
 def _trials(connection: Connection, run_id: str) -> tuple[TrialRow, ...]:
     found = connection.execute(
-        "SELECT trial_id, case_id, number, ord, purpose, status, message, duration_s, facts, figures, disturbed"
+        "SELECT trial_id, case_id, number, ord, purpose, status, message, reason, reason_values, duration_s, facts,"
+        " figures, disturbed"
         " FROM trials"
         " WHERE run_id = ? ORDER BY place",
         (run_id,),
     )
     # Decoders made once: for 10,000 trials, making one a row would be most of the time of `show`.
-    facts_of = msgspec.json.Decoder(dict[str, Scalar]).decode
+    facts_of = msgspec.json.Decoder(Facts).decode
     figures_of = msgspec.json.Decoder(Figures).decode
     return tuple(
         TrialRow(
@@ -259,15 +260,24 @@ def _trials(connection: Connection, run_id: str) -> tuple[TrialRow, ...]:
             case_id,
             number,
             order,
-            Outcome(Status(status), message),
-            None if f'"{IMPORTED_FROM}"' in facts else duration_s,
-            facts_of(facts) if '"nonfinite"' not in facts else decode(facts.encode(), dict[str, Scalar]),
+            _outcome(status, message, reason, values),
+            None if '"imported_from"' in facts else duration_s,
+            facts_of(facts) if '"nonfinite"' not in facts else decode(facts.encode(), Facts),
             figures_of(figures),
             Purpose(purpose),
             bool(disturbed),
         )
-        for trial_id, case_id, number, order, purpose, status, message, duration_s, facts, figures, disturbed in found
-    )
+        for (
+            trial_id, case_id, number, order, purpose, status, message, reason, values, duration_s, facts, figures,
+            disturbed,
+        ) in found
+    )  # fmt: skip
+
+
+def _outcome(status: str, message: str | None, reason: str | None, values: str) -> Outcome:
+    if reason is None:
+        return Outcome(Status(status), message)
+    return Outcome(Status(status), message, None, Reason(reason), decode(values.encode(), dict[str, Value]))
 
 
 def entry_of(run: Run, path: Path) -> Entry:
@@ -284,8 +294,8 @@ def entry_of(run: Run, path: Path) -> Entry:
 
 def trial_row(t: Trial) -> TrialRow:
     """Return a trial as the index holds it: without raw values."""
-    duration_s = None if IMPORTED_FROM in t.facts else t.duration_s
-    outcome = Outcome(t.outcome.status, t.outcome.message)
+    duration_s = None if t.facts.imported_from is not None else t.duration_s
+    outcome = msgspec.structs.replace(t.outcome, traceback=None)
     return TrialRow(
         t.trial_id, t.case_id, t.number, t.order, outcome, duration_s, t.facts, figures(t), t.purpose, t.disturbed
     )

@@ -9,19 +9,20 @@ import contextlib
 import math
 import re
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.answer import AbResult, Answer, TuneResult
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.codec import Malformed, check_stamp, decode
 from torchstone.core.schema.diagnosis import Diagnosis
 from torchstone.core.schema.estimate import Finding
+from torchstone.core.schema.facts import Facts, known
 from torchstone.core.schema.run import Added, Answered, End, Head, Line, Noted, Run
 from torchstone.core.schema.training import Training
 from torchstone.core.schema.trial import Measurement, Outcome, Purpose, Series, Stage, Status, Trial
@@ -37,16 +38,26 @@ def bounded(trial: Trial) -> Trial:
 
     Kept are infinities among losses and fingerprints. Of 1e308 s, or of inf beside -inf, no mean can be taken.
     """
-    facts: dict[str, Scalar] = {
-        name: _number(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
-        for name, value in trial.facts.items()
-    }
     measurements = tuple(
         m if _within(m.values) else msgspec.structs.replace(m, values=_bounded(m.values, m.metric in _MAY_BE_INFINITE))
         for m in trial.measurements
     )
     series = tuple(map(_readings, trial.series))
-    return msgspec.structs.replace(trial, facts=facts, measurements=measurements, series=series)
+    return msgspec.structs.replace(trial, facts=_facts(trial.facts), measurements=measurements, series=series)
+
+
+def _facts(facts: Facts) -> Facts:
+    changed = {name: bound for name, value in known(facts) if (bound := _fact(value)) is not value}
+    return msgspec.structs.replace(facts, **changed) if changed else facts
+
+
+def _fact(value: Any) -> Any:
+    if isinstance(value, dict):
+        bounds = {name: _fact(one) for name, one in value.items()}
+        return value if all(bounds[name] is one for name, one in value.items()) else bounds
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value if abs(value) <= LARGEST else None
+    return _number(value) if isinstance(value, float) else value
 
 
 def _readings(series: Series) -> Series:
@@ -170,7 +181,7 @@ class _RawTrial(msgspec.Struct, frozen=True):
     started_utc: str
     duration_s: float
     outcome: Outcome
-    facts: Mapping[str, Scalar] = msgspec.field(default_factory=dict)
+    facts: Facts = msgspec.field(default_factory=Facts)
     measurements: tuple[_RawMeasurement, ...] = ()
     purpose: Purpose = Purpose.REPLICATE
 

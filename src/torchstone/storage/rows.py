@@ -249,7 +249,8 @@ def rows_of(run: Run, file: str, size: int, mtime_ns: int) -> RunRows:
     trials = [
         (
             head.run_id, place, trial.trial_id, trial.case_id, trial.number, trial.order, str(trial.purpose),
-            str(trial.outcome.status), trial.outcome.message, trial.duration_s, _text(trial.facts),
+            str(trial.outcome.status), trial.outcome.message, trial.outcome.reason,
+            _text(trial.outcome.values), trial.duration_s, _text(trial.facts),
             _text(found), int(trial.disturbed),
         )
         for place, (trial, found) in enumerate(zip(run.trials, derived, strict=True))
@@ -271,7 +272,7 @@ def rows_of(run: Run, file: str, size: int, mtime_ns: int) -> RunRows:
 def insert_rows(connection: Connection, rows: RunRows) -> None:
     """Insert the rows of a run that is not there. The Cases come last: of the same ones other writers may wait."""
     connection.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows.run)
-    connection.executemany("INSERT INTO trials VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows.trials)
+    connection.executemany("INSERT INTO trials VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows.trials)
     connection.execute(
         "INSERT INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", msgspec.structs.astuple(rows.line)
     )

@@ -174,12 +174,11 @@ class MetricsLog:
         """Write how it ended, with what the gauges read; None if no epoch did."""
         if not self._epochs:
             return None
-        early = trial.facts.get("stopped_early")
         metrics = msgspec.structs.replace(
             self._metrics(),
             outcome=str(trial.outcome.status),
             message=trial.outcome.message,
-            stopped_early=str(early) if early is not None else None,
+            stopped_early=trial.facts.stopped_early,
             telemetry=trial.series,
         )
         write_json(self._path, metrics)

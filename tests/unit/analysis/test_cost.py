@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from build import a_case, a_run, a_trial
+from build import a_case, a_run, a_trial, facts_of
 from priced import CARBON, ELECTRICITY, prices_of
 from stored import a_stored_run, case, machine
 
@@ -14,6 +14,7 @@ from torchstone.config.prices import Prices
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Placement, Task
 from torchstone.core.schema.estimate import Estimate
+from torchstone.core.schema.facts import merged
 from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Series
@@ -31,7 +32,7 @@ def with_energy(run, watts, **facts):
     trials = []
     for trial in run.trials:
         series = Series("device_power_w", "amd_smi", (0.0, 1e4), (watts, watts))
-        trials.append(msgspec.structs.replace(trial, series=(series,), facts={**trial.facts, **facts}))
+        trials.append(msgspec.structs.replace(trial, series=(series,), facts=merged(trial.facts, facts_of(facts))))
     return msgspec.structs.replace(run, trials=tuple(trials))
 
 

@@ -8,6 +8,7 @@ from loads import a_load, a_load_case, a_search
 
 from torchstone.analysis.goodput import goodputs, reading_of
 from torchstone.analysis.summary import summarize
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.trial import Outcome, Purpose, Status
 from torchstone.core.stats.rate_search import Reading
 from torchstone.storage.query import entry_of
@@ -54,8 +55,8 @@ def test_a_search_that_ended_before_any_rate_has_what_it_knows():
 
 def test_failed_loads_do_not_count():
     run = a_search()
-    broken = msgspec.structs.replace(run.trials[-1], outcome=Outcome(Status.CRASHED, "gone"), facts={})
+    broken = msgspec.structs.replace(run.trials[-1], outcome=Outcome(Status.CRASHED, "gone"), facts=Facts())
     found = found_in(msgspec.structs.replace(run, trials=(*run.trials[:-1], broken)))
     assert found.trials == 8
-    assert reading_of(5.0, {}) == Reading(5.0, 0.0, 0.0)
-    assert not reading_of(5.0, {}).met
+    assert reading_of(5.0, Facts()) == Reading(5.0, 0.0, 0.0)
+    assert not reading_of(5.0, Facts()).met

@@ -169,7 +169,7 @@ def test_tied_weights_stay_tied_and_are_kept_once():
     assert same(module, before)
     assert module["a"].weight is module["b"].weight
     assert module.get_buffer("view").data_ptr() == module["a"].weight.data_ptr()
-    assert keeper.facts["kept_bytes"] == 9 * 4, "of shared memory there is one copy"
+    assert keeper.facts.kept_bytes == 9 * 4, "of shared memory there is one copy"
 
 
 def test_what_cannot_be_copied_as_an_object_need_not_be():
@@ -200,7 +200,7 @@ def test_tensors_of_other_kinds():
     assert module.hidden.sum() == 2.0
     assert module.graph.abs().sum() > 0.0
     assert torch.equal(module.sparse.to_dense(), torch.eye(3))
-    assert keeper.facts["kept_bytes"] in range(1, 200)
+    assert keeper.facts.kept_bytes in range(1, 200)
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
@@ -263,7 +263,7 @@ def test_optimizers_made_anew_are_not_kept_beyond_their_trial():
     for _ in range(3):
         with keeper.trial(0):
             train(module, keeper.handed_out(torch.optim.Adam(module.parameters())))
-    assert keeper.facts["kept_bytes"] == 4 * (3 * 2 + 2), "the weights once, and a new optimizer holds nothing yet"
+    assert keeper.facts.kept_bytes == 4 * (3 * 2 + 2), "the weights once, and a new optimizer holds nothing yet"
     assert not keeper._handed_out
 
 

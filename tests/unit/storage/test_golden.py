@@ -31,7 +31,7 @@ RECORDS = {
     "tune": lambda run: run.head.tune is not None and run.answer is not None and run.answer.gain is not None,
     "ab": lambda run: run.head.ab is not None and run.comparison is not None and run.comparison.ratio is not None,
     "diagnose": lambda run: any(trial.purpose == Purpose.PROBE for trial in run.trials),
-    "train": lambda run: run.head.procedure.fit is not None and run.trials[0].facts["epochs"] == 2,
+    "train": lambda run: run.head.procedure.fit is not None and run.trials[0].facts.epochs == 2,
     "goodput": lambda run: any(case.workload.task == "loadgen" for case in run.head.plan.cases),
     "failed": lambda run: {trial.outcome.status for trial in run.trials} == {Status.TIMED_OUT},
     "imported": lambda run: run.head.procedure.settings is None,

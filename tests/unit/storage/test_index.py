@@ -93,13 +93,13 @@ def test_a_copy_of_a_record_is_a_problem_not_a_second_run(tmp_path):
 
 
 def test_one_run_comes_with_outcomes_facts_and_figures(tmp_path):
-    failed = a_trial(trial_id="t9", number=1, status=Status.OUT_OF_MEMORY, facts={"x": 1.5})
+    failed = a_trial(trial_id="t9", number=1, status=Status.OUT_OF_MEMORY, facts={"claimed_x": 1.5})
     store(tmp_path, "r1", trials=[a_trial(), failed])
     entry = find(tmp_path, "r1")
     assert entry.head == read_run(entry.path).head
     assert [t.outcome.status for t in entry.trials] == [Status.OK, Status.OUT_OF_MEMORY]
     assert entry.trials[0].figures.values["throughput"] == pytest.approx(160 / 0.107)
-    assert entry.trials[1].facts["x"] == 1.5
+    assert entry.trials[1].facts.claimed == {"x": 1.5}
     assert find(tmp_path, str(entry.path)) == msgspec.structs.replace(entry, path=entry.path)
 
 

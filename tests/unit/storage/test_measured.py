@@ -6,6 +6,7 @@ from stored import PROCESSOR, a_stored_run, case, machine, store
 
 from torchstone.core.schema.comparison import Rules
 from torchstone.core.schema.estimate import Severity
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.trial import Disturbance, Purpose
 from torchstone.storage.measured import measured, measured_cases, measured_kept
 from torchstone.storage.rows import KEPT
@@ -34,7 +35,7 @@ def test_figures_facts_and_doubts_of_each_case_of_each_run(outputs):
     assert len(late.values("throughput")) == 3
     assert set(late.figures) == {"throughput", "peak_rss_bytes"}, "other figures are not read"
     assert late.values("step_time_p50") == []
-    assert late.facts["task"] == "train"
+    assert late.facts.task == "train"
     assert late.device == PROCESSOR
     assert [f.check for f in late.doubts] == ["neighbours"], "that there are few trials makes no figure wrong"
     assert late.procedure["trials"] == 3
@@ -81,7 +82,7 @@ def test_what_is_kept_of_each_run_is_what_its_trials_say(outputs):
     assert [one.prior("throughput") for one in by_run.measured] == [
         one.prior("throughput") for one in by_trial.measured
     ]
-    kept = [msgspec.structs.replace(one, facts={}, priors="") for one in by_trial.measured]
+    kept = [msgspec.structs.replace(one, facts=Facts(), priors="") for one in by_trial.measured]
     assert [msgspec.structs.replace(one, priors="") for one in by_run.measured] == kept
     assert len(by_run.measured) == 8
     assert {one.trials for one in by_run.measured} == {4, 5}

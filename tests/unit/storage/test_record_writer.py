@@ -53,11 +53,13 @@ def test_a_run_survives_the_round_trip(tmp_path):
 
 
 def test_nan_and_infinity_survive(tmp_path):
-    trial = a_trial(steady={"loss": [1.0, math.nan, math.inf, -math.inf]}, facts={"best": math.nan, "none": None})
+    trial = a_trial(
+        steady={"loss": [1.0, math.nan, math.inf, -math.inf]}, facts={"claimed_mfu": math.nan, "other": {"none": None}}
+    )
     back = read_record(written(tmp_path / "r.jsonl", a_run([trial]))).trials[0]
     assert str(back.values("loss")) == "(1.0, nan, inf, -inf)"
-    assert str(back.facts["best"]) == "nan"
-    assert back.facts["none"] is None
+    assert str(back.facts.claimed["mfu"]) == "nan"
+    assert back.facts.other == {"none": None}
     for line in (tmp_path / "r.jsonl").read_text().splitlines():
         json.loads(line, parse_constant=pytest.fail)  # and it is still JSON
 

@@ -160,7 +160,7 @@ def _lines(cases: Sequence[CaseSummary], values: Sequence[Scalar]) -> list[Line]
 
 
 def _parameters(case: CaseSummary) -> float | None:
-    found = next((t.facts["parameters"] for t in case.trials if "parameters" in t.facts), None)
+    found = next((t.facts.parameters for t in case.trials if t.facts.parameters is not None), None)
     return float(found) if isinstance(found, int | float) else None
 
 

@@ -220,7 +220,7 @@ def threads(e: Evidence) -> Cause | None:
 
 
 def _threads(e: Evidence) -> int | None:
-    asked, found = e.setting("threads"), e.facts.get("threads_in_effect")
+    asked, found = e.setting("threads"), e.facts.threads_in_effect
     if isinstance(found, int):
         return found
     return asked if isinstance(asked, int) and asked > 0 else None
@@ -238,7 +238,7 @@ def _threads_evidence(e: Evidence, number: int, cores: int) -> Iterator[Statemen
 
 def neighbours(e: Evidence) -> Cause | None:
     """Return the cause where others keep so many cores busy that the step's threads cannot all run."""
-    others, cores, number = e.figures.get("other_cpu_cores"), e.cores, e.facts.get("threads_in_effect")
+    others, cores, number = e.figures.get("other_cpu_cores"), e.cores, e.facts.threads_in_effect
     if e.accelerator or others is None or not cores or not isinstance(number, int):
         return None
     wanted = min(number, cores)
@@ -386,7 +386,7 @@ _MANY, _SMALL = 64, 1 << 14  # tensors, and numbers in one
 
 def optimizer(e: Evidence) -> Cause | None:
     """Return the cause where the update is a large share, and not merely because the batch is small."""
-    if not _many_tensors(e) and e.facts.get("fused_optimizer") is not False:
+    if not _many_tensors(e) and e.facts.fused_optimizer is not False:
         return None  # few tensors, or large ones: what takes long is what has to be done
     return _update(e)
 
@@ -395,7 +395,7 @@ def _update(e: Evidence) -> Cause | None:
     rule, known, share = rules.OPTIMIZER, e.known, e.share(OPTIMIZER)
     if share < rule.least:
         return None
-    many, unfused = _many_tensors(e), e.facts.get("fused_optimizer") is False
+    many, unfused = _many_tensors(e), e.facts.fused_optimizer is False
     title = "update_of_many_tensors" if many else "update_not_fused" if unfused else "update_long"
     return Cause(
         "optimizer", Kind.OVERHEAD, Statement(title), share, tuple(_update_evidence(e)),
@@ -416,12 +416,12 @@ def _update_evidence(e: Evidence) -> Iterator[Statement]:
     yield Statement("optimizer_share", {"share": e.share(OPTIMIZER), "time_s": e.phase_s(OPTIMIZER)})
     if e.look is not None and e.look.tensors is not None and e.look.elements is not None:
         yield Statement("updates_tensors", {"tensors": e.look.tensors, "elements": e.look.elements})
-    if e.facts.get("fused_optimizer") is False:
+    if e.facts.fused_optimizer is False:
         yield Statement("not_fused")
 
 
 def _update_what_ifs(e: Evidence) -> Iterator[WhatIf]:
-    if e.facts.get("fused_optimizer") is False and e.setting("fused") not in (None, "on"):
+    if e.facts.fused_optimizer is False and e.setting("fused") not in (None, "on"):
         yield WhatIf({"fused": "on"})
     accumulation = e.setting("grad_accumulation")
     if isinstance(accumulation, int):
@@ -539,7 +539,7 @@ def _operators(e: Evidence) -> Iterator[Statement]:
 
 def _larger_what_ifs(e: Evidence, whole: float) -> Iterator[WhatIf]:
     size = e.batch_size
-    items = e.facts.get("dataset_items")
+    items = e.facts.dataset_items
     wanted = size * min(_MOST_TIMES, 2 ** max(2, _doublings(whole)))
     while isinstance(items, int) and wanted > max(items, size):
         wanted //= 2
@@ -608,8 +608,9 @@ def _computing(e: Evidence, share: float) -> Cause:
 
 
 def _computing_what_ifs(e: Evidence) -> Iterator[WhatIf]:
-    layout = str(e.facts.get("setting_channels_last", ""))
-    if e.setting("channels_last") in ("auto", "off") and layout.startswith("off") and "convolution" not in layout:
+    layout = e.facts.settings.get("channels_last")
+    is_open = layout is not None and layout.value == "off" and layout.reason in ("default", "device", "requested")
+    if e.setting("channels_last") in ("auto", "off") and is_open:
         yield WhatIf({"channels_last": "on"})
     if e.setting("compile") == "off":
         yield WhatIf({"compile": "default"})

@@ -12,6 +12,7 @@ from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core.figures import PHASE
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Task
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.host_profile import HostLine, HostProfile
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.phase import BACKWARD, DECODE, FORWARD, PHASES, PREFILL
@@ -31,7 +32,7 @@ class Evidence(msgspec.Struct, frozen=True):
 
     case: Case
     figures: Mapping[str, float]
-    facts: Mapping[str, Scalar] = {}
+    facts: Facts = msgspec.field(default_factory=Facts)
     device: DeviceInfo | None = None
     cores: int | None = None
     heap: str = "fixed"
@@ -141,8 +142,8 @@ class Evidence(msgspec.Struct, frozen=True):
 
 def recorded_step(run: RunSummary, case: CaseSummary) -> Evidence:
     """Return what the record says of a Case's own step. Host profile and parts alone are not in it."""
-    facts = next((trial.facts for trial in case.trials if trial.outcome.status == Status.OK), {})
-    cores = facts.get("logical_cores")
+    facts = next((trial.facts for trial in case.trials if trial.outcome.status == Status.OK), Facts())
+    cores = facts.logical_cores
     return Evidence(
         Case(case.workload, case.configuration, case.placement),
         {name: found.value for name, found in case.estimates.items()}, facts,

@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 from torchstone.analysis.summary import CaseSummary
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Task, Workload
+from torchstone.core.schema.facts import Facts, known
 from torchstone.plugins.data_choice import has_end
 
 EXAMPLE = "the example batch"
-_OWN = "the model's own "  # how the fact `own_data` of data that came with the model begins
 _GIVEN = "loader:"  # how the data of `torchstone.measure` begins
 
 
@@ -22,19 +22,19 @@ def fed_words(cases: Sequence[CaseSummary], varying: Collection[str] = ()) -> li
     told: dict[str, None] = {}
     shared = facts_of(*cases)  # a Case that failed tells nothing of data that all have
     for case in cases:
-        facts = facts_of(case) or shared
+        facts = shared if (own := facts_of(case)) == Facts() else own
         if (line := fed_by(case.workload, case.configuration, facts, varying)) is not None:
             told[line] = None
     return list(told)
 
 
-def facts_of(*cases: CaseSummary) -> Mapping[str, Scalar]:
+def facts_of(*cases: CaseSummary) -> Facts:
     """Return the facts of the first trial that tells of the user's own data; none where no trial does."""
-    return next((trial.facts for case in cases for trial in case.trials if "own_data" in trial.facts), {})
+    return next((trial.facts for case in cases for trial in case.trials if own_data(trial.facts) != Facts()), Facts())
 
 
 def fed_by(
-    workload: Workload, configuration: Mapping[str, Scalar], facts: Mapping[str, Scalar], varying: Collection[str] = ()
+    workload: Workload, configuration: Mapping[str, Scalar], facts: Facts, varying: Collection[str] = ()
 ) -> str | None:
     """Return what fed a Case; None where its record does not tell, as those of other tools do not.
 
@@ -50,37 +50,38 @@ def fed_by(
         return f"fed from memory: {what}, kept on the device (feed=resident){aside}"
     if feed != "loader":
         return None
-    came_as_loader = "own_batch_size" in facts or "own_fixed" in facts
+    came_as_loader = facts.own_batch_size is not None or bool(facts.own_fixed)
     what = source if came_as_loader else f"a DataLoader over {source}"
     workers = "" if "num_workers" in varying else f", {_workers(configuration, facts)}"
     return f"fed by {what}{workers}"
 
 
-def own_data(facts: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
+def own_data(facts: Facts) -> Facts:
     """Return the facts of a trial that tell of the user's own data."""
-    return {name: value for name, value in facts.items() if name.startswith("own_")}
+    return Facts(**{name: value for name, value in known(facts) if name.startswith("own_") or name == "example_tokens"})
 
 
-def data_words(workload: Workload, facts: Mapping[str, Scalar]) -> str:
+def data_words(workload: Workload, facts: Facts) -> str:
     """Return what the batches are made of: "digits", "the SlowSet of load()", "synthetic"."""
-    own, data = str(facts.get("own_data") or ""), workload.data
+    data = workload.data
     if data.startswith(_GIVEN):
         return f"the {data.removeprefix(_GIVEN)} that was given"
-    if own.startswith(_OWN):
-        return f"the {own.removeprefix(_OWN)} of {workload.model.rpartition(':')[2]}()"
+    if facts.own_data is not None:
+        return f"the {facts.own_data} of {workload.model.rpartition(':')[2]}()"
+    if data == "example" and facts.example_tokens is not None:
+        return f"synthetic sentences of {facts.example_tokens} tokens"
     if data == "example":
-        return own.partition(":")[0] or EXAMPLE
+        return EXAMPLE
     return data
 
 
-def is_real(workload: Workload, facts: Mapping[str, Scalar]) -> bool:
+def is_real(workload: Workload, facts: Facts) -> bool:
     """Say whether data are real: named, or of the user's own, and so with a loader that training would wait for."""
-    data = workload.data
-    return has_end(data) or str(facts.get("own_data") or "").startswith(_OWN)
+    return has_end(workload.data) or facts.own_data is not None
 
 
-def _workers(configuration: Mapping[str, Scalar], facts: Mapping[str, Scalar]) -> str:
-    now, own = configuration.get("num_workers"), facts.get("own_num_workers")
+def _workers(configuration: Mapping[str, Scalar], facts: Facts) -> str:
+    now, own = configuration.get("num_workers"), facts.own_num_workers
     aside = f" (its own: {own})" if own is not None and own != now else ""
     if not now:
         return f"no workers{aside}: the step itself makes each batch"

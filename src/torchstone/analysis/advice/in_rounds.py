@@ -60,6 +60,6 @@ def _taken(case: CaseSummary, figure: str) -> _Taken:
         (trial, value) for trial in estimation_trials(ended_well(case.trials))
         if (value := trial.figures.values.get(figure)) is not None and value > 0.0
     ]  # fmt: skip
-    templates = {trial.number: trial.facts["template"] for trial, _ in having if "template" in trial.facts}
+    templates = {trial.number: trial.facts.template for trial, _ in having if trial.facts.template is not None}
     logs = {trial.number: math.log(value) for trial, value in having}
     return _Taken(logs, templates if len(templates) == len(logs) else {})

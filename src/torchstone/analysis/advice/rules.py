@@ -149,7 +149,7 @@ def _checkpointed(s: Setting) -> Iterator[Remedy]:
 
 
 def _optimizer_usual(s: Setting) -> Iterator[str]:
-    parameters = s.facts.get("parameters")
+    parameters = s.facts.parameters
     if parameters >= _LARGE_MODEL if isinstance(parameters, int | float) else not _is_small_batch(s):
         yield "large_model"
     yield from ("small_updates", "adamw")
@@ -168,7 +168,7 @@ def _optimizer(s: Setting) -> Iterator[Remedy]:
     else:
         yield Remedy("larger_batch_or_accumulation", axis="grad_accumulation")
     fused = s.configuration.get("fused")
-    if fused == "off" or (fused != "on" and s.facts.get("fused_optimizer") is False):
+    if fused == "off" or (fused != "on" and s.facts.fused_optimizer is False):
         yield Remedy("fused", axis="fused")
     if s.configuration.get("optimizer") in ("adam", "adamw"):
         yield Remedy("sgd", axis="optimizer")

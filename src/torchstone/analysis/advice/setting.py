@@ -8,6 +8,7 @@ import msgspec
 
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.facts import Facts
 
 # What people usually aim at: rules of thumb, told beside what was measured; no choice is made by them.
 DATA_S = 0.030  # of waiting for data in a step: more is much
@@ -28,14 +29,13 @@ class Setting(msgspec.Struct, frozen=True):
     accelerator: bool | None = None
     utilization: float | None = None
     native: tuple[str, ...] | None = None
-    facts: Mapping[str, Scalar] = {}
+    facts: Facts = msgspec.field(default_factory=Facts)
     trains: bool = False
     loader_computes: bool | None = None
 
     def fixes(self, axis: str) -> bool:
         """Whether the user's own batches are used as they come, so that an axis can have no other value."""
-        told = str(self.facts.get("own_fixed") or "")  # "batch_size, num_workers (why)": plugins/models/py/own_data.py
-        return axis in told.partition(" (")[0].split(", ")
+        return axis in self.facts.own_fixed
 
     @property
     def idles(self) -> bool:

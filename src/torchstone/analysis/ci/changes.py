@@ -13,6 +13,8 @@ import msgspec
 from torchstone.analysis.ci.price import Price, of_the_job, price_of
 from torchstone.analysis.compare.ab_sides import result_words, results_apart
 from torchstone.core.figures import figures
+from torchstone.core.messages import not_compared
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.answer import AbResult
 from torchstone.core.schema.ci import CiBenchmark, CiResult, State
 from torchstone.core.schema.comparison import Comparison, Judgement, Rules, judge
@@ -63,13 +65,18 @@ class Change(msgspec.Struct, frozen=True):
     ratio: Estimate | None = None
     beyond: bool = False
     open: bool = True
-    why: str | None = None
+    why: Statement | str | None = None  # words: of git, or of what was measured
     command: tuple[str, ...] = ()
     price: Price | None = None
     pairs: int = 0
     device: str | None = None
     step_time_s: float | None = None
     other: OtherResult | None = None
+
+
+def why_text(change: Change) -> str | None:
+    """Return why a benchmark has no ratio, in English."""
+    return not_compared(change.why.id, change.why.values) if isinstance(change.why, Statement) else change.why
 
 
 def change_of(
@@ -94,7 +101,11 @@ def change_of(
         return Change(one.name, Verdict.FAILED, why=fault, command=command)
     found = _measured(one.name, run, comparison, result.margin, limit, command, per_hour)
     comparisons = len(result.benchmarks) + (result.control is not None)
-    return msgspec.structs.replace(found, why=of_the_job(found.why, comparisons)) if found.why is not None else found
+    return (
+        msgspec.structs.replace(found, why=of_the_job(found.why, comparisons))
+        if isinstance(found.why, Statement)
+        else found
+    )
 
 
 def ab_command(one: CiBenchmark, result: CiResult) -> tuple[str, ...]:
@@ -146,7 +157,7 @@ def _other_result(run: Run) -> OtherResult | None:
 
 
 def _only_the_base_failed(run: Run) -> bool:
-    failed = {t.facts.get("side") for t in run.trials if t.outcome.status not in (Status.OK, Status.SKIPPED)}
+    failed = {t.facts.side for t in run.trials if t.outcome.status not in (Status.OK, Status.SKIPPED)}
     return failed == {"A"}
 
 
@@ -163,7 +174,7 @@ def _step_time_s(run: Run, found: Comparison) -> float | None:
     """Return the median over the processes of the change."""
     told = [
         figures(t).values.get("step_time_mean") for t in run.trials
-        if t.facts.get("side") == "B" and t.outcome.status == Status.OK and t.case_id == found.candidate.case_id
+        if t.facts.side == "B" and t.outcome.status == Status.OK and t.case_id == found.candidate.case_id
     ]  # fmt: skip
     known = [value for value in told if value is not None and math.isfinite(value) and value > 0.0]
     return median(known) if known else None

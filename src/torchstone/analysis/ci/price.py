@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 
 import msgspec
 
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.answer import AbResult
 from torchstone.core.schema.run import Run
 
 FIRST_SHARE = 0.7  # of a job's time, for measuring each benchmark once; the rest is for what stays undecided
-_ENOUGH = re.compile(r"; --within (\d{1,6})s is enough\Z")  # what a comparison says that had too little time
 _MOST_S = 86_400.0  # a day: more is no advice
 _SECONDS_AN_HOUR = 3600.0
 
@@ -54,13 +53,14 @@ def price_of(run: Run, command: Sequence[str], per_hour: float | None = None) ->
     return Price(words, within_s, pairs, cost)
 
 
-def of_the_job(why: str, comparisons: int) -> str:
-    """Return why a comparison has no ratio, with the time of one that it names turned into that of the whole job."""
-    found = _ENOUGH.search(why)
-    if found is None:
+def of_the_job(why: Statement, comparisons: int) -> Statement:
+    """Return why a comparison has no ratio, with the time that is enough for it turned into that of the whole job."""
+    reason, _, enough = why.id.partition(".")
+    needed_s = why.values.get("needed_s")
+    if enough != "enough" or not isinstance(needed_s, int | float):
         return why
-    needed_s = float(found.group(1)) * comparisons / FIRST_SHARE
-    return f"{why[: found.start()]}; torchstone ci measure --within {within_words(needed_s)} is enough"
+    within = within_words(needed_s * comparisons / FIRST_SHARE)
+    return Statement(f"{reason}.enough_for_all", {**why.values, "within": within})
 
 
 def within_words(seconds: float) -> str:

@@ -112,7 +112,7 @@ def result_words(task: str) -> str:
 
 
 def _of_side(side: str, trials: Sequence[Trial]) -> list[Trial]:
-    return [t for t in trials if t.facts.get("side") == side]
+    return [t for t in trials if t.facts.side == side]
 
 
 def _median(name: str, told: Sequence[Mapping[str, float]]) -> float | None:

@@ -9,12 +9,13 @@ import msgspec
 
 from torchstone.analysis.compare.matching import Taken, traits
 from torchstone.core.figures import raw
-from torchstone.core.fingerprints import fingerprint_of, furthest
+from torchstone.core.fingerprints import Entries, fingerprint_of, furthest
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import AXES, AxisStage, Scalar, axes_of
 from torchstone.core.schema.case import portable
 from torchstone.core.schema.comparison import Differing
 from torchstone.core.schema.estimate import Severity
-from torchstone.core.units import quantity, significant
+from torchstone.core.units import significant
 
 _WORK = 0.01  # of the operations an item: more is another network, or other shapes
 SHAPES = axes_of(AxisStage.BATCH, AxisStage.ITEM, AxisStage.GENERATION)  # what a step or an item consists of
@@ -23,7 +24,7 @@ SHAPES = axes_of(AxisStage.BATCH, AxisStage.ITEM, AxisStage.GENERATION)  # what 
 class Sameness(msgspec.Struct, frozen=True):
     """`against`: why the two cannot be compared, None if they can. `labels`: under what they are read all the same."""
 
-    against: str | None
+    against: Statement | None
     labels: tuple[str, ...]
     differing: tuple[Differing, ...]
 
@@ -60,32 +61,32 @@ def _settings(a: Taken, b: Taken) -> Iterator[Differing]:
             yield Differing(f"{name} of devices", str(mine[name]), str(yours[name]), "another number shares the work")
 
 
-def _against(a: Taken, b: Taken) -> Iterator[str]:
+def _against(a: Taken, b: Taken) -> Iterator[Statement]:
     """Yield what makes a comparison meaningless, worst first."""
     for side, taken in (("baseline", a), ("candidate", b)):
         if not taken.trials:
-            ends = [f"{t.outcome.status}: {(t.outcome.message or '')[:120]}" for t in taken.failed]
-            yield f"no successful trial of the {side}{f' ({ends[0]})' if ends else ' (none was started)'}"
+            ends = [t.outcome for t in taken.failed]
+            values = {"status": str(ends[0].status), "message": (ends[0].message or "")[:120]} if ends else {}
+            yield Statement("no_trial.failed" if ends else "no_trial", {"side": side, **values})
     for side, taken in (("baseline", a), ("candidate", b)):
         case_id = taken.case.case_id
         wrong = [f for f in taken.run.findings if f.subject == case_id and f.severity == Severity.ERROR]
         if wrong:
-            yield f"the {side} is INVALID: {wrong[0].message}"
+            yield Statement("invalid", {"side": side, "check": wrong[0].check, "message": wrong[0].message})
     mine, yours = traits(a.case), traits(b.case)
     if mine["data"] != yours["data"]:
-        yield f"other data: {mine['data']} and {yours['data']}"
+        yield Statement("other_data", {"baseline": mine["data"], "candidate": yours["data"]})
     if a.case.workload.item != b.case.workload.item:
-        yield f"the baseline counts {a.case.workload.item}s, the candidate {b.case.workload.item}s"
+        yield Statement("other_items", {"baseline": a.case.workload.item, "candidate": b.case.workload.item})
     counts = [_fact(taken, "parameters") for taken in (a, b)]
     if None not in counts and counts[0] != counts[1]:
-        yield f"not the same model: {counts[0]:,.0f} parameters and {counts[1]:,.0f}"
+        yield Statement("other_model", {"baseline": counts[0], "candidate": counts[1]})
     work = [_work(taken) for taken in (a, b)]
     if not _reshaped(mine, yours) and work[0] and work[1] and abs(math.log(work[1] / work[0])) > _WORK:
-        each = [f"{quantity(one, 'FLOP')} per item" for one in work]
-        yield f"not the same work: {each[0]} and {each[1]}"
+        yield Statement("other_work", {"baseline": work[0], "candidate": work[1]})
     moved = _moved(a, b)
     if moved is not None and _should_agree(a, b, mine, yours):
-        yield f"different results with the same seed: {moved}"
+        yield Statement("other_results", {"baseline": moved.one, "candidate": moved.other})
 
 
 def _labels(a: Taken, b: Taken, settings: Sequence[Differing]) -> Iterator[str]:
@@ -97,7 +98,7 @@ def _labels(a: Taken, b: Taken, settings: Sequence[Differing]) -> Iterator[str]:
             yield f"{what} under the same name"
     moved = _moved(a, b)
     if moved is not None and not any(one.matters for one in settings):
-        yield f"first results differ ({moved})"
+        yield f"first results differ ({significant(moved.one, 5)} and {significant(moved.other, 5)})"
 
 
 def _code(taken: Taken) -> str | None:
@@ -109,8 +110,8 @@ def _code(taken: Taken) -> str | None:
 
 
 def _fact(taken: Taken, name: str) -> float | None:
-    value = next((t.facts[name] for t in taken.trials if name in t.facts), None)
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    values = (getattr(t.facts, name) for t in taken.trials)
+    return next((value for value in values if value is not None), None)
 
 
 def _work(taken: Taken) -> float | None:
@@ -146,9 +147,7 @@ def _processor(taken: Taken) -> str | None:
     return device.name if device is not None else machine.host.processor
 
 
-def _moved(a: Taken, b: Taken) -> str | None:
+def _moved(a: Taken, b: Taken) -> Entries | None:
     """Return the two entries of the fingerprints that lie furthest apart; None where these agree or are not known."""
     far = furthest(fingerprint_of(a.trials), fingerprint_of(b.trials))
-    if far is None or not far.differ:
-        return None
-    return f"{significant(far.one, 5)} and {significant(far.other, 5)}"
+    return far if far is not None and far.differ else None

@@ -27,6 +27,7 @@ from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.analysis.compare.matching import Matched, Taken, match
 from torchstone.config.prices import HourlyPrice
 from torchstone.core.errors import UsageError
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.comparison import Comparison, Differing, Judgement, Side, judge
 from torchstone.core.schema.estimate import Estimate
@@ -350,7 +351,7 @@ def _side(pair: Pair, who: ComparedInput) -> Side:
 
 def _not_comparable(pair: Pair, margin: float) -> Judged:
     metric = primary(pair.matched.task)
-    why = pair.same.against or "they have no figure in common"
+    why = pair.same.against or Statement("no_figure")
     found = Comparison(
         _side(pair, pair.baseline), _side(pair, pair.candidate), metric, None, Judgement.NOT_COMPARABLE, margin,
         pair.differing, why,

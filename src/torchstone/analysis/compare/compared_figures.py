@@ -112,7 +112,7 @@ def _of_run(taken: Taken, price_an_hour: float | None) -> Iterator[tuple[str, Pe
 
 
 def _templates(trials: Sequence[Trial]) -> tuple[Scalar, ...]:
-    known = [trial.facts["template"] for trial in trials if "template" in trial.facts]
+    known = [trial.facts.template for trial in trials if trial.facts.template is not None]
     return tuple(known) if len(known) == len(trials) else ()
 
 

@@ -10,7 +10,6 @@ import msgspec
 
 from torchstone.analysis.compare.matching import Taken
 from torchstone.core import units
-from torchstone.core.schema.claim import IMPORTED_FROM
 from torchstone.core.schema.comparison import Differing
 from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.trial import Trial
@@ -131,7 +130,7 @@ def _procedure(a: Taken, b: Taken) -> Iterator[Differing]:
 
 
 def _tool(taken: Taken) -> object:
-    return next((trial.facts[IMPORTED_FROM] for trial in taken.trials if IMPORTED_FROM in trial.facts), None)
+    return next((trial.facts.imported_from for trial in taken.trials if trial.facts.imported_from is not None), None)
 
 
 def _changed(what: str, one: object, other: object, matters: str | None = None) -> Iterator[Differing]:

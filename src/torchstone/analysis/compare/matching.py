@@ -85,7 +85,7 @@ class _Derived:
 
     def taken(self, run: Run, case: Case, side: str | None = None) -> Taken:
         """Return a Case in a run; `side`: of a live comparison of two revisions its trials of that side alone."""
-        trials = tuple(t for t in run.of_case(case.case_id) if side is None or t.facts.get(_SIDE) == side)
+        trials = tuple(t for t in run.of_case(case.case_id) if side is None or t.facts.side == side)
         failed = tuple(t for t in trials if t.outcome.status != Status.OK)
         good = ended_well(trials)
         used = estimation_trials(good)
@@ -123,7 +123,7 @@ def match(participants: Sequence[ComparedInput]) -> list[Matched]:
 
 def _entries(run: Run) -> Iterator[_Entry]:
     cases = run.head.plan.cases
-    if run.head.ab is not None and len(cases) == 1 and any(_SIDE in trial.facts for trial in run.trials):
+    if run.head.ab is not None and len(cases) == 1 and any(trial.facts.side is not None for trial in run.trials):
         yield from (_Entry(run, cases[0], side) for side in "AB")
         return
     yield from (_Entry(run, case) for case in cases)

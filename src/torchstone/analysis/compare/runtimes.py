@@ -10,8 +10,7 @@ from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.analysis.compare.matching import Taken
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Task
-from torchstone.core.schema.claim import RUNTIME, total_runtime_s
-from torchstone.core.schema.reached import EPOCHS
+from torchstone.core.schema.claim import total_runtime_s
 
 
 class RuntimeRatio(msgspec.Struct, frozen=True):
@@ -64,7 +63,7 @@ def _ratio(case: str, baseline: ComparedInput, candidate: ComparedInput, a: Take
 def _total_s(taken: Taken, one: ComparedInput) -> float | None:
     """Return how long a training to its end took; None where this is none, or only the part after a cut is known."""
     fit = taken.run.head.procedure.fit
-    if not taken.trials or (fit is None and not any(RUNTIME in trial.facts for trial in taken.trials)):
+    if not taken.trials or (fit is None and not any(trial.facts.total_runtime_s is not None for trial in taken.trials)):
         return None
     if fit is not None and fit.resume:
         metrics = one.trainings.get(taken.run.head.run_id)
@@ -73,4 +72,4 @@ def _total_s(taken: Taken, one: ComparedInput) -> float | None:
 
 
 def _epochs(taken: Taken) -> Scalar:
-    return next((trial.facts[EPOCHS] for trial in taken.trials if EPOCHS in trial.facts), None)
+    return next((trial.facts.epochs for trial in taken.trials if trial.facts.epochs is not None), None)

@@ -53,7 +53,7 @@ def _facts(one: ComparedInput, compared: ComparedRuns) -> Iterator[tuple[str, st
 def _models(runs: Sequence[Run]) -> str:
     found: dict[str, None] = {}
     for run in runs:
-        counts = {trial.case_id: trial.facts.get("parameters") for trial in run.trials if "parameters" in trial.facts}
+        counts = {trial.case_id: trial.facts.parameters for trial in run.trials if trial.facts.parameters is not None}
         for case in run.head.plan.cases:
             count = counts.get(case.case_id)
             told = f" ({count:,.0f} params)" if isinstance(count, int | float) else ""

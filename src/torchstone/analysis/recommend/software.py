@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.facts import flat
 from torchstone.storage.measured import Measured
 
 _WORTH = ("heap", "isolation", "settings", "seed", "warmup", "iterations", "budget_s", "target", "telemetry_period_s")
@@ -55,7 +56,7 @@ def described(one: Measured) -> Mapping[str, str | None]:
         told["device"], told["driver"], told["runtime"] = device.name, device.driver, device.runtime
     told.update(machine.settings)
     told.update({name: _text(one.procedure.get(name)) for name in _WORTH})
-    told.update({name: _text(value) for name, value in one.facts.items() if name.startswith(_FACTS)})
+    told.update({name: _text(value) for name, value in flat(one.facts).items() if name.startswith(_FACTS)})
     return told
 
 

@@ -12,6 +12,7 @@ from torchstone.core.figures import ANATOMY_STEP, figures
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.peaks import Peaks
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Status
@@ -55,9 +56,9 @@ def bound_of(case: Case, run: Run, peaks: Peaks | None = None) -> Bound | None:
     return bound({name: estimate.value for name, estimate in found.items()}, top)
 
 
-def threads_of(facts: Sequence[Mapping[str, object]]) -> int | None:
+def threads_of(facts: Sequence[Facts]) -> int | None:
     """Return the threads that the trials of a Case ran with, by their facts; None where they were not recorded."""
-    return next((number for one in facts if isinstance(number := one.get("threads_in_effect"), int)), None)
+    return next((one.threads_in_effect for one in facts if one.threads_in_effect is not None), None)
 
 
 def bound(values: Mapping[str, float], top: Ceilings) -> Bound | None:

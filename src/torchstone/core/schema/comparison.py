@@ -6,6 +6,8 @@ from enum import StrEnum
 
 import msgspec
 
+from torchstone.core.messages import not_compared
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.estimate import Estimate
 
 
@@ -69,10 +71,15 @@ class Comparison(msgspec.Struct, frozen=True):
     verdict: Judgement
     margin: float  # relative: 0.02 takes ratios from 1 / 1.02 to 1.02 for the same
     differing: tuple[Differing, ...] = ()
-    # of not_comparable, of unclear without a ratio, or the label under which the comparison is shown all the same
-    why: str | None = None
+    # of not_comparable, and of unclear without a ratio
+    why: Statement | None = None  # its text: NOT_COMPARED (core/messages.py)
     trials_to_settle: int | None = None  # further trials of each side that would settle an `unclear`
     with_other_threads: OtherThreads | None = None  # where that would settle an `unclear` sooner
+
+    @property
+    def why_text(self) -> str | None:
+        """Return `why` in English."""
+        return None if self.why is None else not_compared(self.why.id, self.why.values)
 
 
 def judge(low: float, high: float, margin: float, *, higher_is_better: bool) -> Judgement:

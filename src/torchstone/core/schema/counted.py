@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
+from torchstone.core.schema.advice import Statement
+
 
 class Counted(msgspec.Struct, frozen=True):
-    """What was counted of one step; what could not be is None, and `why_not` says why.
+    """What was counted of one step; what could not be is None, for the reason `why_not`, which no page shows.
 
     `flops`: 2 a multiply-add, of products only. `traffic_bytes`: every product (of matrices, convolution, attention)
     reads its operands and writes its result once, an optimizer reads and writes weights, gradients and its own state
@@ -17,4 +19,4 @@ class Counted(msgspec.Struct, frozen=True):
     flops: float | None = None
     traffic_bytes: float | None = None
     operators: float | None = None
-    why_not: str | None = None
+    why_not: Statement | None = None

@@ -12,6 +12,7 @@ from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.estimate import Estimate
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.trial import Disturbance
 
 OUT_OF_MEMORY = "out_of_memory"  # the one cause of a case that has no step
@@ -145,6 +146,6 @@ class Diagnosis(msgspec.Struct, frozen=True, tag="diagnosis", tag_field="kind"):
     questions: tuple[Statement, ...] = ()
     checklist: tuple[Check, ...] = ()
     unmeasured: Statement | None = None
-    fed: Mapping[str, Scalar] = {}
+    fed: Facts = msgspec.field(default_factory=Facts)
     disturbance: Disturbance | None = None
     command: str | None = None

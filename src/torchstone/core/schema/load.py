@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.facts import Facts
 
 SINGLE_STREAM, MULTI_STREAM, OFFLINE, SERVER = "single_stream", "multi_stream", "offline", "server"
 PERCENTILES_OF_SCENARIO = {SINGLE_STREAM: 0.90, MULTI_STREAM: 0.99, SERVER: 0.99}  # of MLPerf's rules
@@ -28,6 +28,6 @@ class LoadMeasured(msgspec.Struct, frozen=True):
     """Raw values by metric, facts, and when the load began and ended on the shared clock."""
 
     values: Mapping[str, Sequence[float]]
-    facts: Mapping[str, Scalar]
+    facts: Facts
     begin_s: float
     end_s: float

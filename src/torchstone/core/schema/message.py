@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.fit import EpochEnded, Evaluation, Fit, Judged
 from torchstone.core.schema.host_profile import HostProfile
 from torchstone.core.schema.machine import DeviceInfo
@@ -210,7 +210,7 @@ class Measured(msgspec.Struct, frozen=True, tag="measured", tag_field="event"):
     """Everything a trial measured, sent once, after its last window."""
 
     measurements: tuple[Measurement, ...]
-    facts: Mapping[str, Scalar]
+    facts: Facts
     windows_s: Mapping[str, tuple[float, float]] = {}  # begin and end of each steady window, on the shared clock
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.facts import Facts
 
 
 class InputSpec(msgspec.Struct, frozen=True):
@@ -69,6 +70,6 @@ class LoadedModel(msgspec.Struct):
     optimizer: Callable[[Any], Any] | None = None  # the user's own: parameters → optimizer
     tokenizer: Any = None
     objection: Callable[[str, Scalar], str | None] | None = None
-    facts: Mapping[str, Scalar] = msgspec.field(default_factory=dict)
+    facts: Facts = msgspec.field(default_factory=Facts)
     decoding: Decoding | None = None  # of models that can generate text
     samples: Any = None  # the model's own data: Samples, or what has `open_batches` (Streamable in extend.py)

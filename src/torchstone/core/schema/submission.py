@@ -10,9 +10,6 @@ import msgspec
 from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.run import Head
 
-# Facts of a trial that a job of a cluster took: where its machine is in the head's `machines`, and which job it was.
-MACHINE, JOB = "machine", "job"
-
 
 class Submission(msgspec.Struct, frozen=True, tag="submission", tag_field="record"):
     """What jobs are told. `head`: of the merged run; its machine is the one that submitted, as far as it is known.

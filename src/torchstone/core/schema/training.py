@@ -48,7 +48,7 @@ class TrainingMetrics(msgspec.Struct, frozen=True):
     best_epoch: int
     outcome: str = "running"
     message: str | None = None
-    stopped_early: str | None = None
+    stopped_early: int | None = None  # epochs without improvement after which it was stopped
     telemetry: tuple[Series, ...] = ()
 
 

@@ -8,8 +8,8 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from torchstone.core.messages import Value
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.messages import OUTCOMES, Value, filled
+from torchstone.core.schema.facts import Facts
 
 
 class Stage(StrEnum):
@@ -61,12 +61,6 @@ class Purpose(StrEnum):
     PROBE = "probe"  # of a search: shorter windows, and the best of many looks better than it is
 
 
-# The fact of a trial that was to be forked and was started as a new interpreter: why.
-UNLIKE_NODES = "unlike_nodes"  # what each node of a trial is, where they are not of one kind
-NOT_FORKED = "not_forked"
-ENERGY_TICK = "energy_tick_s"  # a fact: how often the device's energy counter moves
-
-
 class Disturber(StrEnum):
     """What disturbed a trial: who else used what it was measured on, or what held it up."""
 
@@ -97,13 +91,23 @@ class Disturbance(msgspec.Struct, frozen=True):
 
 
 class Reason(StrEnum):
-    """Why a trial failed, where something is decided by it."""
+    """Why a trial failed or was not started, where it is known; its text: OUTCOMES (core/messages.py)."""
 
     DEVICE_LOST = "device_lost"
     IN_LOADER = "in_loader"  # something was raised in a process of a DataLoader
     LOADER_KILLED = "loader_killed"  # by SIGKILL: a process of a DataLoader
     RANK_DIED = "rank_died"  # without a last word; values: rank, and wrong, its signal or exit code
     PEER_GONE = "peer_gone"  # the other end of a connection between ranks: that one failed first
+    TIMEOUT = "timeout"  # it was ended for its time; values: timeout_s, during
+    HUNG = "hung"  # no rank did a step; values: silent_s, during
+    TIME_LIMIT = "time_limit"  # the run's; values: limit
+    LOSS_NOT_FINITE = "loss_not_finite"
+    ABSENT = "absent"  # the device is not here; values: why
+    # not started
+    SAME_BEFORE = "same_before"  # the Case failed before; values: status, trial, why
+    SMALLER_BEFORE = "smaller_before"  # a smaller one ran out of memory; values: sizes, trial
+    TOO_LARGE = "too_large"  # by extrapolation; values: need_bytes, room_bytes, memory, batch_sizes
+    OTHER_SIDE = "other_side"  # the other side of its pair failed to start
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -123,8 +127,13 @@ class Outcome(msgspec.Struct, frozen=True):
         return hash((self.status, self.message, self.traceback, self.reason))
 
 
+def ended(status: Status, reason: Reason, values: Mapping[str, Value] = {}, traceback: str | None = None) -> Outcome:
+    """Return the Outcome of a reason that has a text of its own."""
+    return Outcome(status, filled(OUTCOMES[reason], values), traceback, reason, values)
+
+
 class Trial(msgspec.Struct, frozen=True, tag="trial", tag_field="record"):
-    """One execution of one Case. `facts` are single things worth knowing (parameters, fused, stopped_because, …)."""
+    """One execution of one Case. `facts` are single things worth knowing (parameters, warm-up steps, …)."""
 
     trial_id: str
     case_id: str
@@ -133,7 +142,7 @@ class Trial(msgspec.Struct, frozen=True, tag="trial", tag_field="record"):
     started_utc: str
     duration_s: float
     outcome: Outcome
-    facts: Mapping[str, Scalar] = msgspec.field(default_factory=dict)
+    facts: Facts = msgspec.field(default_factory=Facts)
     measurements: tuple[Measurement, ...] = ()
     series: tuple[Series, ...] = ()
     purpose: Purpose = Purpose.REPLICATE

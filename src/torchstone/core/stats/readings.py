@@ -9,7 +9,7 @@ from statistics import fmean, median
 
 from torchstone.core.schema.metric import RAW
 from torchstone.core.schema.quantity import Pool
-from torchstone.core.schema.trial import ENERGY_TICK, Series, Stage, Trial
+from torchstone.core.schema.trial import Series, Stage, Trial
 
 
 def increase(at_s: Sequence[float], counter: Sequence[float], begin_s: float, end_s: float) -> float | None:
@@ -140,7 +140,7 @@ def ticked_enough(trial: Trial) -> bool:
 
 def energy_tick_s(trial: Trial) -> float | None:
     """Return how often the device's energy counter moves, in seconds; None where it has none, or nobody tells."""
-    told = trial.facts.get(ENERGY_TICK)
+    told = trial.facts.energy_tick_s
     if isinstance(told, float | int) and told > 0.0:
         return float(told)
     is_nvidias = any(s.source == "nvml" for s in _series(trial, "device_energy_j"))
@@ -162,7 +162,7 @@ def other_cpu_cores(trial: Trial) -> float | None:
 
 def steal_share(trial: Trial) -> float | None:
     """Return the share of the CPU time of all cores that the hypervisor gave to others during the steady windows."""
-    steal, cores = _over_windows(trial, "host_steal_s", increase), trial.facts.get("logical_cores")
+    steal, cores = _over_windows(trial, "host_steal_s", increase), trial.facts.logical_cores
     if steal is None or not isinstance(cores, int | float) or cores <= 0:
         return None
     return steal / (_time_s(trial) * cores)
@@ -218,7 +218,7 @@ def _energy_j(trial: Trial) -> tuple[float | None, int]:
     """
     sources: list[tuple[str, _Over]] = [("device_energy_j", increase), ("device_power_w", integral)]
     # The CPU packages' energy is not that of a GPU which happens to tell nothing.
-    is_cpu = str(trial.facts.get("device", "cpu")).partition(":")[0] == "cpu"
+    is_cpu = (trial.facts.device or "cpu").partition(":")[0] == "cpu"
     if is_cpu and not any(s.metric.startswith("device_") for s in trial.series):
         sources.append(("package_energy_j", increase))
     for metric, over in sources:

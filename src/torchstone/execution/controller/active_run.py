@@ -13,12 +13,13 @@ from torchstone.core.schema.answer import Answer
 from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.condition import Condition
 from torchstone.core.schema.estimate import Finding
+from torchstone.core.schema.facts import Facts, merged
 from torchstone.core.schema.machine import DeviceInfo, Machine
 from torchstone.core.schema.message import CaseRequest, FitRequest, TrialRequest
 from torchstone.core.schema.page_locking import WITHOUT_EFFECT
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Added, Answered, Head, Run, Slot
-from torchstone.core.schema.trial import Outcome, Purpose, Status, Trial
+from torchstone.core.schema.trial import Purpose, Reason, Status, Trial, ended
 from torchstone.execution.controller.busy_machine import LONGEST_WAIT_S, wait_for_quiet
 from torchstone.execution.controller.rounds import OVER, Rounds, time_of
 from torchstone.execution.controller.session import Session
@@ -108,9 +109,9 @@ class ActiveRun:
         self, case: Case, number: int, purpose: Purpose, how: Procedure | None, *, host_profile: bool
     ) -> Trial:
         self._left_s()
-        why = self._foresight.objection(case, how or self.session.procedure)
-        if why is not None:
-            return self._record(case, skipped(case, number, self._order, why), purpose)
+        foreseen = self._foresight.objection(case, how or self.session.procedure)
+        if foreseen is not None:
+            return self._record(case, skipped(case, number, self._order, foreseen), purpose)
         if purpose == Purpose.REPLICATE and number != self._round:
             # Forks of one template share its address layout, so that replicates would not sample layouts: a run has
             # several templates, as many as cost little beside what they are used for.
@@ -131,13 +132,15 @@ class ActiveRun:
         else:
             request = TrialRequest(case, how, number, self._trace_path(case) if number == 0 else None, host_profile)
         trial = TrialDrive(request, device, self.session.watcher, others=others).run(self.session.launcher, self._order)
-        trial = msgspec.structs.replace(trial, facts={**trial.facts, "template": self.session.openings})
+        trial = msgspec.structs.replace(trial, facts=merged(trial.facts, Facts(template=self.session.openings)))
         # Ranks that hang are ended before.
         cut = limited and trial.outcome.status == Status.TIMED_OUT and self._clock() >= self._ends_s
         if cut:
             given = self.session.procedure
             limit = f"time limit of {given.time_limit_s:g} s" if given.time_limit_s else f"{given.within_s:g} s"
-            trial = msgspec.structs.replace(trial, outcome=Outcome(Status.INTERRUPTED, f"the run's {limit} had passed"))
+            trial = msgspec.structs.replace(
+                trial, outcome=ended(Status.INTERRUPTED, Reason.TIME_LIMIT, {"limit": limit})
+            )
         trial = self._record(case, trial, purpose)
         if cut:
             raise OutOfTime
@@ -235,7 +238,8 @@ def take_all(
     devices are not here: each of their Cases gets one trial that says so. `notes`: findings on what was asked for.
     """
     cases = [case for case in head.plan.cases if case.placement in absent]
-    told = [skipped(c, 0, order, absent[c.placement], Status.UNSUPPORTED) for order, c in enumerate(cases)]
+    why = {place: ended(Status.UNSUPPORTED, Reason.ABSENT, {"why": text}) for place, text in absent.items()}
+    told = [skipped(c, 0, order, why[c.placement]) for order, c in enumerate(cases)]
     return recorded(session, head, folder, lambda run, so_far: finish(run, so_far, first), notes, told, began_s)
 
 

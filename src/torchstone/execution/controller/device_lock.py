@@ -72,6 +72,14 @@ class Holder(msgspec.Struct, frozen=True):
         return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in words)[:200]
 
 
+class BusyError(MissingError):
+    """A device is busy, as `seen` says."""
+
+    def __init__(self, seen: str) -> None:
+        super().__init__(f"{seen}; --when-busy wait waits for it")
+        self.seen = seen
+
+
 @contextlib.contextmanager
 def held(placements: Sequence[Placement], machine: Machine, run_id: str, busy: WhenBusy) -> Iterator[None]:
     """Hold the devices of `placements` for a run. Raises MissingError where one is busy and that shall be refused."""
@@ -102,7 +110,7 @@ def _lock(descriptor: int, device: str, run_id: str, busy: WhenBusy, until_s: fl
             return
         holder = _holder(descriptor) or "another torchstone"
         if busy.word == "refuse":
-            raise MissingError(f"{device} is busy: {holder} measures on it; --when-busy wait waits for it") from None
+            raise BusyError(f"{device} is busy: {holder} measures on it") from None
         busy.say(f"waiting for {device}: {holder} is measuring on it (--when-busy share does not wait)")
         if not _taken(descriptor, until_s):
             raise MissingError(f"{device} is busy for more than {busy.limit_s:g} s: {holder} measures on it") from None

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from torchstone.core.messages import Values
 from torchstone.core.schema.trial import Outcome, Reason, Status
 from torchstone.execution.host_memory import oom_kills
 from torchstone.execution.worker.outcome import frames_in, is_own, place
@@ -28,11 +29,13 @@ class TrialEnd:
 
     def timed_out(self, timeout_s: float) -> Outcome:
         """Return the Outcome of a trial that had to be ended for its time."""
-        return Outcome(Status.TIMED_OUT, f"timed out after {timeout_s:g} s{self._where()}", self._traceback())
+        said, values = f"timed out after {timeout_s:g} s{self._where()}", Values(timeout_s=timeout_s, during=self.stage)
+        return Outcome(Status.TIMED_OUT, said, self._traceback(), Reason.TIMEOUT, values)
 
     def hung(self, silent_s: float) -> Outcome:
         """Return the Outcome of ranks that had to be ended since none did a step for so long."""
-        return Outcome(Status.TIMED_OUT, f"no step for {silent_s:.0f} s{self._where()}", self._traceback())
+        said, values = f"no step for {silent_s:.0f} s{self._where()}", Values(silent_s=silent_s, during=self.stage)
+        return Outcome(Status.TIMED_OUT, said, self._traceback(), Reason.HUNG, values)
 
     def died(self, wrong: str | None) -> Outcome:
         """Return the Outcome of a process that ended without its last event. `wrong`: its signal or exit code."""

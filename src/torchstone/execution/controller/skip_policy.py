@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from torchstone.core import units
+from torchstone.core.messages import Values
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.memory_figures import DEVICE_PEAKS, HOST_PEAK, PEAKS
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
-from torchstone.core.schema.trial import Outcome, Status, Trial
+from torchstone.core.schema.trial import Outcome, Reason, Status, Trial, ended
 from torchstone.core.stats.peak_memory import predict_peak
 from torchstone.execution.host_memory import available_bytes
 
@@ -70,8 +70,8 @@ class SkipPolicy:
                 return  # without the other process it may fit
             known.failed = msgspec.structs.replace(trial, measurements=(), series=())
 
-    def objection(self, case: Case, procedure: Procedure) -> str | None:
-        """Return why a trial of that Case is bound to fail, or None: it is worth a try then."""
+    def objection(self, case: Case, procedure: Procedure) -> Outcome | None:
+        """Return how a trial of that Case is bound to end, which is skipped then; None: it is worth a try."""
         if not procedure.foresee:
             return None
         alike, sizes = self._alike.get(_kind(case), {}), _sizes(case)
@@ -82,17 +82,19 @@ class SkipPolicy:
             status = own.failed.outcome.status
             if status != Status.TIMED_OUT or procedure.timeout_s <= own.failed.duration_s:
                 why = f": {own.failed.outcome.message}" if status == Status.UNSUPPORTED else ""
-                return f"{str(status).replace('_', ' ')} before, in trial {own.failed.trial_id}{why}"
+                before: Values = {"status": str(status).replace("_", " "), "trial": own.failed.trial_id, "why": why}
+                return ended(Status.SKIPPED, Reason.SAME_BEFORE, before)
         fitted = [others for others, known in alike.items() if known.ended_well]
         ends = {others: known.failed for others, known in alike.items() if known.failed is not None}
         for others, trial in ends.items():
             if trial.outcome.status != Status.OUT_OF_MEMORY or not _smaller(others, sizes):
                 continue
             if not any(others == well or _smaller(others, well) for well in fitted):  # else size is not the reason
-                return f"{_difference(others, sizes)} ran out of memory before, in trial {trial.trial_id}"
+                smaller: Values = {"sizes": _difference(others, sizes), "trial": trial.trial_id}
+                return ended(Status.SKIPPED, Reason.SMALLER_BEFORE, smaller)
         return self._too_large(case, alike)
 
-    def _too_large(self, case: Case, alike: Mapping[_Sizes, _Known]) -> str | None:
+    def _too_large(self, case: Case, alike: Mapping[_Sizes, _Known]) -> Outcome | None:
         batch, *rest = _sizes(case)
         if not isinstance(batch, int):
             return None
@@ -106,9 +108,11 @@ class SkipPolicy:
             peak = predict_peak(known, batch)
             room = capacity()
             if peak is not None and room is not None and known[-1][1] >= room / _BEYOND and peak.low > room:
-                need, have = units.quantity(peak.low, "bytes"), units.quantity(room, "bytes")
-                sizes = ", ".join(str(size) for size, _ in known)
-                return f"needs at least {need} of {have} {where} memory, extrapolated from batch_size {sizes}"
+                values: Values = {
+                    "need_bytes": peak.low, "room_bytes": room, "memory": where,
+                    "batch_sizes": tuple(str(size) for size, _ in known),
+                }  # fmt: skip
+                return ended(Status.SKIPPED, Reason.TOO_LARGE, values)
         return None
 
     def _capacities(self, case: Case) -> Iterator[tuple[tuple[str, ...], str, Callable[[], float | None]]]:
@@ -124,10 +128,10 @@ class SkipPolicy:
         return room + _SHARED_BYTES if room is not None else None
 
 
-def skipped(case: Case, number: int, order: int, why: str, status: Status = Status.SKIPPED) -> Trial:
+def skipped(case: Case, number: int, order: int, outcome: Outcome) -> Trial:
     """Return the trial that was not started."""
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-    return Trial(uuid.uuid4().hex[:12], case.case_id, number, order, now, 0.0, Outcome(status, why))
+    return Trial(uuid.uuid4().hex[:12], case.case_id, number, order, now, 0.0, outcome)
 
 
 def _kind(case: Case) -> bytes:
@@ -145,8 +149,8 @@ def _smaller(some: _Sizes, than: _Sizes) -> bool:
     return bool(pairs) and all(isinstance(a, int) and isinstance(b, int) and a < b for a, b in pairs)
 
 
-def _difference(some: _Sizes, than: _Sizes) -> str:
-    return ", ".join(f"{name} {a}" for name, a, b in zip(_SIZES, some, than, strict=True) if a != b)
+def _difference(some: _Sizes, than: _Sizes) -> tuple[str, ...]:
+    return tuple(f"{name} {a}" for name, a, b in zip(_SIZES, some, than, strict=True) if a != b)
 
 
 def _in_company(trial: Trial) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from torchstone.core.errors import MissingError
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.metric import RAW
 from torchstone.core.schema.quantity import Pool
-from torchstone.core.schema.trial import ENERGY_TICK, Series
+from torchstone.core.schema.trial import Series
 from torchstone.execution.timing.clock import Clock
 from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Gauge
@@ -69,7 +70,7 @@ class TelemetrySampler:
             if values
         )
 
-    def facts(self) -> Mapping[str, float]:
+    def facts(self) -> Facts:
         """Return how often the device's energy counter moves, in seconds, where it can say so.
 
         To be called when the trial has ended: the first time for a device takes some tenths of a second.
@@ -79,8 +80,8 @@ class TelemetrySampler:
             if asked not in _ticks_s:
                 _ticks_s[asked] = gauge.tick_s()
             if (tick_s := _ticks_s[asked]) is not None:
-                return {ENERGY_TICK: round(tick_s, 6)}
-        return {}
+                return Facts(energy_tick_s=round(tick_s, 6))
+        return Facts()
 
 
 def _adds_up(gauge: Gauge) -> bool:

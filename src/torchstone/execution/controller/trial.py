@@ -8,12 +8,12 @@ import math
 import os
 import select
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
 import msgspec
 
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.facts import Facts, merged
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.message import (
     CaseRequest,
@@ -85,7 +85,7 @@ class TrialDrive:
         return self._live.pid
 
     @property
-    def facts(self) -> Mapping[str, Scalar]:
+    def facts(self) -> Facts:
         """What is known of how the process of a trial that was started came to be."""
         return self._live.facts
 
@@ -153,9 +153,9 @@ class TrialDrive:
         """Return what disturbed the trial, with the names of the programs; None where that is not asked for."""
         if self._request.procedure.disturbed != "replace" or isinstance(self._request, TurnsRequest):
             return None  # the sides of a pair hold each other's turns against what disturbs (workflows/ab)
-        case, cores = self._request.case, trial.facts.get("logical_cores")
-        threads, workers = trial.facts.get("threads_in_effect"), case.configuration.get("num_workers")
-        workers = workers or trial.facts.get("loader_workers")  # of somebody's own program
+        case, cores = self._request.case, trial.facts.logical_cores
+        threads, workers = trial.facts.threads_in_effect, case.configuration.get("num_workers")
+        workers = workers or trial.facts.loader_workers  # of somebody's own program
         alone = case.placement.device == "cpu" and world_size(case.configuration) == 1
         found = disturbance(
             trial, cores=cores if isinstance(cores, int) else os.cpu_count(),
@@ -283,7 +283,7 @@ class TrialDrive:
                 known.append(Measurement("window_span_s", Stage.STEADY, moments, name))
         return tuple(known)
 
-    def _facts(self) -> Mapping[str, Scalar]:
-        told = self._measured.facts if self._measured is not None else {}
-        ticks = self._recorder.facts() if self._recorder is not None and self._measured is not None else {}
-        return {**told, "heap": self._request.procedure.heap, **ticks, **self.facts}
+    def _facts(self) -> Facts:
+        told = self._measured.facts if self._measured is not None else Facts()
+        ticks = self._recorder.facts() if self._recorder is not None and self._measured is not None else Facts()
+        return merged(told, Facts(heap=self._request.procedure.heap), ticks, self.facts)

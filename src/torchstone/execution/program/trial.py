@@ -25,6 +25,7 @@ import msgspec
 from torchstone.core.errors import UsageError
 from torchstone.core.plain_text import plain
 from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.host_profile import HostProfile
 from torchstone.core.schema.message import (
     Ended,
@@ -86,7 +87,7 @@ def _spelt(value: Scalar) -> str:
 class ProgramTrial:
     """A LiveTrial (machine_protocols.py). A thread hears the program, and says what it heard as events of a trial."""
 
-    facts: Mapping[str, Scalar] = {}
+    facts = Facts()
 
     def __init__(self, request: TrialRequest | RehearseRequest | TurnsRequest, here: Path | None = None) -> None:
         """Start the program. `here`: what its folder looks like; None: where the controller works.
@@ -332,22 +333,20 @@ class ProgramTrial:
 
     def _measured(self, marks: Marks, found: Sequence[Step], good: Sequence[Step]) -> Measured:
         times_s = [step.elapsed_s for step in good]
-        facts: dict[str, Scalar] = {
-            "task": "train" if marks.has_optimizer else "infer", "device": marks.device,
-            "logical_cores": os.cpu_count(), "threads_in_effect": marks.threads, "torch": marks.torch,
-            "loader_workers": marks.workers, "warmup_steps": len(found) - len(good), "warmup_settled": True,
-            "clock_resolution_s": resolution_s(system_clock), "steps": marks.steps, "ranks": marks.world,
-        }  # fmt: skip
+        facts = Facts(
+            task="train" if marks.has_optimizer else "infer", device=marks.device, logical_cores=os.cpu_count(),
+            threads_in_effect=marks.threads, torch=marks.torch, loader_workers=marks.workers,
+            warmup_steps=len(found) - len(good), warmup_settled=True, clock_resolution_s=resolution_s(system_clock),
+            steps=marks.steps, ranks=marks.world, fused_optimizer=marks.fused,
+        )  # fmt: skip
         if marks.loader is not None:
-            size, _, pinned = marks.loader
-            facts.update(loader_pinned=pinned, **({"loader_batch_size": size} if size else {}))
-        if marks.fused is not None:
-            facts["fused_optimizer"] = marks.fused
+            size, _, facts.loader_pinned = marks.loader
+            facts.loader_batch_size = size or None
         if self._sampled is not None and self._sampled.batches and self._sampled.loading_s > 0.0:
-            facts["loading_s"] = self._sampled.loading_s / self._sampled.batches
-            facts["loading_busy"] = min(1.0, self._sampled.loading_cpu_s / self._sampled.loading_s)
+            facts.loading_s = self._sampled.loading_s / self._sampled.batches
+            facts.loading_busy = min(1.0, self._sampled.loading_cpu_s / self._sampled.loading_s)
         if found:
-            facts["backward_passes"] = median(step.passes for step in found)
+            facts.backward_passes = median(step.passes for step in found)
         if not good:
             return Measured((), facts)
         measurements = [
@@ -359,7 +358,7 @@ class ProgramTrial:
         known = [step.items for step in good if step.items is not None]
         if len(known) == len(good):
             measurements.append(steady(WINDOW, "items", known))
-            facts["items_per_step"] = median(known)
+            facts.items_per_step = median(known)
         if marks.losses:
             measurements.append(steady(WINDOW, "fingerprint", marks.losses))
         if marks.turns:

@@ -13,13 +13,13 @@ import msgspec
 
 from torchstone.core.schema.axis import DATALOADER_AXES, Scalar
 from torchstone.core.schema.case import Case, Task
+from torchstone.core.schema.facts import SettingFact
 from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.own_data import OwnData
 from torchstone.core.schema.page_locking import IN_HOST_MEMORY, PIN
 from torchstone.core.schema.ranks import STRATEGY
 from torchstone.plugins.machine_protocols import Device
 
-SETTING = "setting_"  # what the names of these facts begin with
 DEVICE = "device"
 
 _BATCH = 32  # of a training on a Dataset, where nobody says; the most that Masters & Luschi advise (arXiv:1804.07612)
@@ -27,27 +27,27 @@ _BATCH = 32  # of a training on a Dataset, where nobody says; the most that Mast
 _LEFT: Mapping[str, Scalar] = {"threads": 0, "channels_last": "auto", "fused": "auto", "sdpa": "auto"}
 _TORCHS: Mapping[str, Scalar] = {"threads": 0, "channels_last": False, "fused": "off", "sdpa": "auto"}
 
-Chosen = tuple[Scalar, str]  # the value for the engine, and "value: why" for the record
+Chosen = tuple[Scalar, SettingFact]  # the value for the engine, and for the record: its word, and why
 
 
-def settle(case: Case, model: LoadedModel, device: Device, policy: str | None) -> tuple[Case, Mapping[str, Scalar]]:
-    """Return the Case in values, and a fact `setting_<axis>` for each axis that could have been left to the device.
+def settle(case: Case, model: LoadedModel, device: Device, policy: str | None) -> tuple[Case, dict[str, SettingFact]]:
+    """Return the Case in values, and how each axis was set that could have been left to the device.
 
     `policy` is the Procedure's `settings`: device; else as torch has it. What the user gave stands under any.
     """
-    values, facts = dict(case.configuration), dict[str, Scalar]()
+    values, how = dict(case.configuration), dict[str, SettingFact]()
     for axis in (axis for axis in _CHOOSE if axis in values):
         if values[axis] != _LEFT[axis]:
-            found: Chosen = values[axis], f"{_word(values[axis])}: as requested"
+            found: Chosen = values[axis], SettingFact(_word(values[axis]), "requested")
         elif policy == DEVICE:
             found = _CHOOSE[axis](model, device, values)
         else:
             now = _threads_now() if axis == "threads" else _word(_TORCHS[axis])
-            found = _TORCHS[axis], f"{now}: PyTorch's default"
-        values[axis], facts[SETTING + axis] = found
+            found = _TORCHS[axis], SettingFact(str(now), "default")
+        values[axis], how[axis] = found
     if "channels_last" in values:  # to models and engines it is a truth
         values["channels_last"] = values["channels_last"] in (True, "on")
-    return msgspec.structs.replace(case, configuration=values), facts
+    return msgspec.structs.replace(case, configuration=values), how
 
 
 def brought(model: LoadedModel, case: Case) -> OwnData:
@@ -59,7 +59,7 @@ def brought(model: LoadedModel, case: Case) -> OwnData:
         example = model.example
         return OwnData(settings={"batch_size": len(next(iter(example.values())))}) if example else OwnData()
     # What is the loader's own is among the facts of its model, as plugins/models/py/own_data.py finds it.
-    own = {axis: model.facts.get(f"own_{axis}") for axis in DATALOADER_AXES}
+    own = {axis: model.facts.own(axis) for axis in DATALOADER_AXES}
     if own["batch_size"] is None and hasattr(samples, "__getitem__") and case.workload.task == Task.TRAIN:
         own["batch_size"] = min(_BATCH, max(1, len(samples) // 4))  # a Dataset has none, and few train on single items
     fixed: Mapping[str, Scalar] = getattr(samples, "fixed", None) or {}
@@ -76,32 +76,34 @@ def _threads(_model: LoadedModel, device: Device, values: Mapping[str, Scalar]) 
     """
     now, wished = _threads_now(), device.preference("threads", values)
     if wished is None:
-        return 0, f"{now}: PyTorch's default"
+        return 0, SettingFact(str(now), "default")
     number, why = int(wished[0] or 0), wished[1]
     if number < now:
-        return number, f"{number}: {why}; PyTorch's default is {now}"
-    return 0, f"{now}: PyTorch's default, {why}" if number == now else f"{now}: PyTorch's default"
+        return number, SettingFact(str(number), "fewer", {"why": why, "default": now})
+    return 0, SettingFact(str(now), "same", {"why": why}) if number == now else SettingFact(str(now), "default")
 
 
 def _layout(model: LoadedModel, device: Device, values: Mapping[str, Scalar]) -> Chosen:
     convolutions = sum(parameter.dim() == 4 for parameter in model.module.parameters())
     if convolutions < 2:  # a vision transformer has one, that cuts the image into patches
-        return False, "off: the model has no convolutions"
+        return False, SettingFact("off", "no_convolutions")
     if values.get(STRATEGY) == "fsdp2":
-        return False, "off: fully_shard takes contiguous weights only"
+        return False, SettingFact("off", "contiguous")
     if model.objection is not None and (reason := model.objection("channels_last", True)):
-        return False, f"off: {reason}"
-    wish, why = device.preference("channels_last", values) or (False, "PyTorch's default")
-    return wish, f"{_word(wish)}: {why}"
+        return False, SettingFact("off", "refused", {"why": reason})
+    wished = device.preference("channels_last", values)
+    if wished is None:
+        return False, SettingFact("off", "default")
+    return wished[0], SettingFact(_word(wished[0]), "device", {"why": wished[1]})
 
 
 def _fused(model: LoadedModel, device: Device, _values: Mapping[str, Scalar]) -> Chosen:
     if model.optimizer is not None:
-        return "off", "off: the model returns its own optimizer"
+        return "off", SettingFact("off", "own_optimizer")
     if (reason := device.objection("fused", "on")) is not None:
-        return "off", f"off: {reason}"
+        return "off", SettingFact("off", "refused", {"why": reason})
     # The engine falls back where torch refuses a parameter; its fact `fused_optimizer` says how it went.
-    return "auto", "on: torch has fused optimizer kernels for this device"
+    return "auto", SettingFact("on", "fused_kernels")
 
 
 def _attention(_model: LoadedModel, device: Device, _values: Mapping[str, Scalar]) -> Chosen:
@@ -116,7 +118,7 @@ def _attention(_model: LoadedModel, device: Device, _values: Mapping[str, Scalar
         "math": cuda.math_sdp_enabled(),
     }
     kernels = [name for name, on in enabled.items() if on and device.objection("sdpa", name) is None]
-    return "auto", f"auto: PyTorch's order among {', '.join(kernels)}"
+    return "auto", SettingFact("auto", "order", {"kernels": tuple(kernels)})
 
 
 def _threads_now() -> int:

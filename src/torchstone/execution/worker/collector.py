@@ -11,13 +11,13 @@ from resource import struct_rusage
 
 import msgspec
 
-from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.counted import Counted
+from torchstone.core.schema.facts import Facts, merged
 from torchstone.core.schema.load import LoadMeasured
 from torchstone.core.schema.memory_figures import DEVICE_PEAKS
 from torchstone.core.schema.message import Measured
-from torchstone.core.schema.trial import Measurement, Outcome, Stage, Status
+from torchstone.core.schema.trial import Measurement, Outcome, Reason, Stage, Status
 from torchstone.execution.timing.loop import Window
 from torchstone.plugins.machine_protocols import Device
 
@@ -52,14 +52,14 @@ class Collector:
     """The measurements and facts of one trial so far."""
 
     def __init__(self, case: Case) -> None:
-        self.facts: dict[str, Scalar] = {
-            "task": str(case.workload.task),
-            "device": case.placement.device,
-            "logical_cores": os.cpu_count(),
-        }
-        self.at_the_end: Callable[[], Mapping[str, Scalar]] = dict  # facts that are known when all is measured
+        self.facts = Facts(str(case.workload.task), case.placement.device, logical_cores=os.cpu_count())
+        self.at_the_end: Callable[[], Facts] = Facts  # facts that are known when all is measured
         self._measurements: list[Measurement] = []
         self._spans_s: dict[str, tuple[float, float]] = {}
+
+    def add(self, *facts: Facts) -> None:
+        """Add facts; where several know one, the last has it."""
+        self.facts = merged(self.facts, *facts)
 
     def setup(self, metric: str, value: float) -> None:
         """Add a single value from before the steady windows."""
@@ -73,8 +73,8 @@ class Collector:
     def warmed_up(self, laps_s: Sequence[float], *, settled: bool) -> None:
         """Add the warm-up steps (the first step of the process is kept apart)."""
         self._measurements.append(Measurement("step_time_s", Stage.WARMUP, tuple(round(s, 9) for s in laps_s)))
-        self.facts["warmup_steps"] = len(laps_s)
-        self.facts["warmup_settled"] = settled
+        self.facts.warmup_steps = len(laps_s)
+        self.facts.warmup_settled = settled
 
     def warm_up_peak(self, metric: str, value: float) -> None:
         """Add the most memory (bytes) that a device held before the windows."""
@@ -92,7 +92,7 @@ class Collector:
         if window.tokens is not None:
             self.steady("tokens", window.tokens, name)
         self.steady("window_time_s", [window.total_s], name)
-        self.facts[f"{name}_stopped_because"] = str(window.stopped_because)
+        self.facts.stopped_because[name] = str(window.stopped_because)
         self._spans_s[name] = (window.begin_s, window.end_s)
 
     def turns(self, name: str, taken: Sequence[Window]) -> None:
@@ -117,7 +117,7 @@ class Collector:
         """Add what a load generator measured."""
         for metric, values in load.values.items():
             self.steady(metric, values, name)
-        self.facts.update(load.facts)
+        self.add(load.facts)
         self._spans_s[name] = (load.begin_s, load.end_s)
 
     def peak_memory(self) -> None:
@@ -130,7 +130,7 @@ class Collector:
 
         The first step of all, in which loader processes start and kernels are compiled, is kept apart as ever.
         """
-        if "warmup_steps" not in self.facts:
+        if self.facts.warmup_steps is None:
             self.setup("first_step_time_s", window.laps_s[0])
             self.warmed_up((), settled=True)
             first_s = window.laps_s[0]
@@ -158,13 +158,13 @@ class Collector:
             value = getattr(of_step, metric)
             if value is not None:
                 self.setup(metric, value)
-        self.facts["flops_not_counted"] = of_step.why_not
+        self.facts.flops_not_counted = of_step.why_not
 
     def left_out(self, unreadable: Mapping[str, str]) -> None:
         """Add how many items could not be read, and the first of them."""
         if unreadable:
             where, why = next(iter(unreadable.items()))
-            self.facts["unreadable_items"], self.facts["unreadable_first"] = len(unreadable), f"{where}: {why}"
+            self.facts.unreadable_items, self.facts.unreadable_first = len(unreadable), f"{where}: {why}"
 
     def outcome(self) -> Outcome:
         """Return how a trial ended that measured everything: not well, if its loss became NaN or infinite."""
@@ -172,9 +172,7 @@ class Collector:
 
     def measured(self) -> Measured:
         """Return everything as one event."""
-        whole = {**self.facts, **self.at_the_end()}
-        facts = {name: value for name, value in whole.items() if value is not None}
-        return Measured(tuple(self._measurements), facts, self._spans_s)
+        return Measured(tuple(self._measurements), merged(self.facts, self.at_the_end()), self._spans_s)
 
 
 def judged(measured: Sequence[Measurement]) -> Outcome:
@@ -191,4 +189,5 @@ def judged(measured: Sequence[Measurement]) -> Outcome:
     when = f"from step {first} of {steps}" if stays else f"in {len(lost)} of {steps} steps, first in step {first}"
     bad = {rank: values[lost[0] - 1] for rank, values in of_ranks.items() if not math.isfinite(values[lost[0] - 1])}
     who = f", of {len(of_ranks)} ranks first in {', '.join(map(str, bad))}" if len(bad) < len(of_ranks) else ""
-    return Outcome(Status.CRASHED, f"the loss is {next(iter(bad.values())):g} {when}{who}")
+    said = f"the loss is {next(iter(bad.values())):g} {when}{who}"
+    return Outcome(Status.CRASHED, said, reason=Reason.LOSS_NOT_FINITE)

@@ -15,6 +15,7 @@ import msgspec
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.load import LoadPlan
 from torchstone.core.schema.message import (
     Brought,
@@ -404,15 +405,14 @@ def _set_up(
     began_s = system_clock()
     device = open_device(case)
     if procedure.cpu_affinity is not None:
-        tally.facts["cpu_affinity"] = kept_to(procedure.cpu_affinity, case.placement)
+        tally.facts.cpu_affinity = kept_to(procedure.cpu_affinity, case.placement)
     engine: Engine = registry.load("engines", str(case.workload.task))
     model = load_model(case)
     case, settings = settle(filled(case, model), model, device, procedure.settings)
     prepared: Any = engine.prepare(case, model, device)
     device.synchronize()
     tally.setup("model_load_time_s", system_clock() - began_s)
-    tally.facts.update(model.facts)
-    tally.facts.update({**prepared.facts, **settings, **ranks.facts})
+    tally.add(model.facts, prepared.facts, Facts(settings=settings), ranks.facts)
     if ranks.rank > 0:  # the weights are the same in all ranks; what is random in a step is not
         _seed(procedure.seed + ranks.rank)
     return Setup(case, engine, model, prepared, device, tally)
@@ -423,7 +423,7 @@ def _fed(setup: Setup, seed: int, pinning: Pinning) -> Iterator[Batches]:
     """Open the feed of a set-up Case, and close it at the end."""
     case, model = setup.case, setup.model
     samples = open_samples(case, model, seed)
-    setup.tally.facts["dataset_items"] = dataset_items(case, samples, own=model.samples is not None)
+    setup.tally.facts.dataset_items = dataset_items(case, samples, own=model.samples is not None)
     batches = setup.engine.open_batches(case, model, samples, setup.device, seed)
     try:
         pinning.bind()
@@ -472,7 +472,7 @@ def measure_prepared(
         send(Entered(stage, system_clock(), measures=True))
         measure_anatomy(last, window, instrument, device, procedure, tally, turn, ranks.agreed)
     if prepared.replicas is not None:
-        tally.facts.update(prepared.replicas.facts())
+        tally.add(prepared.replicas.facts())
         if ranks.size > 1:
             compare_communication(request, setup, step, step_s, batches, prepared.replicas, ranks, send)
     if request.host_profile:
@@ -482,9 +482,9 @@ def measure_prepared(
         _count(step, step_s, batches, prepared, device, case, tally)
     if request.trace_path is not None:
         alone = ranks.size == 1
-        tally.facts["trace"] = _traced(step, batches, device, request.trace_path) if alone else None
+        tally.facts.trace = _traced(step, batches, device, request.trace_path) if alone else None
     tally.left_out(batches.unreadable)
-    tally.facts["clock_resolution_s"] = resolution_s(system_clock)
+    tally.facts.clock_resolution_s = resolution_s(system_clock)
     if (measured := ranks.joined(tally.measured())) is None:
         return Outcome(Status.OK)
     send(measured)
@@ -497,7 +497,7 @@ def _step_of(prepared: Prepared, procedure: Procedure, tally: Collector) -> Step
         return prepared.step
     from torchstone.execution.worker.profiling import with_nvtx
 
-    step, tally.facts["nvtx"] = with_nvtx(prepared.step)
+    step, tally.facts.nvtx = with_nvtx(prepared.step)
     return step
 
 
@@ -513,7 +513,7 @@ def _count(
     tally.counted(prepared.count(batches.next()))
     if "sdpa" in case.configuration and case.placement.device != "cpu" and step_s <= _LOOKED_AT_S:
         compiles = case.configuration.get("compile", "off") not in ("off", None)
-        tally.facts.update(attention_facts(step, batches.next, device, compiled=compiles or is_compiled(prepared)))
+        tally.add(attention_facts(step, batches.next, device, compiled=compiles or is_compiled(prepared)))
 
 
 def _look_at_host(

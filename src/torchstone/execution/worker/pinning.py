@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+from torchstone.core.schema.facts import Facts
 
 _TASKS = Path("/proc/self/task")
 _CAN = hasattr(os, "sched_getaffinity") and _TASKS.is_dir()
@@ -48,12 +50,12 @@ class Pinning:
         for pid in pids if self._main is not None else ():
             _free(Path(f"/proc/{pid}/task"))
 
-    def facts(self) -> Mapping[str, int]:
+    def facts(self) -> Facts:
         """Return how many logical cores have a thread of this process bound to them alone; empty if none was to be."""
         if not self._wanted:
-            return {}
+            return Facts()
         masks = [os.sched_getaffinity(int(task.name)) for task in _TASKS.iterdir()]
-        return {"threads_pinned": len({next(iter(m)) for m in masks if len(m) == 1}) if self.bound else 0}
+        return Facts(threads_pinned=len({next(iter(m)) for m in masks if len(m) == 1}) if self.bound else 0)
 
 
 class Seats:

@@ -12,7 +12,7 @@ import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
@@ -20,7 +20,7 @@ from types import FrameType
 from typing import Any
 
 from torchstone.core.own_files import moved
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.host_profile import HostLine, HostProfile, Operators
 from torchstone.core.schema.phase import REST
 from torchstone.execution.timing.clock import system_clock
@@ -122,7 +122,7 @@ def kernels_in(names: Iterable[str]) -> str | None:
     return "+".join(kernel for kernel, pattern in _KERNELS if pattern.search(every)) or None
 
 
-def attention_facts(step: Step, source: Source, device: Device, *, compiled: bool) -> Mapping[str, Scalar]:
+def attention_facts(step: Step, source: Source, device: Device, *, compiled: bool) -> Facts:
     """Do one more step and return what kernels its attention ran, or why that was not seen; nothing where it has none.
 
     `compiled`: the step runs code of torch.compile.
@@ -130,12 +130,12 @@ def attention_facts(step: Step, source: Source, device: Device, *, compiled: boo
     try:
         found = kernels_in(_names(step, source, device, kernels=compiled))
     except StopIteration:  # the source has ended
-        return {}
+        return Facts()
     except (RuntimeError, NotImplementedError, TypeError, ValueError, AttributeError) as error:
         # It was measured all the same: a user's own profiler may be at work, or the memory may suffice for no profiler.
         said = str(error).strip().partition("\n")[0][:120]
-        return {"attention_not_seen": f"{type(error).__name__}: {said}"}
-    return {"attention_kernel": found} if found is not None else {}
+        return Facts(attention_not_seen=f"{type(error).__name__}: {said}")
+    return Facts(attention_kernel=found)
 
 
 def _names(step: Step, source: Source, device: Device, *, kernels: bool) -> Iterator[str]:

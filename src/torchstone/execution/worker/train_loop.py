@@ -23,7 +23,6 @@ from torchstone.core.schema.case import Case
 from torchstone.core.schema.fit import EpochEnded, Evaluation, Fit, Judged, Quality
 from torchstone.core.schema.message import Entered, EvaluateRequest, Event, FitRequest, Progress
 from torchstone.core.schema.model import InputSpec, LoadedModel
-from torchstone.core.schema.reached import reached
 from torchstone.execution.timing.clock import system_clock
 from torchstone.execution.timing.loop import Instrument
 from torchstone.execution.timing.stopping import FixedCount
@@ -415,8 +414,8 @@ def fit_model(request: FitRequest, setup: Setup, send: Send) -> None:
     model, device, tally = setup.model, setup.device, setup.tally
     data = open_fit_data(case, model, fit, procedure.seed)
     steps = steps_in_an_epoch(case, data, procedure.iterations)
-    tally.facts["dataset_items"] = len(data.training) if data.has_end and data.training is not None else None
-    tally.facts["validation_items"] = len(data.validation) if data.validation is not None else None
+    tally.facts.dataset_items = len(data.training) if data.has_end and data.training is not None else None
+    tally.facts.validation_items = len(data.validation) if data.validation is not None else None
     batches = setup.engine.open_batches(case, model, data.training, device, procedure.seed)
     before = resource.getrusage(resource.RUSAGE_SELF)
     try:
@@ -476,7 +475,7 @@ class _Training:
         if self._fit.resume:
             self._far = msgspec.convert(load_state(self._prepared, self._schedule, self._folder / STATE), Far)
             load_weights(self._prepared.module, self._folder / checkpoint_name(self._far.epochs))
-            tally.facts["resumed_after_epoch"] = self._far.epochs
+            tally.facts.resumed_after_epoch = self._far.epochs
             if self._far.last is not None:
                 send(self._far.last)
         else:
@@ -486,11 +485,14 @@ class _Training:
             far.last = ended = self._epoch(send, tally)
             save_state(self._prepared, self._schedule, msgspec.to_builtins(far), self._folder / STATE)
             send(ended)
-            tally.facts.update(reached(ended), epochs=far.epochs, best_epoch=far.best)
+            told, held_out = ended.training, ended.validation
+            tally.facts.epochs, tally.facts.best_epoch = far.epochs, far.best
+            tally.facts.final_train_accuracy = told.accuracy if told else None
+            tally.facts.final_val_accuracy = held_out.accuracy if held_out else None
             if not math.isfinite(ended.loss):
                 break
             if patience is not None and far.epochs - far.best >= patience:
-                tally.facts["stopped_early"] = f"no improvement for {patience} epochs"
+                tally.facts.stopped_early = patience
                 break
 
     def _epoch(self, send: Send, tally: Collector) -> EpochEnded:

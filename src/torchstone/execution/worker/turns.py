@@ -60,7 +60,7 @@ def measure_anatomy(
     steps = instrument.dissect(segments, count, closed=like == "latency")
     if not steps.steps_s:
         return
-    tally.facts["anatomy_stopwatch"] = watch.reads
+    tally.facts.stopwatch[ANATOMY] = watch.reads
     tally.steady("anatomy_step_time_s", steps.steps_s, ANATOMY)
     for phase, spent_s in steps.phases_s.items():
         tally.steady("phase_time_s", spent_s, ANATOMY, phase)
@@ -108,7 +108,7 @@ def measure_window(
     """
     latency = name == "latency"
     watch = LatencyStopwatch(device.synchronize, system_clock) if latency else device.stopwatch()
-    tally.facts[f"{name}_stopwatch"] = watch.reads
+    tally.facts.stopwatch[name] = watch.reads
     rule = _rule(procedure, steps, turn, step_s, latency=latency)
     if steps is None:
         rule = ranks.rule(rule, procedure.budget_s, step_s, turn)

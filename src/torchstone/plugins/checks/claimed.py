@@ -10,7 +10,7 @@ from statistics import fmean
 from torchstone.core.figures import figures, raw
 from torchstone.core.messages import Value, Values
 from torchstone.core.schema.case import Case, Task
-from torchstone.core.schema.claim import PREFIX, RATE_UNCLEAR, claims, is_imported
+from torchstone.core.schema.claim import is_imported
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.memory_figures import DEVICE_PEAKS
 from torchstone.core.schema.metric import FIGURES
@@ -50,9 +50,9 @@ def wrong_rate(run: Run) -> Iterator[Finding]:
 
 
 def _wrong_rate(case: Case, trial: Trial) -> Seen | None:
-    claimed = claims(trial)
+    claimed = trial.facts.claimed
     said = claimed.get("throughput", 0.0)
-    if trial.facts.get(RATE_UNCLEAR) is True:
+    if trial.facts.rate_unclear is True:
         return None
     for items, time_s, exact in _right(case, trial, claimed):
         rate = items / time_s
@@ -81,8 +81,8 @@ def _wrong_rate(case: Case, trial: Trial) -> Seen | None:
 
 def _volume(case: Case, trial: Trial) -> Seen | None:
     """Compare the items of a step with the batch that its Case asks for: an allocator that gave in, a wrong count."""
-    items, asked, there = raw(trial, "items"), _items_a_step(case), trial.facts.get("dataset_items")
-    if not items or asked is None or trial.facts.get("unreadable_items"):
+    items, asked, there = raw(trial, "items"), _items_a_step(case), trial.facts.dataset_items
+    if not items or asked is None or trial.facts.unreadable_items:
         return None
     most = max(items) * case.placement.devices  # the last batch of an epoch may be short
     if most == asked or (most < asked and isinstance(there, int) and there < asked):
@@ -167,7 +167,7 @@ def wrong_summary(run: Run) -> Iterator[Finding]:
 
 
 def _wrong_summaries(trial: Trial) -> Iterator[Seen]:
-    claimed = claims(trial)
+    claimed = trial.facts.claimed
     for name, times in windows(trial):
         words = "latency_per_batch_{}_s" if name == "latency" else "step_time_{}"
         said = {
@@ -251,7 +251,7 @@ def out_of_order(run: Run) -> Iterator[Finding]:
         yield from once(
             Finding("out_of_order", Severity.ERROR, case_id, values, reason)
             for trial in trials
-            for reason, values in _disorder(claims(trial))
+            for reason, values in _disorder(trial.facts.claimed)
         )
 
 
@@ -313,7 +313,7 @@ def impossible_energy(run: Run) -> Iterator[Finding]:
 
 
 def _of_energy(case: Case, trial: Trial) -> Iterator[Seen]:
-    claimed = claims(trial)
+    claimed = trial.facts.claimed
     limit_w = _limit_w(trial)
     most_w = (limit_w or MOST_W) * case.placement.devices
     power_w, energy_j = claimed.get("average_power_w"), claimed.get("energy_j")
@@ -338,11 +338,9 @@ def _of_energy(case: Case, trial: Trial) -> Iterator[Seen]:
 
 
 def _limit_w(trial: Trial) -> float | None:
-    read, said = gauge(trial, "device_power_limit_w"), trial.facts.get("power_limit_w")
+    read, said = gauge(trial, "device_power_limit_w"), trial.facts.power_limit_w
     limit_w = read[0] if read is not None else said
-    if isinstance(limit_w, bool) or not isinstance(limit_w, int | float):
-        return None
-    return float(limit_w) if limit_w > 0.0 else None
+    return limit_w if limit_w is not None and limit_w > 0.0 else None
 
 
 def _near(one: float, other: float) -> bool:
@@ -397,7 +395,7 @@ def zero_for_missing(run: Run) -> Iterator[Finding]:
 
 
 def _zeros(trial: Trial) -> Iterator[str]:
-    for name, value in claims(trial).items():
+    for name, value in trial.facts.claimed.items():
         known = name in FIGURES and FIGURES[name].unit in _NEVER
         if value == 0.0 and known and name not in _MAY_BE and not name.startswith("phase_"):
             yield name
@@ -409,7 +407,6 @@ def _zeros(trial: Trial) -> Iterator[str]:
 
 # ── choices ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-_CALLED = (f"{PREFIX}best_throughput", f"{PREFIX}best_efficiency")
 _CHOICE_TOLERANCE = 0.005
 _TOP = 0.95  # of the highest throughput: below it, efficiency is bought with speed
 _MEMORIES = (*DEVICE_PEAKS, "device_memory_used_bytes")
@@ -422,12 +419,12 @@ def wrong_choice(run: Run) -> Iterator[Finding]:
     Efficiency is items/s per GB: highest where next to no memory is used, which is nobody's best. torchstone looks for
     it among Cases within 95 % of the highest throughput.
     """
-    if not any(name in trial.facts for trial in run.trials for name in _CALLED):
+    if not any(trial.facts.labelled_best for trial in run.trials):
         return
     known = [(case_id, case, _rated(figures(trials[0]).values), trials) for case_id, case, trials in sound(run)]
     for case_id, _, mine, trials in known:
-        for what, called in zip(("throughput", "efficiency"), _CALLED, strict=True):
-            if trials[0].facts.get(called) is not True or what not in mine:
+        for what in ("throughput", "efficiency"):
+            if what not in trials[0].facts.labelled_best or what not in mine:
                 continue
             rivals = [(values[what], other) for _, other, values, _ in known if what in values]
             most, best = max(rivals, key=lambda rival: rival[0])

@@ -19,15 +19,14 @@ _AXES = ("batch_size", "num_workers")
 def unreadable(run: Run) -> Iterator[Finding]:
     """Fire where items were left out; a warning from one in a thousand up, for batches were smaller than asked for."""
     for case_id, _, trials in sound(run):
-        counts = [(n, t) for t in trials if isinstance(n := t.facts.get("unreadable_items"), int) and n > 0]
+        counts = [(n, t) for t in trials if (n := t.facts.unreadable_items)]
         if not counts:
             continue
         count, trial = max(counts, key=lambda pair: pair[0])
-        items = trial.facts.get("dataset_items")
-        known = isinstance(items, int)
-        severity = Severity.WARNING if not isinstance(items, int) or count >= _MANY * items else Severity.INFO
-        values: Values = {"items": count, "of": items, "first": str(trial.facts.get("unreadable_first"))}
-        yield Finding("unreadable", severity, case_id, values, "of" if known else "")
+        items = trial.facts.dataset_items
+        severity = Severity.WARNING if items is None or count >= _MANY * items else Severity.INFO
+        values: Values = {"items": count, "of": items, "first": trial.facts.unreadable_first}
+        yield Finding("unreadable", severity, case_id, values, "of" if items is not None else "")
 
 
 @check("a DataLoader returned with the model, whose batch size and workers no case used")
@@ -43,7 +42,7 @@ def own_loader(run: Run) -> Iterator[Finding]:
     measured: dict[str, set[tuple[Scalar, ...]]] = {}
     for trial in run.trials:
         case = cases[trial.case_id]
-        has = tuple(trial.facts.get(f"own_{axis}") for axis in _AXES)
+        has = tuple(trial.facts.own(axis) for axis in _AXES)
         if has[0] is not None:
             own[case.workload.model] = has
             measured.setdefault(case.workload.model, set()).add(tuple(case.configuration.get(a) for a in _AXES))
@@ -60,7 +59,7 @@ def own_batches(run: Run) -> Iterator[Finding]:
     """Tell what a tune could not vary, as its data fix it: who tunes expects workers to be tuned."""
     if run.head.tune is None:
         return
-    told = next((t.facts["own_fixed"] for t in run.trials if t.facts.get("own_fixed")), None)
+    told = next((t.facts for t in run.trials if t.facts.own_fixed), None)
     if told is not None:
-        values: Values = {"model": run.head.tune.base.workload.model, "why": str(told)}
+        values: Values = {"model": run.head.tune.base.workload.model, "axes": told.own_fixed, "why": told.own_why}
         yield Finding("own_batches", Severity.INFO, "run", values)

@@ -9,7 +9,6 @@ from torchstone.core.datasheet import Peak
 from torchstone.core.figures import figures, raw
 from torchstone.core.messages import Value, Values
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.claim import claims
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.run import Run
@@ -42,7 +41,7 @@ def faster_than_peak(run: Run) -> Iterator[Finding]:
 
 
 def _excess(case: Case, trial: Trial, peak: Peak | None) -> Iterator[Seen]:
-    claimed = claims(trial)
+    claimed = trial.facts.claimed
     flops, steps = trial.values("flops", Stage.SETUP), raw(trial, "step_time_s", False)
     achieved = flops[0] * len(steps) / sum(steps) if flops and sum(steps) > 0.0 else claimed.get("achieved_flops")
     mfu = claimed.get("mfu")
@@ -162,11 +161,11 @@ def _name(case: Case, device: DeviceInfo | None) -> Iterator[Seen]:
 
 
 def _names_of_trials(case: Case, device: DeviceInfo | None, trials: tuple[Trial, ...]) -> Iterator[Seen]:
-    own = {str(name) for t in trials if (name := t.facts.get("device_name")) is not None}
+    own = {str(name) for t in trials if (name := t.facts.device_name) is not None}
     named = device is not None and device.name.strip().lower() not in _NAMELESS
     if device is not None and named and any(name != device.name for name in own):
         yield Severity.ERROR, "another", {"names": tuple(sorted(own)), "device": device.name}
-    if any(t.facts.get("distributed") is True for t in trials) and case.placement.devices == 1:
+    if any(t.facts.distributed is True for t in trials) and case.placement.devices == 1:
         yield Severity.WARNING, "one_process", {}
 
 

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from torchstone.core.figures import PERCENTILES
 from torchstone.core.messages import Values
 from torchstone.core.schema.case import Task
-from torchstone.core.schema.claim import claims, is_imported
+from torchstone.core.schema.claim import is_imported
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.load import SERVER
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
-from torchstone.core.schema.trial import UNLIKE_NODES, Status, Trial
+from torchstone.core.schema.trial import Status, Trial
 from torchstone.core.stats.quantile import needed
 from torchstone.plugins.checks._cases import (
     INLINE,
@@ -44,9 +44,9 @@ def several_machines(run: Run) -> Iterator[Finding]:
 
     So it does on trials whose ranks were on nodes of different kinds.
     """
-    unlike = (facts for trial in run.trials if (facts := trial.facts.get(UNLIKE_NODES)) is not None)
-    if (kinds_of_nodes := next(unlike, None)) is not None:
-        yield Finding("several_machines", Severity.WARNING, "run", {"kinds": str(kinds_of_nodes)}, "nodes")
+    unlike = next((trial.facts.unlike_nodes for trial in run.trials if trial.facts.unlike_nodes), None)
+    if unlike is not None:
+        yield Finding("several_machines", Severity.WARNING, "run", {"kinds": unlike}, "nodes")
     machines = run.head.machines
     hosts = list(dict.fromkeys(machine.host.hostname for machine in machines))
     kinds = list(dict.fromkeys(map(_kind, machines)))
@@ -161,7 +161,7 @@ def unsupported_percentile(run: Run) -> Iterator[Finding]:
 
 
 def _lacking(trial: Trial) -> Iterator[tuple[float, int, str]]:
-    claimed = claims(trial)
+    claimed = trial.facts.claimed
     steps = sum(len(times) for _, times in windows(trial)) or claimed.get("steps", 0.0)
     for name, share in PERCENTILES.items():
         if name in claimed and 0 < steps < needed(share):
@@ -174,12 +174,13 @@ def loadgen_invalid(run: Run) -> Iterator[Finding]:
     for case_id, case, trials in sound(run):
         if case.workload.task != Task.LOADGEN:
             continue
-        bad = [t for t in trials if t.facts.get("loadgen_result") != _VALID]
+        bad = [t for t in trials if t.facts.loadgen_result != _VALID]
         if bad:
             severity = Severity.ERROR if len(bad) == len(trials) else Severity.WARNING
-            why, errors = (bad[0].facts.get(f"loadgen_{what}") for what in ("reasons", "errors"))
+            why, errors = bad[0].facts.loadgen_reasons, bad[0].facts.loadgen_errors
             values: Values = {"loads": len(bad), "of": len(trials), "longer": longer(run.head.procedure)}
-            values |= {"why": str(why or errors).rstrip("."), "errors": str(errors)} if why or errors else {}
+            first = why or errors
+            values |= {"why": (*first[:-1], first[-1].rstrip(".")), "errors": errors} if first else {}
             reason = "errors" if why and errors else "" if why or errors else "no_result"
             remedy = "server_load" if case.configuration.get("scenario") == SERVER else "longer_with"
             remedies = (remedy, *own_loop(run.head.procedure))
@@ -192,5 +193,7 @@ def only_summaries(run: Run) -> Iterator[Finding]:
     if not is_imported(run):
         return
     for case_id, _, trials in sound(run):
-        if not any(times for trial in trials for _, times in windows(trial)) and any(map(claims, trials)):
+        if not any(times for trial in trials for _, times in windows(trial)) and any(
+            trial.facts.claimed for trial in trials
+        ):
             yield Finding("only_summaries", Severity.INFO, case_id)

@@ -10,7 +10,6 @@ from torchstone.core.figures import loss_curve, raw
 from torchstone.core.fingerprints import furthest
 from torchstone.core.messages import Value, Values
 from torchstone.core.schema.case import Case, Task
-from torchstone.core.schema.claim import claims
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Trial
@@ -40,7 +39,7 @@ def nan_loss(run: Run) -> Iterator[Finding]:
 
 
 def _losses(trial: Trial) -> list[float]:
-    said = claims(trial)
+    said = trial.facts.claimed
     return [*raw(trial, "loss"), *(said[name] for name in _CLAIMED if name in said)]
 
 

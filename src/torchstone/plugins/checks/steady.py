@@ -9,7 +9,7 @@ from statistics import fmean, median
 
 from torchstone.core.figures import LATENCY
 from torchstone.core.messages import Values
-from torchstone.core.schema.claim import claims, is_imported
+from torchstone.core.schema.claim import is_imported
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Trial
@@ -44,7 +44,7 @@ def _still_warming(trial: Trial) -> bool:
 
     With few or noisy steps, warm-up often ends unsettled by chance alone; what was measured then decides.
     """
-    if trial.facts.get("warmup_settled") is not False:
+    if trial.facts.warmup_settled is not False:
         return False
     for _, steps in windows(trial):
         third = max(1, len(steps) // 3)
@@ -55,7 +55,7 @@ def _still_warming(trial: Trial) -> bool:
 
 def _more_warmup(run: Run, trials: list[Trial]) -> int:
     """Return twice the warm-up steps that were asked for or done."""
-    done = [t.facts.get("warmup_steps") for t in trials]
+    done = [t.facts.warmup_steps for t in trials]
     counts = [n for n in (*done, run.head.procedure.warmup) if isinstance(n, int) and n > 0]
     return 2 * max(counts) if counts else _DOUBTFUL_STEPS
 
@@ -111,7 +111,7 @@ def _leading(times: Sequence[float]) -> int:
 
 
 def _heavy_mean(trial: Trial) -> tuple[str, dict[str, str | float]] | None:
-    claimed = claims(trial)
+    claimed = trial.facts.claimed
     mean, p95 = claimed.get(f"{LATENCY}_mean_s"), claimed.get(f"{LATENCY}_p95_s")
     if mean is None or p95 is None or not mean > p95 > 0.0:
         return None

@@ -10,7 +10,7 @@ from statistics import fmean, median
 from torchstone.core.figures import ANATOMY_STEP, PHASE, figures, raw
 from torchstone.core.messages import Value, Values
 from torchstone.core.schema.case import Case, Task
-from torchstone.core.schema.claim import claims, is_imported
+from torchstone.core.schema.claim import is_imported
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.phase import REST
@@ -159,12 +159,12 @@ def timer_too_coarse(run: Run) -> Iterator[Finding]:
 
 
 def _coarse(trial: Trial) -> Iterator[tuple[float, float]]:
-    tick_s = trial.facts.get("clock_resolution_s")
-    if not isinstance(tick_s, int | float):
+    tick_s = trial.facts.clock_resolution_s
+    if tick_s is None:
         return
     for _, times in windows(trial):
         if times and median(times) < LEAST_TICKS * tick_s:
-            yield median(times), float(tick_s)
+            yield median(times), tick_s
 
 
 # ── impossible times ────────────────────────────────────────────────────────────────────────────────────────
@@ -200,7 +200,7 @@ def _contradictions(trial: Trial) -> Iterator[tuple[str, Mapping[str, Value]]]:
             yield "timestamps", {"figure": series.metric}
         if series.metric in _COUNTERS and any(later < sooner for sooner, later in pairwise(series.values)):
             yield "counter", {"figure": series.metric}
-    for name, value in claims(trial).items():
+    for name, value in trial.facts.claimed.items():
         if name in FIGURES and FIGURES[name].unit in _NEVER_NEGATIVE and not 0.0 <= value < float("inf"):
             yield "value", {"figure": name, "value": f"{value:g}"}
 
@@ -237,7 +237,7 @@ def phases_differ(run: Run) -> Iterator[Finding]:
 
 
 def _of_phases(case: Case, trial: Trial) -> Iterator[tuple[str, Mapping[str, Value]]]:
-    cut, whole, claimed = raw(trial, "anatomy_step_time_s"), raw(trial, "step_time_s", False), claims(trial)
+    cut, whole, claimed = raw(trial, "anatomy_step_time_s"), raw(trial, "step_time_s", False), trial.facts.claimed
     said_s = claimed.get(ANATOMY_STEP, claimed.get("step_time_mean"))
     parts, step_s = _parts(trial, claimed), fmean(cut) if cut else said_s
     if parts and step_s is not None and math.isfinite(step_s):
@@ -290,7 +290,7 @@ def copied_values(run: Run) -> Iterator[Finding]:
                 if (twin := first.setdefault(times, mine)) != mine:
                     whose, its = _whose(case, twin[1])
                     found[Severity.ERROR] = (whose, {"steps": len(times), **its})
-            said = tuple(sorted((k, v) for k, v in claims(trial).items() if v and k not in _COUNTS))
+            said = tuple(sorted((k, v) for k, v in trial.facts.claimed.items() if v and k not in _COUNTS))
             if len(said) >= _FIGURES:
                 own = (case_id, case, trial.trial_id)
                 if (twin := claimed.setdefault(said, own)) != own:

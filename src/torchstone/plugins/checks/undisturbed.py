@@ -10,7 +10,7 @@ from torchstone.core.over_ranks import slowest
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.ranks import world_size
 from torchstone.core.schema.run import Run
-from torchstone.core.schema.trial import NOT_FORKED, Disturber, Trial, ended_well, is_of_busy_machine, replicates
+from torchstone.core.schema.trial import Disturber, Trial, ended_well, is_of_busy_machine, replicates
 from torchstone.core.stats.disturbance import TOLERATED_CORES, disturbers
 from torchstone.core.stats.readings import (
     FEWEST_TICKS,
@@ -129,7 +129,7 @@ def slow_rank(run: Run) -> Iterator[Finding]:
 def shared_cores(run: Run) -> Iterator[Finding]:
     """Fire where a trial on the CPU has more ranks than there are logical cores."""
     for case_id, case, trials in sound(run):
-        cores = min((int(c) for t in trials if isinstance(c := t.facts.get("logical_cores"), int)), default=None)
+        cores = min((c for t in trials if (c := t.facts.logical_cores) is not None), default=None)
         ranks = world_size(case.configuration)
         if case.placement.device == "cpu" and cores is not None and ranks > cores:
             yield Finding("shared_cores", Severity.WARNING, case_id, {"ranks": ranks, "cores": cores})
@@ -197,7 +197,7 @@ def _ticks(trial: Trial) -> float:
 def not_forked(run: Run) -> Iterator[Finding]:
     """Fire once a run. The figures are as good as any, and each trial took seconds longer to start."""
     trials = [trial for _, _, trials in taken(run) for trial in trials]
-    reasons = [str(trial.facts[NOT_FORKED]) for trial in trials if NOT_FORKED in trial.facts]
+    reasons = [trial.facts.not_forked for trial in trials if trial.facts.not_forked is not None]
     if reasons:
         values: Values = {"trials": len(reasons), "of": len(trials), "why": reasons[0]}
         yield Finding("not_forked", Severity.INFO, "run", values)

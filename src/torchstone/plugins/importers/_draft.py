@@ -18,7 +18,8 @@ from typing import Any
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement, Task, Workload
-from torchstone.core.schema.claim import IMPORTED, IMPORTED_FROM, PREFIX
+from torchstone.core.schema.claim import IMPORTED
+from torchstone.core.schema.facts import Facts, merged
 from torchstone.core.schema.machine import DeviceInfo, Host, Machine
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import SCHEMA, End, Head, Plan, Run, Slot, Source
@@ -172,18 +173,18 @@ class Draft:
         case: Case,
         claimed: Mapping[str, float | None],
         measured: Sequence[Measurement] = (),
-        facts: Mapping[str, Scalar] | None = None,
+        facts: Facts | None = None,
         outcome: Outcome | None = None,
     ) -> None:
         """Add a trial of a Case. `claimed`: by figure, in its unit; None is what the file does not say.
 
         Raises UsageError if there are more than a file may have.
         """
-        known = {f"{PREFIX}{name}": value for name, value in claimed.items() if value is not None}
+        known = {name: float(value) for name, value in claimed.items() if value is not None}
         place, case_id = len(self._trials), case.case_id
         if place >= MOST_ROWS:
             raise UsageError(f"{self._path}: more than {MOST_ROWS} results")
-        about = {"task": str(case.workload.task), "device": case.placement.device, IMPORTED_FROM: self._tool}
+        about = Facts(str(case.workload.task), case.placement.device, imported_from=self._tool, claimed=known)
         number = self._taken[case_id]
         self._taken[case_id] += 1
         self._cases.setdefault(case_id, case)
@@ -196,7 +197,7 @@ class Draft:
                 self._started,
                 0.0,
                 outcome or Outcome(Status.OK),
-                {**about, **{k: v for k, v in (facts or {}).items() if v is not None}, **known},
+                merged(about, facts or Facts()),
                 tuple(m for m in measured if m.values),
             )
         )

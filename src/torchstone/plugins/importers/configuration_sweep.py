@@ -12,7 +12,7 @@ from pathlib import Path
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement, Task
-from torchstone.core.schema.claim import PREFIX
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.plugins.importers import _draft as draft
@@ -24,7 +24,7 @@ _MS, _GB = 1e-3, 1e9
 _PHASES = {"I/O(ms)": "data", "Fwd(ms)": "forward", "Bwd(ms)": "backward", "Opt(ms)": "optimizer"}
 _NOT_OK = ("oom", "out of memory", "fail", "error", "❌")
 _TITLE, _BELOW = "BENCHMARK SUMMARY", "OPTIMAL CONFIGURATION"
-_CHOICES = {"Throughput": "best_throughput", "Efficiency": "best_efficiency", "Recommended": "recommended"}
+_CHOICES = {"Throughput": "throughput", "Efficiency": "efficiency", "Recommended": "recommended"}
 _BATCH = re.compile(r"Batch Size:\s*(\d+)")
 _NUMBERS = ("I/O(ms)", "Fwd(ms)", "Bwd(ms)", "Opt(ms)", "Total(ms)", "Samples/s", "GPU%", "Mem(GB)")
 
@@ -45,11 +45,11 @@ class ConfigurationSweep(Importer):
         machine = draft.a_machine(devices=[draft.a_device("cuda", 0, None)])
         making = draft.Draft("optimal-configuration sweep", path, digest(text), machine)
         for row in rows:
-            _add(making, row, best.get(_batch_of(row) or 0))
+            _add(making, row, best.get(_batch_of(row) or 0, ()))
         return [making.run()]
 
 
-_Best = dict[int, dict[str, Scalar]]
+_Best = dict[int, tuple[str, ...]]
 
 
 def _of_table(text: str, path: Path) -> tuple[Sequence[Mapping[str, str]], _Best]:
@@ -92,12 +92,12 @@ def _chosen(below: str) -> _Best:
         if line.rstrip().endswith(":"):
             what = next((name for mark, name in _CHOICES.items() if mark in line), None)
         if what is not None and (size := _BATCH.search(line)) is not None:
-            found.setdefault(int(size[1]), {})[f"{PREFIX}{what}"] = True
+            found[int(size[1])] = (*found.get(int(size[1]), ()), what)
             what = None
     return found
 
 
-def _add(making: draft.Draft, row: Mapping[str, str], best: Mapping[str, Scalar] | None) -> None:
+def _add(making: draft.Draft, row: Mapping[str, str], best: tuple[str, ...]) -> None:
     case = _case(row)
     status = row.get("Status", "").lower()
     if any(mark in status for mark in _NOT_OK):
@@ -112,7 +112,7 @@ def _add(making: draft.Draft, row: Mapping[str, str], best: Mapping[str, Scalar]
         "device_utilization": scaled(row.get("GPU%"), 0.01),
         "device_memory_used_bytes": scaled(row.get("Mem(GB)"), _GB),
     }
-    making.add(case, claimed, facts=best)
+    making.add(case, claimed, facts=Facts(labelled_best=best))
 
 
 def _batch_of(row: Mapping[str, str]) -> int | None:

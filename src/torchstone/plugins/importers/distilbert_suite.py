@@ -11,6 +11,7 @@ from typing import Any
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement, Task
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import DeviceInfo, Machine
 from torchstone.core.schema.run import Run
 from torchstone.plugins.importers import _draft as draft
@@ -18,7 +19,6 @@ from torchstone.plugins.importers._draft import (
     MOST_ROWS,
     digest,
     header_of,
-    number,
     parsed,
     part,
     rows_of,
@@ -122,11 +122,11 @@ def _add(making: draft.Draft, line: _Line) -> None:
     flat = {**line, **part(line, "metrics")}
     claimed = {figure: _first(flat, names, factor) for figure, factor, names in _NAMES}
     case = _case(line, flat)
-    facts: dict[str, Scalar] = {
-        "parameters": number(part(line, "model_info").get("num_parameters")),
-        "warmup_steps": whole(flat.get("warmup_runs")),
-        "device_name": _device_name(line, case.placement),
-    }
+    facts = Facts(
+        parameters=whole(part(line, "model_info").get("num_parameters")),
+        warmup_steps=whole(flat.get("warmup_runs")),
+        device_name=_device_name(line, case.placement),
+    )
     making.add(case, claimed, facts=facts)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Placement, Task
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.run import Run
 from torchstone.plugins.importers import _draft as draft
@@ -66,7 +67,7 @@ def _add(making: draft.Draft, row: Mapping[str, str], where: str) -> None:
         item="image",
         data=word(row.get("dataset")) or draft.UNKNOWN,
     )
-    making.add(case, claimed, facts={"device_name": word(row.get("gpu_name"))})
+    making.add(case, claimed, facts=Facts(device_name=word(row.get("gpu_name"))))
 
 
 def _machine(rows: Sequence[Mapping[str, str]], path: Path) -> Machine:

@@ -9,9 +9,8 @@ from typing import Any
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement, Task
-from torchstone.core.schema.claim import RUNTIME
+from torchstone.core.schema.facts import Facts, merged
 from torchstone.core.schema.machine import DeviceInfo, Machine
-from torchstone.core.schema.reached import EPOCHS, TEST, TRAIN
 from torchstone.core.schema.run import Run
 from torchstone.plugins.importers import _draft as draft
 from torchstone.plugins.importers._draft import digest, number, parsed, part, scaled, text_of, whole, word
@@ -63,19 +62,20 @@ def _run(found: Mapping[str, Any], path: Path, text: str) -> Run:
     placement = _placement(found, path)
     model, about = word(part(found, "model").get("architecture")) or draft.UNKNOWN, part(found, "data")
     settings: dict[str, Scalar] = {"sequence_length": whole(about.get("sequence_length"))}
-    facts: dict[str, Scalar] = {
-        "parameters": whole(part(found, "model").get("num_parameters")),
-        "test_items": whole(about.get("test_samples")),
-        "data_classes": whole(about.get("num_classes")),
-        RUNTIME: _runtime_s(found),
-    }
+    facts = Facts(
+        parameters=whole(part(found, "model").get("num_parameters")),
+        test_items=whole(about.get("test_samples")),
+        data_classes=whole(about.get("num_classes")),
+        total_runtime_s=_runtime_s(found),
+    )
     training, learnt = _training(found), _reached(found)
     inference = part(found, "inference")
     summary = part(inference, "summary") or inference or {k: v for k, v in found.items() if k in _FLAT}
-    if any(v is not None for v in (training["throughput"], training["epoch_time_s"], learnt[EPOCHS], learnt[TRAIN])):
+    trained = (training["throughput"], training["epoch_time_s"], learnt.epochs, learnt.final_train_accuracy)
+    if any(value is not None for value in trained):
         case = draft.a_case(Task.TRAIN, f"external:{model}", settings, placement)
-        items: dict[str, Scalar] = {"dataset_items": whole(about.get("train_samples"))}
-        making.add(case, training | _memory(found), facts={**facts, **items, **learnt})
+        items = Facts(dataset_items=whole(about.get("train_samples")))
+        making.add(case, training | _memory(found), facts=merged(facts, items, learnt))
     if summary:
         answering = draft.a_case(Task.INFER, f"external:{model}", settings, placement)
         _add_inference(making, answering, inference.get("batches"), summary, facts, flat=not inference)
@@ -142,13 +142,16 @@ def _runtime_s(found: Mapping[str, Any]) -> float | None:
     return seconds if seconds is not None else scaled(found.get("total_runtime_minutes"), 60.0)
 
 
-def _reached(found: Mapping[str, Any]) -> dict[str, Scalar]:
+def _reached(found: Mapping[str, Any]) -> Facts:
     """Return the epochs, and the accuracies as shares: in the report they are percentages."""
     training = part(found, "training")
     summary = part(training, "summary") or found
     trained = summary.get("final_accuracy", found.get("final_train_accuracy"))
     tested = training.get("final_test_accuracy", found.get("test_accuracy"))
-    return {EPOCHS: whole(summary.get("total_epochs")), TRAIN: scaled(trained, 0.01), TEST: scaled(tested, 0.01)}
+    return Facts(
+        epochs=whole(summary.get("total_epochs")), final_train_accuracy=scaled(trained, 0.01),
+        final_test_accuracy=scaled(tested, 0.01),
+    )  # fmt: skip
 
 
 def _memory(found: Mapping[str, Any]) -> _Figures:
@@ -162,7 +165,7 @@ def _add_inference(
     case: Case,
     batches: object,
     summary: Mapping[str, Any],
-    facts: Mapping[str, Scalar],
+    facts: Facts,
     *,
     flat: bool,
 ) -> None:

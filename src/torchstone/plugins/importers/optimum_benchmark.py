@@ -10,7 +10,7 @@ from typing import Any
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement, Task
-from torchstone.core.schema.claim import RATE_UNCLEAR
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Measurement, Stage
@@ -54,12 +54,15 @@ class OptimumBenchmark(Importer):
         several = launcher == "torchrun" and _processes(config) != (1, 1)
         items = _items(case, several=several)
         claimed, measured = _figures(report, main, case, items)
-        facts: dict[str, Scalar] = {
+        about: dict[str, Scalar] = {
             "model_library": word(part(config, "backend").get("library")),
             "launcher": launcher,
-            # Versions differ in whether a rate is that of a process, their mean or their sum.
-            RATE_UNCLEAR: True if several else None,
         }
+        # Versions differ in whether a rate is that of a process, their mean or their sum.
+        facts = Facts(
+            rate_unclear=True if several else None,
+            other={name: value for name, value in about.items() if value is not None},
+        )
         making.add(case, claimed, measured, facts)
         return [making.run(word(config.get("name")))]
 

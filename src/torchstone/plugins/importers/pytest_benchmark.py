@@ -10,6 +10,7 @@ from typing import Any
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Case, Task
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.run import Run
 from torchstone.plugins.importers import _draft as draft
@@ -61,7 +62,10 @@ class PytestBenchmark(Importer):
             items = float(size) if isinstance(size, int) else 1.0
             if claimed["throughput"] is not None:
                 claimed["throughput"] *= items
-            facts = {"iterations_a_round": whole(stats.get("iterations")), "group": word(part(one).get("group"))}
+            about: dict[str, Scalar] = {
+                "iterations_a_round": whole(stats.get("iterations")), "group": word(part(one).get("group")),
+            }  # fmt: skip
+            facts = Facts(other={name: value for name, value in about.items() if value is not None})
             making.add(case, claimed, draft.closed_loop(numbers(stats.get("data")), items), facts)
         return [making.run(word(part(found, "commit_info").get("project")))]
 

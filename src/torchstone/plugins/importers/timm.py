@@ -9,6 +9,7 @@ from pathlib import Path
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Placement, Task
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Outcome, Status
@@ -101,7 +102,7 @@ def _add(
             "achieved_flops": flops / step_s if flops and step_s else None,
             **{figure: scaled(row.get(f"{prefix}_{phase}_time"), 1e-3) for phase, figure in _PHASES.items()},
         }
-        making.add(case, claimed, facts={"parameters": scaled(row.get("param_count"), 1e6)})
+        making.add(case, claimed, facts=Facts(parameters=whole(scaled(row.get("param_count"), 1e6))))
         failed = None
     if failed is not None:
         case = draft.a_case(Task.INFER, f"timm:{name}", settings, placement, item="image", data="synthetic")

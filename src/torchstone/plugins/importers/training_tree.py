@@ -10,6 +10,7 @@ from typing import Any
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement, Task
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Measurement, Outcome, Status
@@ -74,7 +75,7 @@ def _add(making: draft.Draft, family: str | None, model: str, placement: Placeme
             making.add(case, {}, outcome=_failed(result))
             continue
         claimed, measured = _figures(result, case, load_s)
-        making.add(case, claimed, measured, {"distributed": result.get("distributed") is True})
+        making.add(case, claimed, measured, Facts(distributed=result.get("distributed") is True))
     if not results:
         making.add(draft.a_case(Task.TRAIN, model, {}, placement, family=family), {}, outcome=_failed(about))
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.codec import Malformed, decode
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.message import ASK_WHERE, Event, Request, Stack
 
 _CHUNK_BYTES = 1 << 20
@@ -72,11 +72,9 @@ def line_to_a_trial() -> tuple[int, int]:
 class PipedTrial:
     """A LiveTrial (machine_protocols.py) on one of `line_to_a_trial`. `wait` gives its exit status."""
 
-    def __init__(
-        self, pid: int, descriptor: int, wait: Callable[[], int], facts: Mapping[str, Scalar] | None = None
-    ) -> None:
+    def __init__(self, pid: int, descriptor: int, wait: Callable[[], int], facts: Facts | None = None) -> None:
         self.pid = pid
-        self.facts: Mapping[str, Scalar] = facts or {}
+        self.facts = facts or Facts()
         self._descriptor = descriptor
         self._wait = wait
         self._rest = b""
@@ -132,7 +130,7 @@ class PipedTrial:
 
 
 def started(
-    request: Request, environment: Mapping[str, str], folder: Path | None, facts: Mapping[str, Scalar] | None = None
+    request: Request, environment: Mapping[str, str], folder: Path | None, facts: Facts | None = None
 ) -> PipedTrial:
     """Start a new interpreter for a request: 5 to 8 s to import, nothing inherited. `facts`: how it was started."""
     ours, theirs = line_to_a_trial()

@@ -20,8 +20,8 @@ from pathlib import Path
 import msgspec
 
 from torchstone.core.errors import TorchstoneError
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.message import Request
-from torchstone.core.schema.trial import NOT_FORKED
 from torchstone.plugins.launchers._process import PipedTrial, environment, line_to_a_trial, started
 from torchstone.plugins.machine_protocols import Launcher
 
@@ -105,7 +105,7 @@ class Fork(Launcher):
                 return self._forked(request)
         except _Unforkable as reason:
             self._unforkable = str(reason)
-        return started(request, self._environment, self._folder, {NOT_FORKED: self._unforkable})
+        return started(request, self._environment, self._folder, Facts(not_forked=self._unforkable))
 
     def _forked(self, request: Request) -> PipedTrial:
         self.ready()

@@ -19,6 +19,7 @@ import msgspec
 from torchstone.core.errors import MissingError, TorchstoneError, UsageError, unknown
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Workload
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.model import InputSpec, LoadedModel, ModelCard
 from torchstone.plugins import registry
 from torchstone.plugins.models import _weights_file
@@ -130,7 +131,7 @@ class Classifiers(ModelSource):
             module = self.library.build(bare, weights == "pretrained", classes, side)
         if at:
             _weights_file.fill(module, model, file)
-        facts: dict[str, Scalar] = {"parameters": sum(p.numel() for p in module.parameters()), "weights": weights}
+        facts = Facts(parameters=sum(p.numel() for p in module.parameters()), weights=weights)
         spec = InputSpec("image", classes, channels=_pixels.channels_of(module))
         return LoadedModel(module, _pixels.forward, _pixels.loss, spec, facts=facts)
 

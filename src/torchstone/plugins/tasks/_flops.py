@@ -21,6 +21,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode, conv_flop_count, flop_registry
 
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.counted import Counted
 from torchstone.plugins.tasks._settings import switch_checkpointing
@@ -142,9 +143,9 @@ def count(module: torch.nn.Module, work: Work, tensors: Mapping[str, Any], preci
             counted = _counted(_on_meta(module), work, shapes, Traffic(2 if precision in _HALF else 4))
     except (RuntimeError, NotImplementedError, TypeError, ValueError, AttributeError) as error:
         said = f"{type(error).__name__}: {_first_line(error)}"
-        return Counted(why_not=f"not counted: the model does not run on meta tensors ({said})")
+        return Counted(why_not=Statement("not_on_meta", {"error": said}))
     if counted.flops == 0:
-        return Counted(why_not="not counted: none of the model's operators has a known formula")
+        return Counted(why_not=Statement("no_formula"))
     return counted
 
 

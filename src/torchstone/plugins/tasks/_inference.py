@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.counted import Counted
@@ -36,7 +35,7 @@ class PreparedInference(Prepared):
         self._precision = case.configuration.get("precision")
         self._looked = False
         self._moments: Any = None
-        self.facts: Mapping[str, Scalar] = _settings.in_effect(case.configuration, device)
+        self.facts = _settings.in_effect(case.configuration, device)
 
     def step(self, pull: Callable[[], Batch], mark: Mark) -> None:
         """Answer one batch."""

@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.phase import DATA, TRANSFER
 from torchstone.plugins.machine_protocols import Device
@@ -129,28 +130,24 @@ def set_numerics(configuration: Mapping[str, Scalar]) -> None:
     torch.backends.cudnn.allow_tf32 = tf32
 
 
-def in_effect(configuration: Mapping[str, Scalar], device: Device) -> Mapping[str, Scalar]:
+def in_effect(configuration: Mapping[str, Scalar], device: Device) -> Facts:
     """Return what torch has settled on by itself, and how the precision is carried out, for the record."""
-    return {
-        "threads_in_effect": torch.get_num_threads(),
-        "float32_matmul_precision": torch.get_float32_matmul_precision(),
-        "flash_attention_allowed": torch.backends.cuda.flash_sdp_enabled(),
-        "precision_in_effect": _carried_out(
-            str(configuration.get("precision")), torch.device(device.torch_device).type
-        ),
-    }
+    kind = torch.device(device.torch_device).type
+    return Facts(
+        threads_in_effect=torch.get_num_threads(),
+        float32_matmul_precision=torch.get_float32_matmul_precision(),
+        flash_attention_allowed=torch.backends.cuda.flash_sdp_enabled(),
+        precision_in_effect=_carried_out(str(configuration.get("precision")), kind),
+    )
 
 
 def _carried_out(precision: str, kind: str) -> str | None:
-    """Say what a number format's name leaves open, and others may do otherwise under the same name; None: nothing."""
+    """Return what a number format's name leaves open, which others may do otherwise; None: nothing."""
     if precision in _DTYPES:
-        return f"{precision}: autocast; weights, and what the optimizer keeps, stay as the model has them, usually fp32"
+        return "autocast"
     if kind != "cuda" or torch.version.hip is not None:
         return None
-    return {
-        "fp32": "fp32: TF32 is off in products and in cuDNN's convolutions (torch's default has it on in the latter)",
-        "tf32": "tf32: products and cuDNN's convolutions take fp32 numbers as TF32",
-    }.get(precision)
+    return {"fp32": "tf32_off", "tf32": "tf32_on"}.get(precision)
 
 
 Pull = Callable[[], Batch]

@@ -14,6 +14,8 @@ from itertools import chain, pairwise
 from time import perf_counter
 from typing import Any
 
+import msgspec
+
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch, Unreadable
@@ -162,15 +164,15 @@ class PreparedGeneration(Prepared):
         self._cache_bytes = 0
         self._precision = configuration.get("precision")
         number_bytes = _NUMBER_BYTES.get(str(self._precision), 4)
-        self.facts: Mapping[str, Scalar] = {
-            **_settings.in_effect(configuration, device),
-            "new_tokens": self._new_tokens,
-            "stops_at_end_of_sequence": False,
-            "kv_cache": "grows" if self._module is self._plain else "static",
-            "kv_cache_expected_bytes": self._decoding.expected_bytes(
+        self.facts = msgspec.structs.replace(
+            _settings.in_effect(configuration, device),
+            new_tokens=self._new_tokens,
+            stops_at_end_of_sequence=False,
+            kv_cache="grows" if self._module is self._plain else "static",
+            kv_cache_expected_bytes=self._decoding.expected_bytes(
                 int(configuration["batch_size"] or 1), kept, number_bytes
             ),
-        }
+        )
 
     def enter(self, window: str) -> None:
         """Stream in the latency window, and forget the clock readings of the warm-up; end what compiled in it."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.counted import Counted
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.phase import DATA
 from torchstone.plugins.machine_protocols import Device
@@ -17,7 +19,7 @@ from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Sample
 class PreparedLoading(Prepared):
     """Nothing to compute with: a step takes one batch and drops it."""
 
-    facts: Mapping[str, Scalar] = {}
+    facts = Facts()
 
     def step(self, pull: Callable[[], Batch], mark: Mark) -> None:
         """Take one batch."""
@@ -30,7 +32,7 @@ class PreparedLoading(Prepared):
 
     def count(self, batch: Batch) -> Counted:
         """Return nothing: there are no operations."""
-        return Counted(why_not="not counted: the loader alone computes nothing")
+        return Counted(why_not=Statement("loader_alone"))
 
 
 class Load(Engine):

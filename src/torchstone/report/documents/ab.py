@@ -88,9 +88,9 @@ def _headline(found: Comparison) -> str:
     """Return the answer in one sentence, with its interval."""
     a, b, ratio = found.baseline.label, found.candidate.label, found.ratio
     if found.verdict == Judgement.NOT_COMPARABLE:
-        return f"{b} and {a} are not comparable: {found.why}."
+        return f"{b} and {a} are not comparable: {found.why_text}."
     if ratio is None or ratio.low is None or ratio.high is None:
-        return f"Unclear: {found.why or f'too few pairs of {b} and {a} in the time given'}."
+        return f"Unclear: {found.why_text or f'too few pairs of {b} and {a} in the time given'}."
     times, level = units.ratio(*times_as_fast(ratio)), f"{100.0 * ratio.level:g} % confidence"
     if not is_narrow(ratio.low, ratio.high):
         if found.verdict in (Judgement.BETTER, Judgement.WORSE):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from torchstone.analysis.ci.assessment import Assessment
-from torchstone.analysis.ci.changes import Change, Verdict
+from torchstone.analysis.ci.changes import Change, Verdict, why_text
 from torchstone.analysis.ci.price import within_words
 from torchstone.core import units
 from torchstone.report.document import Column, Command, Document, Facts, Part, Role, Section, Table, Text
@@ -104,7 +104,7 @@ def _table(changes: Sequence[Change], found: Assessment, *, priced: bool = False
         columns.append(Column("limit", tuple(percent(found.limit) for _ in changes)))
         columns.append(Column("verdict", tuple(str(one.verdict) for one in changes), left=True))
     if any(one.why for one in changes):
-        columns.append(Column("why", tuple(reason(one.why) if one.why else "" for one in changes), left=True))
+        columns.append(Column("why", tuple(reason(why_text(one)) if one.why else "" for one in changes), left=True))
     return Table(tuple(columns))
 
 

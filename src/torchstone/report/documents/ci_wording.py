@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 
 from torchstone.analysis.ci.assessment import Assessment, Conclusion
-from torchstone.analysis.ci.changes import Change, Verdict
+from torchstone.analysis.ci.changes import Change, Verdict, why_text
 from torchstone.core import units
 
 _LONGEST_NAME, _LONGEST_WHY = 80, 200
@@ -38,9 +38,9 @@ def headline(found: Assessment) -> str:
     if found.conclusion in (Conclusion.SLOWER, Conclusion.ACCEPTED):
         return _slower(found)
     if failed := found.of(Verdict.FAILED):
-        return f"{short(failed[0].name)} was not measured: {reason(failed[0].why)}"
+        return f"{short(failed[0].name)} was not measured: {reason(why_text(failed[0]))}"
     if without := found.of(Verdict.NO_BASELINE):
-        return f"No baseline for {len(without)} of {len(found.changes)}: {reason(without[0].why)}"
+        return f"No baseline for {len(without)} of {len(found.changes)}: {reason(why_text(without[0]))}"
     if not found.changes:
         return "No baseline: there is no benchmark."
     return _quiet(found)

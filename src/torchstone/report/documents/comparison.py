@@ -27,6 +27,7 @@ from torchstone.report.document import (
     paragraphs,
 )
 from torchstone.report.documents.cost import price_text
+from torchstone.report.documents.task_words import answer_words, purpose
 
 _TITLES = {
     "throughput": "THROUGHPUT ANALYSIS", "latency": "LATENCY", "start": "START-UP", "memory": "MEMORY",
@@ -98,12 +99,12 @@ def _blocks(compared: ComparedRuns) -> Iterator[Section]:
 
 def _headline(compared: ComparedRuns, answers: Sequence[Answer]) -> Iterator[Text]:
     for answer in answers:
-        yield Text(f"For {answer.purpose}: {answer.words}.", Role.HEADLINE)
+        yield Text(f"For {purpose(answer)}: {answer_words(answer, compared)}.", Role.HEADLINE)
     refused = [one for one in compared.judged if one.comparison.verdict == Judgement.NOT_COMPARABLE]
     if not answers and not refused:
         yield Text("Which is faster is not known: no rate is known of both.", Role.HEADLINE)
     for place, one in enumerate(refused[:_MOST_REFUSED]):
-        told = f"Not comparable: {one.case}, {_pair(one.comparison, compared)}: {one.comparison.why}"
+        told = f"Not comparable: {one.case}, {_pair(one.comparison, compared)}: {one.comparison.why_text}"
         yield Text(told, Role.BODY if answers or place else Role.HEADLINE)
     if len(refused) > _MOST_REFUSED:
         yield Text(f"Not comparable: {len(refused) - _MOST_REFUSED} more")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from torchstone.analysis.advice.absent import on_devices_here
@@ -10,15 +9,15 @@ from torchstone.analysis.advice.grouping import groups, varying_axes
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core.schema.case import model_name
 from torchstone.core.schema.estimate import Finding, Severity
-from torchstone.core.schema.trial import Status
+from torchstone.core.schema.trial import Outcome, Reason, Status
 from torchstone.report.document import Doubt, Part, Section, paragraphs
 from torchstone.storage.query import TrialRow
 
 _MOST = 8  # failures, and findings, that are shown at once
 _MANY_ALIKE = 12
+_WAYS = ("status", "why", "wrong", "during")  # what tells ways to fail of one reason apart
 _WORST_FIRST = (Severity.ERROR, Severity.WARNING, Severity.INFO)
 _CAUSES = ("neighbours", "steal", "other_processes", "throttled", "shared_cores", "slow_rank")
-_NUMBER = re.compile(r"\d[\d.,]*")
 
 
 def finding_parts(run: RunSummary, *, every: bool = False) -> Iterator[Part]:
@@ -36,20 +35,31 @@ def finding_parts(run: RunSummary, *, every: bool = False) -> Iterator[Part]:
 
 
 def _failures(run: RunSummary, names: Mapping[str, str]) -> Iterator[str]:
-    """One line for each way to fail, with how many Cases: messages that differ only in their numbers are one way.
+    """One line for each way to fail, with how many Cases.
 
     Repetitions that were skipped because the Case had failed before have no line.
     """
-    seen: dict[tuple[Status, str], dict[str, str]] = {}
+    seen: dict[tuple[object, ...], dict[str, Outcome]] = {}
     for case in on_devices_here(run):  # of the other devices, the answer tells
-        ends = {trial.outcome.status: trial.outcome.message or "" for trial in reversed(_failed(case))}
+        ends = {trial.outcome.status: trial.outcome for trial in reversed(_failed(case))}
         if len(ends) > 1:
             ends.pop(Status.SKIPPED, None)
-        for status, message in reversed(ends.items()):
-            seen.setdefault((status, _NUMBER.sub("#", message)), {}).setdefault(names[case.case_id], message)
-    for (status, _), cases in seen.items():
-        name, message = next(iter(cases.items()))
-        yield f"{name}{_more(cases)}: {status}: {message}"
+        for outcome in reversed(ends.values()):
+            seen.setdefault(_way(outcome), {}).setdefault(names[case.case_id], outcome)
+    for cases in seen.values():
+        name, outcome = next(iter(cases.items()))
+        yield f"{name}{_more(cases)}: {outcome.status}: {outcome.message or ''}"
+
+
+def _way(outcome: Outcome) -> tuple[object, ...]:
+    """Return the way to fail: a reason, with the values that are no quantities; where none is known, the words.
+
+    A lack of memory is one way, whatever was to be allocated.
+    """
+    is_told = outcome.reason not in (None, Reason.IN_LOADER) or outcome.status == Status.OUT_OF_MEMORY
+    if not is_told:  # anything may have been raised
+        return outcome.status, outcome.reason, outcome.message
+    return outcome.status, outcome.reason, *(outcome.values.get(name) for name in _WAYS)
 
 
 def _every_failure(run: RunSummary, names: Mapping[str, str]) -> Iterator[str]:

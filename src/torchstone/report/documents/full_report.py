@@ -12,9 +12,10 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.claim import IMPORTED
 from torchstone.core.schema.estimate import Estimate
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.metric_table import MetricGroup
-from torchstone.core.schema.reached import EPOCHS, accuracies, accuracy_name
+from torchstone.core.schema.reached import accuracies, accuracy_name
 from torchstone.report.diagnosis_messages import text
 from torchstone.report.document import Column, Part, Role, Section, Table, Text, paragraphs
 from torchstone.report.documents.analyses import analysis_parts, summary_parts
@@ -99,7 +100,7 @@ def _data(run: RunSummary) -> Iterator[str]:
 
 
 def _fact(cases: Sequence[CaseSummary], name: str) -> Scalar:
-    return next((t.facts[name] for c in cases for t in c.trials if t.facts.get(name) is not None), None)
+    return next((n for c in cases for t in c.trials if (n := getattr(t.facts, name)) is not None), None)
 
 
 # ── the figures of a case ───────────────────────────────────────────────────────────────────────────────────
@@ -178,9 +179,9 @@ def _estimate(estimate: Estimate) -> str:
 
 def _reached(case: CaseSummary) -> Iterator[_Row]:
     """Yield how many epochs a training to its end had, and the accuracies that it reached."""
-    last = next((t.facts for t in reversed(case.trials) if EPOCHS in t.facts or accuracies(t.facts)), {})
-    if (epochs := last.get(EPOCHS)) is not None:
-        best = last.get("best_epoch")
+    last = next((t.facts for t in reversed(case.trials) if t.facts.epochs is not None or accuracies(t.facts)), Facts())
+    if (epochs := last.epochs) is not None:
+        best = last.best_epoch
         yield "epochs", f"{epochs} (best: {best})" if best else str(epochs), ""
     for name, share in accuracies(last).items():
         yield name, f"{share:.2%}", f"{accuracy_name(name).lower()} after the last epoch"

@@ -78,11 +78,11 @@ def _details(one: Goodput) -> Iterator[str]:
 
 def _not_mlperf(cases: Sequence[CaseSummary]) -> str | None:
     """Return that this is no MLPerf result, where its loads are shorter than those have to be."""
-    facts = [t.facts for case in cases for t in case.trials if "loadgen_min_duration_s" in t.facts]
+    facts = [t.facts for case in cases for t in case.trials if t.facts.loadgen_min_duration_s is not None]
     if not facts:
         return None
-    had_s = min(float(f["loadgen_min_duration_s"] or 0.0) for f in facts)
-    least_s = max(float(f.get("loadgen_mlperf_min_duration_s") or 0.0) for f in facts)
+    had_s = min(f.loadgen_min_duration_s or 0.0 for f in facts)
+    least_s = max(f.loadgen_mlperf_min_duration_s or 0.0 for f in facts)
     if had_s >= least_s:
         return None
     return f"Not an MLPerf result: min_duration {units.quantity(had_s, 's')}, a submission's is {least_s:g} s."
@@ -134,7 +134,7 @@ def _time(seconds: float) -> str:
 
 def counted_verdict(case: CaseSummary) -> str | None:
     """Return "VALID in 3 of 3 loads", LoadGen's own word; None where it gave none."""
-    results = [str(t.facts["loadgen_result"]) for t in case.trials if t.facts.get("loadgen_result")]
+    results = [str(t.facts.loadgen_result) for t in case.trials if t.facts.loadgen_result]
     if not results:
         return None
     word = "VALID" if all(result == "VALID" for result in results) else "INVALID"
@@ -145,6 +145,6 @@ def verdict_column(cases: Sequence[CaseSummary]) -> Column:
     """Return a column of LoadGen's verdicts: how many loads of how many it calls VALID."""
     cells = []
     for case in cases:
-        results = [t.facts["loadgen_result"] for t in case.trials if t.facts.get("loadgen_result")]
+        results = [t.facts.loadgen_result for t in case.trials if t.facts.loadgen_result]
         cells.append(f"{results.count('VALID')} of {len(results)} VALID" if results else units.MISSING)
     return Column("LoadGen", tuple(cells), _COUNTED_RANK, left=True)

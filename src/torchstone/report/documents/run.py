@@ -14,7 +14,7 @@ from torchstone.analysis.advice.loss_curves import Curves
 from torchstone.analysis.summary import RunSummary
 from torchstone.core.schema.answer import AbResult, TuneResult
 from torchstone.core.schema.case import Placement, Task
-from torchstone.core.schema.claim import IMPORTED, IMPORTED_FROM
+from torchstone.core.schema.claim import IMPORTED
 from torchstone.core.schema.diagnosis import Diagnosis
 from torchstone.core.schema.load import SEARCH
 from torchstone.core.schema.procedure import Procedure
@@ -136,7 +136,7 @@ def _measured_how(run: RunSummary) -> str:
     """Return on which machine a run was measured, and over how many trials."""
     counted = _counted(run)
     if run.procedure.isolation == IMPORTED:
-        tools = sorted({str(t.facts.get(IMPORTED_FROM)) for case in run.cases for t in case.trials})
+        tools = sorted({str(t.facts.imported_from) for case in run.cases for t in case.trials})
         how = f"{counted}, measured by {', '.join(tools)}; torchstone check {run.run_id} looks for its mistakes"
     else:
         how = f"{counted}, ± half the 95 % confidence interval"

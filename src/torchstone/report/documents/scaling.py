@@ -94,14 +94,22 @@ def _share(found: Estimate | None) -> str:
 
 def _of_each_rank(case: CaseSummary) -> str | None:
     """Return what the ranks of a Case's first successful trial had and did."""
-    trial = next((t for t in case.trials if t.outcome.status == Status.OK and "items_per_s_by_rank" in t.facts), None)
+    trial = next((t for t in case.trials if t.outcome.status == Status.OK and t.facts.items_per_s_by_rank), None)
     if trial is None:
         return None
     facts, settings = trial.facts, case.configuration
-    places = f"; nodes {facts['node_by_rank']}" if "node_by_rank" in facts else ""
-    rates, threads, cores = (facts.get(f"{name}_by_rank") for name in ("items_per_s", "threads", "cores"))
-    kept = facts.get("reshard_after_forward")
-    resharded = f"; weights given back after the forward pass: {kept}" if kept else ""
+    places = f"; nodes {_by_rank(facts.node_by_rank)}" if facts.node_by_rank else ""
+    rates, threads, cores = map(_by_rank, (facts.items_per_s_by_rank, facts.threads_by_rank, facts.cores_by_rank))
+    resharded = ""
+    if facts.reshard_after_forward:
+        root, *units = facts.reshard_after_forward
+        resharded = f"; weights given back after the forward pass: root: {root}"
+        resharded += f"; {facts.fsdp_units} units: {', '.join(units)}" if units else ""
     spread = f" on {nodes(settings)} nodes" if nodes(settings) > 1 else ""
-    name = f"{facts.get('ranks')} ranks{spread}, {settings.get(STRATEGY)}, batch {settings.get('batch_size')}"
+    name = f"{facts.ranks} ranks{spread}, {settings.get(STRATEGY)}, batch {settings.get('batch_size')}"
     return f"{name}: {case.workload.item}s/s by rank {rates}; threads {threads}; cores {cores}{places}{resharded}"
+
+
+def _by_rank(values: Sequence[object]) -> str:
+    shown = (f"{value:.4g}" if isinstance(value, float) else str(value) for value in values)
+    return "; ".join(f"{rank}: {value}" for rank, value in enumerate(shown))

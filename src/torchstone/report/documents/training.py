@@ -87,7 +87,7 @@ def _ended(metrics: TrainingMetrics) -> Iterator[tuple[str, str]]:
     if metrics.outcome != "ok":
         yield "ended", f"{metrics.outcome}: {metrics.message}"
     if metrics.stopped_early is not None:
-        yield "ended", f"after {len(metrics.epochs)} epochs: {metrics.stopped_early}"
+        yield "ended", f"after {len(metrics.epochs)} epochs: no improvement for {metrics.stopped_early} epochs"
 
 
 def _time(metrics: TrainingMetrics, epoch: Epoch | None) -> Iterator[tuple[str, str]]:

@@ -125,6 +125,7 @@ _FIRST = (
     run_id TEXT COLLATE "C" NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE, place BIGINT NOT NULL,
     trial_id TEXT COLLATE "C" NOT NULL, case_id TEXT COLLATE "C" NOT NULL, number BIGINT NOT NULL, ord BIGINT NOT NULL,
     purpose TEXT COLLATE "C" NOT NULL, status TEXT COLLATE "C" NOT NULL, message TEXT COLLATE "C",
+    reason TEXT COLLATE "C", reason_values TEXT COLLATE "C" NOT NULL,
     duration_s DOUBLE PRECISION NOT NULL, facts TEXT COLLATE "C" NOT NULL, figures TEXT COLLATE "C" NOT NULL,
     disturbed BIGINT NOT NULL, PRIMARY KEY (run_id, place)
 )""",

@@ -15,6 +15,7 @@ from typing import Protocol
 
 import msgspec
 
+from torchstone.core.schema.advice import Statement, Value
 from torchstone.core.schema.comparison import Comparison, Judgement, OtherThreads, Rules, Side
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.procedure import Procedure
@@ -275,25 +276,27 @@ class Experiment:
             trials_to_settle=self._standing.pairs_to_settle(), with_other_threads=other,
         )  # fmt: skip
 
-    def _too_few(self) -> str:
+    def _too_few(self) -> Statement:
         """Return why nothing can be said: how many pairs there was time for, and what would be enough."""
-        taken, given = self._standing.pairs, f"{self._rules.budget_s:g} s"
-        needed = f"; --within {self._time.needed_s:.0f}s is enough" if self._time.needed_s is not None else ""
+        taken, needed_s = self._standing.pairs, self._time.needed_s
+        budget = f"{self._rules.budget_s:g}"
         if not self._pairs:
-            return f"{given} ended before the first pair of processes: starting took {self._before_s:.0f} s"
-        if not taken:
-            return f"{given} are too short for a pair of processes; {FEWEST_PAIRS} pairs are needed{needed}"
-        return f"only {taken} of the {FEWEST_PAIRS} pairs of processes needed fitted into {given}{needed}"
+            return Statement("no_pair", {"budget": budget, "start_s": self._before_s})
+        values: dict[str, Value] = {"pairs": taken, "fewest": FEWEST_PAIRS, "budget": budget, "needed_s": needed_s}
+        enough = "" if needed_s is None else ".enough"
+        return Statement(f"few_pairs{enough}" if taken else f"short{enough}", values)
 
 
 def _ended_well(pair: Pair) -> bool:
     return all(trial.outcome.status == Status.OK for trial in pair.trials)
 
 
-def _why(sides: Sequence[Side], failed: Pair) -> str:
+def _why(sides: Sequence[Side], failed: Pair) -> Statement:
     """Return how a pair failed: the side that ended badly, and how."""
     ends = [(side, trial.outcome) for side, trial in zip(sides, failed.trials, strict=True)]
     bad = [(s, o) for s, o in ends if o.status not in (Status.OK, Status.SKIPPED)]
-    if not bad:
-        return "nothing was measured"
-    return "; ".join(f"{side.label} {outcome.status}: {outcome.message or 'no message'}" for side, outcome in bad)
+    names = (("side", "status", "message"), ("other", "other_status", "other_message"))
+    values: dict[str, str] = {}
+    for (side, outcome), places in zip(bad, names, strict=False):
+        values |= zip(places, (side.label, str(outcome.status), outcome.message or "no message"), strict=True)
+    return Statement(("nothing_measured", "side_failed", "sides_failed")[len(bad)], values)

@@ -39,6 +39,14 @@ _CONDITIONS = (
 )  # of a Procedure, that a turn is measured under
 
 
+class SideError(UsageError):
+    """A side cannot do a single step. `side`: its label."""
+
+    def __init__(self, side: str, fault: UsageError) -> None:
+        super().__init__(f"{side}: {fault}")
+        self.side = side
+
+
 class AbCampaign:
     """One `torchstone ab`. Everything that can be wrong with the request is found before anything is written."""
 
@@ -122,13 +130,13 @@ class AbCampaign:
                     facts = tried(pool.session(side.folder), case)
                 except UsageError as fault:
                     raise UsageError(f"{side.label}: {fault}") from None
-                workload = msgspec.structs.replace(case.workload, task=Task(str(facts["task"])))
+                workload = msgspec.structs.replace(case.workload, task=Task(str(facts.task)))
                 case = Case(workload, case.configuration, placed(facts, case.placement, machine))
             elif sketch.sketch.own:
                 try:
                     case = pool.session(side.folder).rehearsed(case, left_open).filled(case, left_open)
                 except UsageError as fault:
-                    raise UsageError(f"{side.label}: {fault}") from None
+                    raise SideError(side.label, fault) from None
             done[what] = case
             ready.append(msgspec.structs.replace(side, case=case))
         return ready
@@ -179,7 +187,7 @@ def _ended(writer: RecordWriter, ended: ExperimentResult, head: Head, told: Sequ
 def course_of(ended: ExperimentResult) -> Course:
     """Return the course of a comparison that has just ended."""
     spent, elapsed_s = ended.spent, ended.elapsed_s
-    pinned = [cores for t in ended.trials if isinstance(cores := t.facts.get("threads_pinned"), int)]
+    pinned = [cores for t in ended.trials if isinstance(cores := t.facts.threads_pinned, int)]
     return Course(
         ended.pairs, ended.templates, elapsed_s, ended.stopped_because,
         spent.measured_s / elapsed_s if spent and spent.measured_s and elapsed_s else None, min(pinned, default=None),

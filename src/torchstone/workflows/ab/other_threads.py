@@ -29,7 +29,7 @@ Take = Callable[[Sequence[Variant], TurnPlan], Pair]
 
 def with_one_thread(sides: Sequence[Variant], trials: Sequence[Trial]) -> list[Variant] | None:
     """Return the sides with one thread each; None where they have no more, or compute elsewhere than on the CPU."""
-    used = [threads for trial in trials if isinstance(threads := trial.facts.get("threads_in_effect"), int)]
+    used = [threads for trial in trials if isinstance(threads := trial.facts.threads_in_effect, int)]
     if not used or min(used) < 2 or any(side.case.placement.device != "cpu" for side in sides):
         return None
     return [

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import msgspec
 
-from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case
+from torchstone.core.schema.facts import Facts, merged
 from torchstone.core.schema.machine import DeviceInfo, Room
 from torchstone.core.schema.message import Finish, Ready, TurnsRequest, TurnTaken
 from torchstone.core.schema.procedure import Procedure
-from torchstone.core.schema.trial import NOT_FORKED, Disturbance, Disturber, Outcome, Status, Trial
+from torchstone.core.schema.trial import Disturbance, Disturber, Reason, Status, Trial, ended
 from torchstone.core.stats.disturbance import TOLERATED_CORES
 from torchstone.core.stats.nested import Location, trimmed, trimmed_mean
 from torchstone.execution.controller.busy_machine import Snapshot, busiest, cores_of_others, snapshot
@@ -95,7 +95,7 @@ class _Side:
     def warm_up(self) -> bool:
         """Wait until it is warm; False where it ended before."""
         # A new interpreter in place of a fork: nobody would end it if it were stopped and we were gone (waiting.py).
-        self._stops = self._stops and NOT_FORKED not in self._drive.facts
+        self._stops = self._stops and self._drive.facts.not_forked is None
         by_s = self._plan.ready_by_s
         self.ready = self._drive.hear(Ready, max(0.05, by_s - system_clock()) if by_s is not None else None)
         if self._stops and self.ready is not None:
@@ -142,7 +142,7 @@ def shift_of(trials: Sequence[Trial | None]) -> float:
 
     0 where that is not known of both.
     """
-    a, b = (trial.facts.get("items_per_step") if trial is not None else None for trial in trials)
+    a, b = (trial.facts.items_per_step if trial is not None else None for trial in trials)
     return math.log(a / b) if isinstance(a, int | float) and isinstance(b, int | float) and a > 0 < b else 0.0
 
 
@@ -153,7 +153,7 @@ def take_pair(
     plan: TurnPlan,
     dice: random.Random,
     watcher: Watcher,
-    about: dict[str, Scalar],
+    about: Facts,
 ) -> Pair:
     """Start both sides one after the other, in random order, let them take their turns, and end them.
 
@@ -202,10 +202,10 @@ def take_pair(
     disturbance = _disturbance(before, system_clock() - began_s) if before else None
     measured_s = sum(side.measured_s for side in living.values())
     spans = Spans(warm_s, ends_s - began_s - warm_s, measured_s, system_clock() - ends_s)
-    about = {**about, **{f"pair_{name}": round(value, 6) for name, value in msgspec.structs.asdict(spans).items()}}
+    each = {f"pair_{name}": round(value, 6) for name, value in msgspec.structs.asdict(spans).items()}
+    about = merged(about, Facts(pair=number, **each))
     made = tuple(
-        _told(trials.get(which) or _unstarted(sides[which][0], number), "AB"[which], number, about, room)
-        for which in (0, 1)
+        _told(trials.get(which) or _unstarted(sides[which][0], number), "AB"[which], about, room) for which in (0, 1)
     )
     made = tuple(msgspec.structs.replace(trial, disturbance=disturbance) for trial in made)
     return Pair(tuple(logs), (made[0], made[1]), spans)
@@ -269,10 +269,10 @@ def _disturbance(before: Snapshot, elapsed_s: float) -> Disturbance:
 
 
 def _unstarted(contender: Variant, number: int) -> Trial:
-    outcome = Outcome(Status.SKIPPED, "not started: the other side of its pair failed to start")
+    outcome = ended(Status.SKIPPED, Reason.OTHER_SIDE)
     return Trial(f"skipped-{number}", contender.case.case_id, number, number, "", 0.0, outcome)
 
 
-def _told(trial: Trial, side: str, number: int, about: dict[str, Scalar], room: Room | None) -> Trial:
-    facts = {**trial.facts, "side": side, "pair": number, **about}
+def _told(trial: Trial, side: str, about: Facts, room: Room | None) -> Trial:
+    facts = merged(trial.facts, about, Facts(side=side))
     return msgspec.structs.replace(trial, facts=facts, outcome=beside(trial.outcome, room))

@@ -85,8 +85,8 @@ def _look(run: Run, found: Comparison) -> Look | None:
     sides = [cases[side.case_id] for side in (found.baseline, found.candidate)]
     test, template = SequentialTest(found.margin, rules.false_alarms), object()
     for pair in _pairs(run.trials):
-        if pair[0].facts.get("template") != template:
-            template = pair[0].facts.get("template")
+        if pair[0].facts.template != template:
+            template = pair[0].facts.template
             test.new_template()
         if (location := _location(sides, pair)) is not None:
             test.add(location.value, location.error)
@@ -97,7 +97,7 @@ def _pairs(trials: Sequence[Trial]) -> list[tuple[Trial, Trial]]:
     """Return both trials of each pair, in the order in which the pairs were taken."""
     found: dict[object, dict[object, Trial]] = {}
     for trial in trials:
-        found.setdefault(trial.facts.get("pair"), {})[trial.facts.get("side")] = trial
+        found.setdefault(trial.facts.pair, {})[trial.facts.side] = trial
     return [(sides["A"], sides["B"]) for sides in found.values() if "A" in sides and "B" in sides]
 
 

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.procedure import Procedure
 from torchstone.execution.controller.observer import Silent, Watcher
 from torchstone.execution.controller.session import Session
@@ -67,4 +68,4 @@ class SessionPool:
         """Take one pair."""
         self._fresh = False
         placed = [(side, self._sessions[side.folder].launcher) for side in sides]
-        return take_pair(placed, number, self._procedure, plan, dice, self._watcher, {"template": template})
+        return take_pair(placed, number, self._procedure, plan, dice, self._watcher, Facts(template=template))

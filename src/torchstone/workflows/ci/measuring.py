@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from torchstone.analysis.ci.changes import Change, Verdict, change_of
+from torchstone.analysis.ci.changes import Change, Verdict, change_of, why_text
 from torchstone.analysis.ci.price import FIRST_SHARE
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.schema.ci import CiBenchmark, CiResult, State
@@ -23,7 +23,7 @@ from torchstone.execution.controller.device_lock import SHARE, WhenBusy
 from torchstone.execution.timing.clock import Clock, system_clock
 from torchstone.storage.ci_folder import write_result
 from torchstone.storage.record_reader import read_record
-from torchstone.workflows.ab.live_comparison import AbCampaign
+from torchstone.workflows.ab.live_comparison import AbCampaign, SideError
 from torchstone.workflows.ab.revisions import Revision, checked_out
 from torchstone.workflows.ab.sides import SideRequest, sketched
 from torchstone.workflows.ci.benchmarks import Benchmark
@@ -184,7 +184,8 @@ class CiMeasurement:
         try:
             run = self._compare((a, b), self._rules(within_s), self._folder)
         except TorchstoneError as fault:
-            state = State.NO_BASELINE if str(fault).startswith(f"{a.label}: ") else State.FAILED
+            is_base = isinstance(fault, SideError) and fault.side == a.label
+            state = State.NO_BASELINE if is_base else State.FAILED
             return msgspec.structs.replace(told, state=state, why=_cut(fault, folders))
         self._runs[run.head.run_id] = run
         return msgspec.structs.replace(told, state=State.MEASURED, run_id=run.head.run_id, why=None)
@@ -211,7 +212,7 @@ class CiMeasurement:
 
     def _tell(self, told: CiBenchmark, which: str) -> None:
         change = change_of(told, self._result, self._runs, self._asked.limit)
-        why = f" ({change.why})" if change.why else ""
+        why = f" ({why})" if (why := why_text(change)) else ""
         self._say(f"{told.name} ({which}): {change.verdict}{why}")
 
 

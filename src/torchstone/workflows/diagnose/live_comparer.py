@@ -15,9 +15,11 @@ from contextlib import ExitStack
 import msgspec
 
 from torchstone.core.figures import figures
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.comparison import Comparison, Judgement, Rules, Side, judge
 from torchstone.core.schema.estimate import Estimate
+from torchstone.core.schema.facts import Facts, merged
 from torchstone.core.schema.trial import Status, Trial
 from torchstone.core.stats.interval import over_trials
 from torchstone.execution.controller.session import Session
@@ -54,7 +56,7 @@ class Sessions:
         """Take one pair."""
         self._fresh = False
         placed = [(side, session.launcher) for side, session in zip(sides, (self._a, self._b), strict=True)]
-        return take_pair(placed, number, self._procedure, plan, dice, self._a.watcher, {"template": template})
+        return take_pair(placed, number, self._procedure, plan, dice, self._a.watcher, Facts(template=template))
 
 
 class LiveComparer:
@@ -143,7 +145,7 @@ class PairedTrials:
         self._dice.shuffle(order)
         taken = {side: self._probe(sides[side]) for side in order}
         return [
-            msgspec.structs.replace(taken[side], facts={**taken[side].facts, "side": side, "pair": number})
+            msgspec.structs.replace(taken[side], facts=merged(taken[side].facts, Facts(side=side, pair=number)))
             for side in sides
         ]
 
@@ -152,7 +154,9 @@ class PairedTrials:
         bad = next((trial.outcome for trial in trials if trial.outcome.status != Status.OK), None)
         ratios = [] if bad is not None else [_ratio(a, b) for a, b in zip(trials[::2], trials[1::2], strict=True)]
         if bad is not None or len(ratios) < FEWEST:
-            why = f"{bad.status}: {bad.message}" if bad is not None else "too few pairs"
+            why = Statement("few_probes")
+            if bad is not None:
+                why = Statement("probe_failed", {"status": str(bad.status), "message": bad.message})
             return Comparison(
                 sides[0], sides[1], "step_time_mean", None, Judgement.NOT_COMPARABLE, self._margin, why=why
             )

@@ -8,7 +8,7 @@ advised and called not measured.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 
@@ -24,6 +24,7 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.comparison import Comparison
 from torchstone.core.schema.diagnosis import Cause, Diagnosis, Tried
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.host_profile import HostProfile
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.phase import BACKWARD, DATA, FORWARD, OPTIMIZER, REST
@@ -100,7 +101,7 @@ class ProgramDiagnosis:
             with begun(session, machine, [placement], name, command, self._busy) as (head, _):
                 point = next(configurations(request))
                 facts = tried(session, Case(workload_of(request), point, placement))
-                case = Case(workload_of(request, Task(str(facts["task"]))), point, placed(facts, placement, machine))
+                case = Case(workload_of(request, Task(str(facts.task))), point, placed(facts, placement, machine))
                 run = recorded(
                     session, head, folder,
                     lambda open_run, _: conclude(
@@ -172,16 +173,15 @@ class ProgramDiagnosis:
 # ── a program's settings: as it has them, and others ────────────────────────────────────────────────────────
 
 
-def described(case: Case, facts: Mapping[str, Scalar]) -> Case:
+def described(case: Case, facts: Facts) -> Case:
     """Return the Case with the settings that a program was seen to have, and that hooks can change."""
-    size, workers = facts.get("loader_batch_size"), facts.get("loader_workers")
-    seen: dict[str, Scalar] = {"threads": facts.get("threads_in_effect")}
-    if "loader_pinned" in facts:
-        seen.update(num_workers=workers, pin_memory=facts["loader_pinned"])
-    if size is not None:
-        seen["batch_size"] = size
-    if "fused_optimizer" in facts:
-        seen["fused"] = "on" if facts["fused_optimizer"] else "off"
+    seen: dict[str, Scalar] = {"threads": facts.threads_in_effect}
+    if facts.loader_pinned is not None:
+        seen.update(num_workers=facts.loader_workers, pin_memory=facts.loader_pinned)
+    if facts.loader_batch_size is not None:
+        seen["batch_size"] = facts.loader_batch_size
+    if facts.fused_optimizer is not None:
+        seen["fused"] = "on" if facts.fused_optimizer else "off"
     return msgspec.structs.replace(case, configuration={**seen, **case.configuration})
 
 
@@ -206,10 +206,10 @@ def evidence_of(present: Case, trials: Sequence[Trial], look: HostProfile | None
     """Return the Evidence of some trials of a program as it is: each figure is their median."""
     found = [figures(trial).values for trial in trials]
     middle = {name: median(values[name] for values in found) for name in found[0] if all(name in v for v in found)}
-    facts, place = dict(trials[0].facts), present.placement
-    fixed = [axis for axis in ("batch_size", "num_workers") if axis not in present.configuration]
+    facts, place = trials[0].facts, present.placement
+    fixed = tuple(axis for axis in ("batch_size", "num_workers") if axis not in present.configuration)
     if fixed:
-        facts["own_fixed"] = f"{', '.join(fixed)} (no DataLoader of such a setting)"
+        facts = msgspec.structs.replace(facts, own_fixed=fixed, own_why="no DataLoader of such a setting")
     disturbed = next((trial.disturbance for trial in trials if trial.disturbed), None)
     return Evidence(
         present, middle, facts, machine.device(place.device, place.index), cores_of_process(), "default", look=look,
@@ -219,7 +219,7 @@ def evidence_of(present: Case, trials: Sequence[Trial], look: HostProfile | None
 
 def with_loader(e: Evidence, alone: Trial, look: HostProfile | None) -> Evidence:
     """Add what the loader does in the program's own process, by a trial with no processes that load."""
-    loading_s, busy, rate = alone.facts.get("loading_s"), alone.facts.get("loading_busy"), e.figures.get("throughput")
+    loading_s, busy, rate = alone.facts.loading_s, alone.facts.loading_busy, e.figures.get("throughput")
     if alone.outcome.status != Status.OK or look is None or not isinstance(loading_s, float):
         return e
     lines = [line for line in look.lines if line.phase == DATA]
@@ -236,8 +236,8 @@ def with_loader(e: Evidence, alone: Trial, look: HostProfile | None) -> Evidence
 
 def with_larger(e: Evidence, trial: Trial, size: int) -> Evidence:
     """Add the step of a larger batch, what it waited for data left out; nothing where the program did not take it."""
-    found, now = figures(trial).values, e.facts.get("items_per_step")
-    items, step_s = trial.facts.get("items_per_step"), found.get("step_time_mean")
+    found, now = figures(trial).values, e.facts.items_per_step
+    items, step_s = trial.facts.items_per_step, found.get("step_time_mean")
     as_asked = isinstance(items, float | int) and isinstance(now, float | int) and items == _LARGER * now
     if trial.outcome.status != Status.OK or step_s is None or not as_asked or e.step_s is None:
         return e

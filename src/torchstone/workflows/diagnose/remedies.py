@@ -155,8 +155,7 @@ class RemedyTrials:
         comparison, trials = self._compare_live(with_settings(self._case, what_if.settings), what_if.heap, share_s)
         found = Tried(cause, what_if)
         if comparison.ratio is None:
-            why = Statement("not_compared", {"why": comparison.why}) if comparison.why else Statement("too_few_pairs")
-            return msgspec.structs.replace(found, message=why)
+            return msgspec.structs.replace(found, message=comparison.why or Statement("too_few_pairs"))
         memory_bytes, memory_ratio, loss = effects_of(trials, what_if.settings, self._case.placement.device)
         return msgspec.structs.replace(
             found, verdict=comparison.verdict, gain=gain_of(comparison.ratio), memory_bytes=memory_bytes,
@@ -213,7 +212,7 @@ def effects_of(
     `device`: the kind (cpu, cuda, …) that they ran on.
     """
     good = [trial for trial in trials if trial.outcome.status == Status.OK]
-    sides = [[trial for trial in good if trial.facts.get("side") == side] for side in "AB"]
+    sides = [[trial for trial in good if trial.facts.side == side] for side in "AB"]
     peaks = [_peak(side, memory_figures(device)) for side in sides]
     ratio = peaks[1] / peaks[0] if peaks[0] and peaks[1] else None
     return peaks[1], ratio, _loss(sides, settings)

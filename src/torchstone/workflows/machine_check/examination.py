@@ -11,7 +11,6 @@ from statistics import fmean, median, stdev
 
 import msgspec
 
-from torchstone.core.errors import MissingError
 from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.comparison import Comparison, Rules
 from torchstone.core.schema.machine import Machine
@@ -21,7 +20,7 @@ from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.trial import Status, Trial
 from torchstone.core.stats.readings import steal_share
 from torchstone.execution import plan
-from torchstone.execution.controller.device_lock import WhenBusy, held
+from torchstone.execution.controller.device_lock import BusyError, WhenBusy, held
 from torchstone.execution.controller.observer import Silent
 from torchstone.execution.controller.session import Session
 from torchstone.execution.controller.trial import TrialDrive
@@ -67,8 +66,8 @@ def examine(device: str, folder: Path, *, quick: bool, tell: Callable[[str], Non
         holder: str | None = None
         try:
             locks.enter_context(held([placement], machine, "machine check", WhenBusy("refuse")))
-        except MissingError as busy:
-            holder = str(busy).partition(";")[0]
+        except BusyError as busy:
+            holder = busy.seen
         before = gauges.read("host_swapped_bytes"), sensing.throttle_events()
         spun = sensing.spin(_SPIN_S, gauges)
         seen = [
@@ -90,7 +89,7 @@ def examine(device: str, folder: Path, *, quick: bool, tell: Callable[[str], Non
             aa_test = compare_live(Variant("A", case), Variant("A again", case), rules, as_ab_does(_procedure()))
     difference = None if aa_test is None else settled_in_a_minute(aa_test)
     if aa_test is not None:
-        seen.append(conditions.settled(difference, str(aa_test.comparison.why or aa_test.comparison.verdict)))
+        seen.append(conditions.settled(difference, aa_test.comparison.why_text or str(aa_test.comparison.verdict)))
     return Examination(worst(seen), tuple(seen), difference, None if aa_test is None else aa_test.comparison)
 
 

@@ -13,6 +13,7 @@ import msgspec
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement, Task, Workload
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.message import Event, Measured, RehearseRequest
 from torchstone.core.schema.procedure import Procedure
@@ -79,7 +80,7 @@ class ProgramCampaign:
             ) as (draft, waited_s):  # fmt: skip
                 facts = tried(session, Case(workload_of(request), next(configurations(request)), placement))
                 placement = placed(facts, placement, machine)
-                workload = workload_of(request, Task(str(facts["task"])))
+                workload = workload_of(request, Task(str(facts.task)))
                 sketch = Sketch(workload, tuple(configurations(request)), own=True)
                 how = session.procedure
                 whole = plan.arrange([sketch], [placement], machine, how.repetitions, how.seed)
@@ -88,7 +89,7 @@ class ProgramCampaign:
         return published(run, folder)
 
 
-def tried(session: Session, case: Case) -> Mapping[str, Scalar]:
+def tried(session: Session, case: Case) -> Facts:
     """Run a command to its second step; return what is known of it. Raises UsageError where it fails before."""
     listening = _Listening()
     trial = TrialDrive(RehearseRequest(case, session.procedure), None, listening).run(session.launcher, 0)
@@ -126,9 +127,9 @@ class _Listening(Silent):
             self.measured = event
 
 
-def placed(facts: Mapping[str, Scalar], asked: Placement, machine: Machine) -> Placement:
+def placed(facts: Facts, asked: Placement, machine: Machine) -> Placement:
     """Return the Placement on which the program computes, whatever was asked for: it decides that itself."""
-    kind = str(facts["device"])
+    kind = str(facts.device)
     if kind == "cuda" and any(device.kind == "rocm" for device in machine.devices):
         kind = "rocm"
     return asked if kind == asked.device else Placement(kind)

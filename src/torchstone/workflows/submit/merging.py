@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from torchstone.core.schema import facts
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.run import End, Head, Run
-from torchstone.core.schema.submission import JOB, MACHINE, Submission
+from torchstone.core.schema.submission import Submission
 from torchstone.core.schema.trial import Outcome, Status, Trial
 from torchstone.execution.controller.active_run import missing
 from torchstone.plugins.checking import look
@@ -66,8 +68,8 @@ def _placed(trial: Trial, part: Head, machines: list[Machine]) -> Trial:
     """Return a trial that knows its job and its machine, which is added where it is new."""
     if part.machine not in machines:
         machines.append(part.machine)
-    facts = {**trial.facts, MACHINE: machines.index(part.machine), JOB: part.run_id}
-    return msgspec.structs.replace(trial, facts=facts)
+    where = Facts(machine=machines.index(part.machine), job=part.run_id)
+    return msgspec.structs.replace(trial, facts=facts.merged(trial.facts, where))
 
 
 def _head(submission: Submission, machines: Sequence[Machine]) -> Head:

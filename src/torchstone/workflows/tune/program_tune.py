@@ -66,7 +66,7 @@ class ProgramTune:
             first = {**next(configurations(program)), **self._request.present}
             with begun(session, machine, [placement], name_of(program), command, self._busy) as (draft, _):
                 facts = tried(session, Case(workload_of(program), first, placement))
-                base = Case(workload_of(program, Task(str(facts["task"]))), first, placed(facts, placement, machine))
+                base = Case(workload_of(program, Task(str(facts.task))), first, placed(facts, placement, machine))
                 session.procedure = for_objective(session.procedure, self._request.objective, base.placement)
                 spec = self._spec(base, machine, session.procedure.trials or ROUNDS)
                 Space(spec)

@@ -78,7 +78,7 @@ def _by_run(this: Case, machine: Machine, folder: Path) -> Prediction | None:
 
 
 def _said(entry: Entry, case_id: str, epoch_s: Estimate) -> Prediction:
-    counts = (t.facts.get("dataset_items") for t in entry.trials if t.case_id == case_id)
+    counts = (t.facts.dataset_items for t in entry.trials if t.case_id == case_id)
     items = next((count for count in counts if isinstance(count, int)), None)
     by = "run" if entry.head.tune is None else "tune"
     return Prediction(epoch_s, by, entry.head.run_id, entry.head.started_utc, items)

@@ -14,6 +14,7 @@ from torchstone.analysis.roofline.bound import Bound
 from torchstone.analysis.rows import case_rows
 from torchstone.analysis.summary import summarize
 from torchstone.core.schema.advice import Statement
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.run_document import document_bytes
 from torchstone.storage.query import entry_of
 
@@ -77,7 +78,7 @@ def test_s3_56_models_of_two_sizes_measured_alike():
         1, [(case(model=name), rate) for name, rate in (("hf:small", 400), ("hf:large", 100))], machine()
     )
     sizes = {run.head.plan.cases[0].case_id: 10_000_000, run.head.plan.cases[1].case_id: 50_000_000}
-    trials = [msgspec.structs.replace(t, facts={**t.facts, "parameters": sizes[t.case_id]}) for t in run.trials]
+    trials = [msgspec.structs.replace(t, facts=Facts("train", parameters=sizes[t.case_id])) for t in run.trials]
     (found,) = analyses(summary(msgspec.structs.replace(run, trials=tuple(trials))))
     assert found.by == "model"
     assert "hf:large has 5 times the parameters of hf:small and takes" in found.says

@@ -9,6 +9,7 @@ from evidences import CARD, CPU, PHASES, STEP_S, a_line, a_look, an_evidence
 from torchstone.analysis.advice.causes import causes_of
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.diagnosis import Kind
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.host_profile import Operators
 from torchstone.report.diagnosis_messages import text
 
@@ -151,7 +152,7 @@ def test_fixed_costs_of_other_causes_are_not_the_batch_s():
 
 def test_a_batch_is_not_larger_than_the_data_set():
     _, tiny = PLANTED["tiny batch"]
-    facts = {"threads_in_effect": 2, "fused_optimizer": True, "dataset_items": 10}
+    facts = Facts(threads_in_effect=2, fused_optimizer=True, dataset_items=10)
     first = causes_of(msgspec.structs.replace(tiny, facts=facts))[0]
     assert [w.settings["batch_size"] for w in first.what_ifs if "batch_size" in w.settings] == [8, 4]
 
@@ -228,7 +229,7 @@ def test_what_the_users_own_batches_rule_out_is_not_tried():
     known, evidence = PLANTED["slow loader"]
     assert known.startswith("loader")
     fixed = msgspec.structs.replace(
-        evidence, facts={"own_fixed": "batch_size, num_workers (a list is used as it comes)"}
+        evidence, facts=Facts(own_fixed=("batch_size", "num_workers"), own_why="a list is used as it comes")
     )
     assert fixed.fixes("num_workers")
     assert not fixed.fixes("feed")

@@ -7,15 +7,16 @@ import pytest
 from build import a_case
 
 from torchstone.analysis.advice.fed import fed_by, fed_words
+from torchstone.core.schema.facts import Facts
 
-OWN_SET = {"own_data": "the model's own SlowSet"}
-OWN_LOADER = {"own_data": "the model's own DataLoader", "own_batch_size": 8, "own_num_workers": 2}
-OWN_LIST = {"own_data": "the model's own list", "own_fixed": "num_workers (a list is used as it comes)"}
+OWN_SET = Facts(own_data="SlowSet")
+OWN_LOADER = Facts(own_data="DataLoader", own_batch_size=8, own_num_workers=2)
+OWN_LIST = Facts(own_data="list", own_fixed=("num_workers",), own_why="a list is used as it comes")
 
 
 def told(settings, facts=None, varying=(), **work):
     case = a_case(settings, **{"model": "py:slow.py:load", "data": "example", **work})
-    return fed_by(case.workload, case.configuration, facts or {}, varying)
+    return fed_by(case.workload, case.configuration, facts or Facts(), varying)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ def test_a_case_that_failed_was_fed_like_the_others():
     case = a_case({"feed": "loader", "num_workers": 0}, model="py:slow.py:load", data="example")
     failed, good = (
         SimpleNamespace(workload=case.workload, configuration=case.configuration, trials=[SimpleNamespace(facts=facts)])
-        for facts in ({}, OWN_SET)
+        for facts in (Facts(), OWN_SET)
     )
     both: list[Any] = [failed, good]
     (line,) = fed_words(both)

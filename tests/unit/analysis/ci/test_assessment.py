@@ -9,6 +9,7 @@ from ci_results import BASE, FASTER, HEAD, OPEN, SAME, SLOWER, STATES, a_compari
 
 from torchstone.analysis.ci.assessment import Acceptance, Conclusion, assess
 from torchstone.analysis.ci.changes import OtherResult, Verdict
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.ci import CiBenchmark, State
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.trial import Outcome, Status
@@ -96,11 +97,11 @@ def test_a_record_of_something_else_is_a_failure(changes, why):
     ("sides", "verdict"), [("A", Verdict.NO_BASELINE), ("B", Verdict.FAILED), ("AB", Verdict.FAILED)]
 )
 def test_a_base_that_crashes_alone_is_no_baseline(sides, verdict):
-    run = a_comparison(None, verdict=Judgement.NOT_COMPARABLE, why="it crashed")
+    run = a_comparison(None, verdict=Judgement.NOT_COMPARABLE, why=Statement("nothing_measured"))
     ends = {"A": Outcome(Status.SKIPPED), "B": Outcome(Status.SKIPPED)} | {
         side: Outcome(Status.CRASHED) for side in sides
     }
-    last = [msgspec.structs.replace(t, outcome=ends[t.facts["side"]]) for t in run.trials[-2:]]
+    last = [msgspec.structs.replace(t, outcome=ends[t.facts.side]) for t in run.trials[-2:]]
     run = msgspec.structs.replace(run, trials=(*run.trials[:-2], *last))
     result = a_result([CiBenchmark("a", (), State.MEASURED, "run-1")])
     assert assess(result, {"run-1": run}).changes[0].verdict is verdict

@@ -5,6 +5,8 @@ import pytest
 from ci_results import OPEN, a_comparison
 
 from torchstone.analysis.ci.price import of_the_job, price_of, within_words
+from torchstone.core.messages import not_compared
+from torchstone.core.schema.advice import Statement, Value
 from torchstone.core.schema.comparison import OtherThreads
 
 COMMAND = ("torchstone", "ab", "a", "b", "--config", "x.yaml")
@@ -52,12 +54,13 @@ def test_without_a_ratio_or_words_nothing_is_made_up():
 
 
 def test_a_time_that_is_enough_is_that_of_the_whole_job():
-    why = "10.5 s are too short for a pair of processes; 6 pairs are needed; --within 15s is enough"
-    told = (
+    values: dict[str, Value] = {"pairs": 0, "fewest": 6, "budget": "10.5", "needed_s": 15.0}
+    told = of_the_job(Statement("short.enough", values), 2)
+    assert told == Statement("short.enough_for_all", {**values, "within": "50s"}), "two of 15 s in 70 % of the time"
+    assert not_compared(told.id, told.values) == (
         "10.5 s are too short for a pair of processes; 6 pairs are needed; torchstone ci measure --within 50s is enough"
     )
-    assert of_the_job(why, 2) == told, "two comparisons of 15 s in 70 % of the time"
-    assert of_the_job("it crashed", 2) == "it crashed"
+    assert of_the_job(Statement("nothing_measured"), 2) == Statement("nothing_measured")
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(41, "50s"), (60, "60s"), (60.1, "2m"), (360, "6m")])

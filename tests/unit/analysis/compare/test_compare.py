@@ -12,7 +12,7 @@ from comparable import a_gpu, a_stored_run
 
 from torchstone.analysis.compare.compare import Asked, Gate, compare, failing
 from torchstone.analysis.compare.inputs import ComparedInput
-from torchstone.analysis.compare.task_answers import answers
+from torchstone.analysis.compare.task_answers import Standing, answers
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Placement, Task
 from torchstone.core.schema.comparison import Judgement, Rules
@@ -20,6 +20,7 @@ from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Measurement, Series, Stage
+from torchstone.report.documents.task_words import answer_words
 
 BASE = (0.0100, 0.0101, 0.0099, 0.0100, 0.0101, 0.0099)
 NOISY = (0.0100, 0.0104, 0.0096, 0.0105, 0.0101, 0.0095)
@@ -92,14 +93,15 @@ def test_two_machines_need_no_common_clock_and_no_common_device():
     assert the(compared).verdict == Judgement.BETTER
     assert "time" not in [one.what for one in the(compared).differing]
     (told,) = answers(compared)
-    assert (told.faster, told.purpose) == ("B", "training")
-    assert told.words.startswith("B (RTX 4090) is 2.00 [1.9")
+    assert (told.faster, told.task) == ("B", "train")
+    assert answer_words(told, compared).startswith("B (RTX 4090) is 2.00 [1.9")
 
 
 def test_where_the_baseline_is_faster_the_ratio_is_said_to_be_of_the_other():
-    (told,) = answers(judged(a_stored_run(BASE), a_stored_run(scaled(2.0), minutes=1), labels=("fast", "slow")))
+    compared = judged(a_stored_run(BASE), a_stored_run(scaled(2.0), minutes=1), labels=("fast", "slow"))
+    (told,) = answers(compared)
     assert told.faster == "A"
-    assert told.words.startswith("B (slow) is 0.500 [0.4")
+    assert answer_words(told, compared).startswith("B (slow) is 0.500 [0.4")
 
 
 def test_one_trial_is_never_sure_of_what_two_processes_differ_by():
@@ -126,8 +128,8 @@ def test_one_training_each_asks_for_no_more_trainings():
     assert the(compared).verdict == Judgement.UNCLEAR
     assert the(compared).trials_to_settle is None
     (told,) = answers(compared)
-    assert "a training is one trial: `torchstone run --trials 5` repeats its step" in told.words
-    assert "more trials" not in told.words
+    assert (told.trained, told.trials_to_settle) == (True, None)
+    assert "a training is one trial: `torchstone run --trials 5` repeats its step" in answer_words(told, compared)
 
 
 def test_a_side_of_three_runs_is_judged_over_runs():
@@ -195,7 +197,7 @@ def test_not_comparable_says_why(change, why):
     (one,) = compared.judged
     assert one.comparison.verdict == Judgement.NOT_COMPARABLE
     assert one.comparison.ratio is None
-    assert why in one.comparison.why
+    assert why in one.comparison.why_text
     assert answers(compared) == []
     assert failing(compared, Gate(worse=True)) == [one]
 
@@ -205,7 +207,7 @@ def test_an_invalid_case_is_not_compared():
     finding = a_finding("nan_loss", Severity.ERROR, "the loss is no number", "lower it", a_case().case_id)
     found = the(judged(run, msgspec.structs.replace(bad, findings=(finding,))))
     assert found.verdict == Judgement.NOT_COMPARABLE
-    assert found.why == "the candidate is INVALID: the loss is no number"
+    assert found.why_text == "the candidate is INVALID: the loss is no number"
 
 
 def test_results_that_something_known_explains_are_a_label():
@@ -300,12 +302,15 @@ def test_ranks_that_share_a_cpu_are_paid_as_one_machine():
 
 def test_three_machines_the_fastest_and_who_cannot_be_told_from_it():
     one, two, three = (a_stored_run(scaled(by), machine=a_machine()) for by in (1.0, 0.5, 0.25))
-    (told,) = answers(judged(one, two, three))
+    compared = judged(one, two, three)
+    (told,) = answers(compared)
     assert told.faster == "C"
-    assert told.words.startswith("C is the fastest; C 4.00 [3.9")
-    (told,) = answers(judged(one, two, a_stored_run(scaled(0.49, NOISY))))
-    assert told.faster is None
-    assert told.words.startswith("C leads, and is not significantly different from B; C 2.04 [")
+    assert answer_words(told, compared).startswith("C is the fastest; C 4.00 [3.9")
+    compared = judged(one, two, a_stored_run(scaled(0.49, NOISY)))
+    (told,) = answers(compared)
+    assert (told.faster, told.standing, told.even, told.ahead) == (None, Standing.LEADS, ("B",), ())
+    words = "C leads, and is not significantly different from B; C 2.04 ["
+    assert answer_words(told, compared).startswith(words)
 
 
 def test_of_three_who_leads_on_average_may_be_behind_in_a_case():
@@ -314,9 +319,10 @@ def test_of_three_who_leads_on_average_may_be_behind_in_a_case():
         a_stored_run(scaled(one), cases[0], (cases[1], scaled(other)))
         for one, other in ((1.0, 1.0), (0.5, 0.5), (0.2, 0.8))
     ]
-    (told,) = answers(judged(*runs))
-    assert told.faster is None
-    assert told.words.startswith("C leads, and is slower than B in some cases; C 2.50 [1.2")
+    compared = judged(*runs)
+    (told,) = answers(compared)
+    assert (told.faster, told.even, told.ahead) == (None, (), ("B",))
+    assert answer_words(told, compared).startswith("C leads, and is slower than B in some cases; C 2.50 [1.2")
 
 
 @pytest.mark.parametrize(
@@ -334,16 +340,17 @@ def test_the_answer_over_several_cases(ratios, words):
     cases = [a_case({"batch_size": size}) for size in (8, 16)]
     mine = a_stored_run(BASE, cases[0], (cases[1], BASE))
     first, second = (scaled(by, NOISY if by == 1.03 else BASE) for by in ratios)
-    (told,) = answers(judged(mine, a_stored_run(first, cases[0], (cases[1], second), minutes=1)))
-    assert told.words.startswith(words)
+    compared = judged(mine, a_stored_run(first, cases[0], (cases[1], second), minutes=1))
+    (told,) = answers(compared)
+    assert answer_words(told, compared).startswith(words)
 
 
 def test_training_and_inference_have_an_answer_each():
     cases = [a_case(task=task) for task in (Task.TRAIN, Task.INFER)]
     mine = a_stored_run(BASE, cases[0], (cases[1], BASE))
     yours = a_stored_run(scaled(0.5), cases[0], (cases[1], scaled(2.0)), minutes=1)
-    told = [(one.purpose, one.faster) for one in answers(judged(mine, yours))]
-    assert told == [("training", "B"), ("inference", "A")]
+    told = [(one.task, one.faster) for one in answers(judged(mine, yours))]
+    assert told == [("train", "B"), ("infer", "A")]
 
 
 def test_the_gate():
@@ -398,7 +405,7 @@ def two_templates(by, held, minutes=0.0, spread=0.17, ab=None, case=None):
     run = a_stored_run(times, case, minutes=minutes)
     trials = [
         msgspec.structs.replace(
-            trial, facts={**trial.facts, "template": 1 + place // 13},
+            trial, facts=msgspec.structs.replace(trial.facts, template=1 + place // 13),
             measurements=(*trial.measurements, Measurement("peak_rss_bytes", Stage.STEADY, (held(place),))),
         )
         for place, trial in enumerate(run.trials)
@@ -425,7 +432,7 @@ def test_both_revisions_of_an_ab_are_one_case_and_are_not_thrown_together():
     def revisions(a, b, minutes):
         run = two_templates(1.0, lambda _: 282e6, minutes, ab=Rules())
         sided = [
-            msgspec.structs.replace(trial, facts={**trial.facts, "side": "AB"[place % 2]},
+            msgspec.structs.replace(trial, facts=msgspec.structs.replace(trial.facts, side="AB"[place % 2]),
                                     measurements=a_trial([(a, b)[place % 2]] * 10).measurements)
             for place, trial in enumerate(run.trials)
         ]  # fmt: skip

@@ -19,6 +19,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.estimate import Severity
+from torchstone.core.schema.facts import Facts
 from torchstone.report.documents.recommendation import recommendation_document
 from torchstone.report.renderers.terminal import terminal
 from torchstone.storage.measured import measured
@@ -150,7 +151,7 @@ def test_a_rate_below_0_that_another_tool_claims_is_none(told):
     run = a_stored_run(1, sweep((100, 150, 200)), machine())
     first = run.head.plan.cases[0].case_id
     claimed = [
-        msgspec.structs.replace(trial, measurements=(), facts={**trial.facts, "claimed_throughput": -5.0})
+        msgspec.structs.replace(trial, measurements=(), facts=Facts("train", claimed={"throughput": -5.0}))
         if trial.case_id == first else trial
         for trial in run.trials
     ]  # fmt: skip

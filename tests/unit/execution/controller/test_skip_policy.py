@@ -6,7 +6,7 @@ from build import a_case, a_machine, a_run, a_trial
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.procedure import Procedure
-from torchstone.core.schema.trial import Measurement, Outcome, Series, Stage, Status
+from torchstone.core.schema.trial import Measurement, Outcome, Reason, Series, Stage, Status, ended
 from torchstone.execution.controller.skip_policy import SkipPolicy, skipped
 
 GB = 1e9
@@ -30,7 +30,8 @@ class Known:
         return self.ended(case, steady={metric: [peak_bytes]})
 
     def says(self, case, procedure=HOW):
-        return self.foresight.objection(case, procedure)
+        foreseen = self.foresight.objection(case, procedure)
+        return None if foreseen is None else foreseen.message
 
 
 def on_the_card(batch, **axes):
@@ -142,9 +143,11 @@ def test_what_a_resumed_run_has_counts():
 
 
 def test_a_skipped_trial_took_no_time_and_says_why():
-    trial = skipped(a_case(), 2, 7, "needs too much")
+    foreseen = ended(Status.SKIPPED, Reason.SMALLER_BEFORE, {"sizes": ("batch_size 8",), "trial": "t1"})
+    trial = skipped(a_case(), 2, 7, foreseen)
     assert (trial.case_id, trial.number, trial.order, trial.duration_s) == (a_case().case_id, 2, 7, 0.0)
-    assert trial.outcome == Outcome(Status.SKIPPED, "needs too much")
+    assert trial.outcome == foreseen
+    assert trial.outcome.message == "batch_size 8 ran out of memory before, in trial t1"
 
 
 def test_what_only_the_warm_up_needed_is_not_certain():

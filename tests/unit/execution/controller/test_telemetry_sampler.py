@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 from fakes import FakeClock
 
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.execution.controller import telemetry_sampler
 from torchstone.execution.controller.telemetry_sampler import TelemetrySampler
@@ -45,13 +46,13 @@ def test_what_holds_a_window_up_is_read_outside_of_it_only(gauges):
 def test_a_device_is_asked_once_how_often_its_counter_moves(gauges):
     card, other = (DeviceInfo("cuda", "cuda", "NVIDIA", index, "a card") for index in range(2))
     for device in (card, card, other):
-        assert TelemetrySampler(1, device, 0.0, FakeClock()).facts() == {"energy_tick_s": 0.1}
+        assert TelemetrySampler(1, device, 0.0, FakeClock()).facts() == Facts(energy_tick_s=0.1)
     assert Counter.asked == 2
 
 
 def test_without_such_a_counter_nothing_is_said(gauges):
     gauges.pop()
-    assert TelemetrySampler(1, None, 0.0, FakeClock()).facts() == {}
+    assert TelemetrySampler(1, None, 0.0, FakeClock()).facts() == Facts()
 
 
 def test_the_devices_of_all_ranks_are_read_each_under_its_name(gauges):
@@ -70,4 +71,4 @@ def test_of_ranks_on_other_nodes_too_nothing_is_read_that_would_be_a_part_of_the
     reading.read()
     kept = {"device_clock_hz", "device_other_processes", "process_cpu_s", "host_busy_s"}
     assert {series.metric for series in reading.series()} == kept
-    assert reading.facts() == {}
+    assert reading.facts() == Facts()

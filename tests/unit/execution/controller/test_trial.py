@@ -8,6 +8,7 @@ from build import a_case
 
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.codec import decode, encode
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.message import (
     Ended,
@@ -34,7 +35,7 @@ class Scripted(Launcher):
 
     def __init__(self, script, wrong=None, hangs=False, answer=()):
         self.script, self.wrong, self.hangs, self.answer, self.killed = script, wrong, hangs, answer, False
-        self.pid, self.facts = os.getpid(), {"how": "scripted"}
+        self.pid, self.facts = os.getpid(), Facts(not_forked="scripted")
         self._read, self._write = os.pipe()
 
     describes = "says what it is told to"
@@ -94,7 +95,9 @@ def take(launcher, watcher=None, **procedure):
 
 OK = Ended(Outcome(Status.OK))
 MEASURED = Measured(
-    (Measurement("loss", Stage.STEADY, (1.0, float("nan")), "throughput"),), {"fused": True}, {"throughput": (1.0, 2.0)}
+    (Measurement("loss", Stage.STEADY, (1.0, float("nan")), "throughput"),),
+    Facts(fused_optimizer=True),
+    {"throughput": (1.0, 2.0)},
 )
 
 
@@ -104,8 +107,8 @@ def test_what_was_measured_becomes_the_trial():
     trial = take(Scripted([Live(), Entered("building", 0.0), progress, MEASURED, OK]), watcher)
     assert trial.outcome.status == Status.OK
     assert (trial.number, trial.order, trial.case_id) == (2, 5, a_case().case_id)
-    assert trial.facts["fused"] is True
-    assert trial.facts["how"] == "scripted"
+    assert trial.facts.fused_optimizer is True
+    assert trial.facts.not_forked == "scripted"
     assert trial.values("start_time_s", Stage.SETUP)[0] >= 0.0
     begin_s, end_s = trial.values("window_span_s")
     assert end_s - begin_s == pytest.approx(1.0)
@@ -223,7 +226,7 @@ class Noting:
         return ()
 
     def facts(self):
-        return {"energy_tick_s": 0.1}
+        return Facts(energy_tick_s=0.1)
 
 
 @pytest.mark.parametrize(("fit", "at_epochs"), [(None, True), (Fit(), False)])
@@ -234,4 +237,4 @@ def test_windows_are_told_to_the_recorder_and_the_tick_becomes_a_fact(monkeypatc
     request = FitRequest(a_case(), procedure, fit=fit) if fit else TrialRequest(a_case(), procedure)
     trial = TrialDrive(request, None, Silent()).run(Scripted(script), order=0)
     assert Noting.last.reads[-3:] == [False, at_epochs, False]
-    assert trial.facts["energy_tick_s"] == 0.1
+    assert trial.facts.energy_tick_s == 0.1

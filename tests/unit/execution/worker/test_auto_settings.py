@@ -9,6 +9,7 @@ from build import a_case
 from torch import nn
 
 from torchstone.core.schema.case import Placement, Task
+from torchstone.core.schema.facts import Facts, SettingFact
 from torchstone.core.schema.model import InputSpec, LoadedModel
 from torchstone.core.schema.own_data import OwnData
 from torchstone.execution.worker.auto_settings import brought, settle
@@ -38,8 +39,8 @@ def a_model(module=NET, **more):
 
 
 def settled(device: Any, model=None, policy: str | None = "device", **axes):
-    case, facts = settle(a_case({**LEFT, **axes}), model or a_model(), device, policy)
-    return {name: case.configuration[name] for name in LEFT}, {n.removeprefix("setting_"): t for n, t in facts.items()}
+    case, how = settle(a_case({**LEFT, **axes}), model or a_model(), device, policy)
+    return {name: case.configuration[name] for name in LEFT}, how
 
 
 @pytest.fixture(autouse=True)
@@ -52,18 +53,18 @@ def test_what_the_device_likes_is_set_and_told():
     values, told = settled(device)
     assert values == {"threads": 4, "channels_last": True, "fused": "auto", "sdpa": "auto", "precision": "bf16"}
     assert told == {
-        "threads": "4: the physical cores of 8 logical ones; PyTorch's default is 8",
-        "channels_last": "on: tensor cores",
-        "fused": "on: torch has fused optimizer kernels for this device",
-        "sdpa": "auto: PyTorch's order among flash, efficient, math",
+        "threads": SettingFact("4", "fewer", {"why": "the physical cores of 8 logical ones", "default": 8}),
+        "channels_last": SettingFact("on", "device", {"why": "tensor cores"}),
+        "fused": SettingFact("on", "fused_kernels"),
+        "sdpa": SettingFact("auto", "order", {"kernels": ("flash", "efficient", "math")}),
     }  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("wish", "told"),
     [
-        ((8, "one a core"), "8: PyTorch's default, one a core"), (None, "8: PyTorch's default"),
-        ((16, "one a core"), "8: PyTorch's default"),
+        ((8, "one a core"), SettingFact("8", "same", {"why": "one a core"})), (None, SettingFact("8", "default")),
+        ((16, "one a core"), SettingFact("8", "default")),
     ],
 )  # fmt: skip
 def test_threads_are_set_only_where_torch_would_take_too_many(wish, told):
@@ -75,35 +76,35 @@ def test_threads_are_set_only_where_torch_would_take_too_many(wish, told):
 @pytest.mark.parametrize(
     ("model", "why"),
     [
-        (a_model(nn.Linear(2, 2)), "no convolutions"),
-        (a_model(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Linear(2, 2))), "no convolutions"),
-        (a_model(objection=lambda axis, value: f"not {value}" if axis == "channels_last" else None), "not True"),
+        (a_model(nn.Linear(2, 2)), "no_convolutions"),
+        (a_model(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Linear(2, 2))), "no_convolutions"),
+        (a_model(objection=lambda axis, value: f"not {value}" if axis == "channels_last" else None), "refused"),
     ],
     ids=["none", "patches of a transformer", "the model says no"],
 )
 def test_images_stay_as_they_are_unless_it_is_a_convolution_net(model, why):
     values, told = settled(Likes(nhwc=(True, "tensor cores")), model)
     assert values["channels_last"] is False
-    assert told["channels_last"].startswith("off: ")
-    assert why in told["channels_last"]
+    assert (told["channels_last"].value, told["channels_last"].reason) == ("off", why)
+    assert told["channels_last"].values == ({"why": "not True"} if why == "refused" else {})
 
 
 def test_images_stay_as_they_are_where_weights_are_sharded():
     values, told = settled(Likes(nhwc=(True, "tensor cores")), strategy="fsdp2")
-    assert (values["channels_last"], told["channels_last"]) == (False, "off: fully_shard takes contiguous weights only")
+    assert (values["channels_last"], told["channels_last"]) == (False, SettingFact("off", "contiguous"))
 
 
 def test_a_device_without_a_liking_leaves_images_to_torch():
     values, told = settled(Likes())
-    assert (values["channels_last"], told["channels_last"]) == (False, "off: PyTorch's default")
+    assert (values["channels_last"], told["channels_last"]) == (False, SettingFact("off", "default"))
 
 
 def test_fused_kernels_are_not_for_every_device_nor_every_optimizer():
     values, told = settled(Likes(without={("fused", "on")}))
-    assert (values["fused"], told["fused"]) == ("off", "off: no on here")
+    assert (values["fused"], told["fused"]) == ("off", SettingFact("off", "refused", {"why": "no on here"}))
     values, told = settled(Likes(), a_model(optimizer=lambda parameters: None))
     assert values["fused"] == "off"
-    assert "its own optimizer" in told["fused"]
+    assert told["fused"] == SettingFact("off", "own_optimizer")
 
 
 @pytest.mark.parametrize("policy", ["device", "torch", None])
@@ -112,28 +113,27 @@ def test_what_the_user_said_stands_whatever_the_policy(policy):
     asked = {"threads": 6, "channels_last": "off", "fused": "on", "sdpa": "math"}
     values, told = settled(device, policy=policy, **asked)
     assert values == {**asked, "channels_last": False, "precision": "bf16"}
-    assert told == {"threads": "6: as requested", "channels_last": "off: as requested", "fused": "on: as requested",
-                    "sdpa": "math: as requested"}  # fmt: skip
+    assert told == {axis: SettingFact(str(value), "requested") for axis, value in asked.items()}
     assert settled(device, policy=policy, channels_last="on")[0]["channels_last"] is True
 
 
 def test_torch_is_left_as_it_is():
     values, told = settled(Likes((4, "cores"), (True, "tensor cores")), policy="torch")
     assert values == {"threads": 0, "channels_last": False, "fused": "off", "sdpa": "auto", "precision": "bf16"}
-    assert told == {"threads": "8: PyTorch's default", "channels_last": "off: PyTorch's default",
-                    "fused": "off: PyTorch's default", "sdpa": "auto: PyTorch's default"}  # fmt: skip
+    left = {"threads": "8", "channels_last": "off", "fused": "off", "sdpa": "auto"}
+    assert told == {axis: SettingFact(value, "default") for axis, value in left.items()}
 
 
 def test_only_axes_of_the_engine_are_set():
     case, told = settle(a_case({"threads": 0}), a_model(), SimpleNamespace(preference=lambda *_: None), "device")
     assert dict(case.configuration) == {"batch_size": 16, "threads": 0}
-    assert list(told) == ["setting_threads"]
+    assert list(told) == ["threads"]
 
 
 def test_on_this_machine_a_device_of_its_own_is_asked():
     values, told = settled(registry.load("devices", "cpu").open(0), a_model(nn.Linear(2, 2)), precision="fp32")
     assert (values["channels_last"], values["fused"], values["sdpa"]) == (False, "auto", "auto")
-    assert told["sdpa"] == "auto: PyTorch's order among flash, math"
+    assert told["sdpa"] == SettingFact("auto", "order", {"kernels": ("flash", "math")})
 
 
 def own_case(**work):
@@ -141,7 +141,7 @@ def own_case(**work):
 
 
 def test_what_the_users_own_loader_has_is_told_by_its_rehearsal():
-    facts = {"own_batch_size": 32, "own_num_workers": 2, "own_pin_memory": True, "own_data": "the model's own X"}
+    facts = Facts(own_batch_size=32, own_num_workers=2, own_pin_memory=True, own_data="X")
     samples = SimpleNamespace(fixed={"batch_size": 32}, why="a batch_sampler makes its batches")
     own = brought(a_model(samples=samples, facts=facts), own_case())
     assert own.is_data
@@ -160,7 +160,7 @@ def test_what_the_users_own_loader_has_is_told_by_its_rehearsal():
     ids=["many", "few", "next to none", "of its loader", "inference"],
 )  # fmt: skip
 def test_a_training_on_a_dataset_without_a_batch_size_has_a_usual_one(items, own, task, batch):
-    facts = {} if own is None else {"own_batch_size": own}
+    facts = Facts(own_batch_size=own)
     case = own_case(task=task)
     assert brought(a_model(samples=list(range(items)), facts=facts), case).settings.get("batch_size") == batch
     assert brought(a_model(samples=list(range(items)), facts=facts), case).filled(case, ()) == case, (

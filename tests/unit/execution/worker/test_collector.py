@@ -9,7 +9,7 @@ import torch
 from build import a_case
 
 from torchstone.core.figures import figures
-from torchstone.core.schema.trial import Outcome, Stage, Status, Trial
+from torchstone.core.schema.trial import Outcome, Reason, Stage, Status, Trial
 from torchstone.execution.worker.collector import Collector, end_warm_up
 
 NAN, INF = math.nan, math.inf
@@ -31,7 +31,7 @@ def ended(losses, laps=0):
     ],
 )
 def test_a_diverged_loss_is_named_with_its_step(losses, message):
-    assert ended(losses) == Outcome(Status.CRASHED, message)
+    assert ended(losses) == Outcome(Status.CRASHED, message, reason=Reason.LOSS_NOT_FINITE)
 
 
 def test_of_a_long_run_the_last_loss_is_that_of_the_last_step():

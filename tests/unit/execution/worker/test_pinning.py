@@ -14,6 +14,7 @@ pytestmark = pytest.mark.skipif(len(CORES) < 2, reason="needs Linux and two core
 
 LOOK = """
 import json, multiprocessing, os, sys
+import msgspec
 from torchstone.execution.worker.pinning import OURS, Pinning, Seats
 
 def masks():
@@ -40,7 +41,7 @@ if __name__ == "__main__":
     torch.set_num_threads(2)
     x = torch.randn(600, 600)
     x @ x
-    told["bound"], told["facts"] = masks(), pinning.facts()
+    told["bound"], told["facts"] = masks(), msgspec.to_builtins(pinning.facts())
     told["forked"] = of_child("fork", pinning)
     process = multiprocessing.get_context("spawn").Process(target=input, daemon=True)
     process.start()

@@ -19,6 +19,7 @@ from torch.profiler import ProfilerActivity, profile
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.counted import Counted
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.host_profile import Operators
 from torchstone.execution.timing.loop import unmarked
 from torchstone.execution.worker import execution, profiling
@@ -79,11 +80,11 @@ def attends_without_gradients(source, mark):
 @pytest.mark.parametrize(("backend", "kernel"), [(SDPBackend.FLASH_ATTENTION, "flash"), (SDPBackend.MATH, "math")])
 def test_the_kernel_that_ran_is_told_and_not_the_one_that_was_allowed(step, backend, kernel, compiled):
     with sdpa_kernel(backend):
-        assert attention_facts(step, pull, CPU, compiled=compiled) == {"attention_kernel": kernel}
+        assert attention_facts(step, pull, CPU, compiled=compiled) == Facts(attention_kernel=kernel)
 
 
 def test_torchs_own_order_on_a_cpu_is_flash():
-    assert attention_facts(attends, pull, CPU, compiled=False) == {"attention_kernel": "flash"}
+    assert attention_facts(attends, pull, CPU, compiled=False) == Facts(attention_kernel="flash")
 
 
 def test_a_model_without_attention_has_no_kernel():
@@ -91,7 +92,7 @@ def test_a_model_without_attention_has_no_kernel():
         source()
         torch.ones(3).softmax(0)
 
-    assert attention_facts(step, pull, CPU, compiled=False) == {}
+    assert attention_facts(step, pull, CPU, compiled=False) == Facts()
 
 
 def test_the_fast_path_of_a_transformer_layer_is_told_apart():
@@ -101,21 +102,21 @@ def test_the_fast_path_of_a_transformer_layer_is_told_apart():
         with torch.inference_mode():
             layer(torch.randn(1, 4, 16))
 
-    assert attention_facts(step, pull, CPU, compiled=False) == {"attention_kernel": "native"}
+    assert attention_facts(step, pull, CPU, compiled=False) == Facts(attention_kernel="native")
 
 
 def test_a_source_that_has_ended_and_a_step_that_cannot_be_watched_cost_nothing():
     def ended():
         raise StopIteration
 
-    assert attention_facts(attends, ended, CPU, compiled=False) == {}
+    assert attention_facts(attends, ended, CPU, compiled=False) == Facts()
 
     def refuses(source, mark):
         raise NotImplementedError("no dispatch for QuantizedTensor\nsecond line")
 
-    assert attention_facts(refuses, pull, CPU, compiled=False) == {
-        "attention_not_seen": "NotImplementedError: no dispatch for QuantizedTensor"
-    }
+    assert attention_facts(refuses, pull, CPU, compiled=False) == Facts(
+        attention_not_seen="NotImplementedError: no dispatch for QuantizedTensor"
+    )
 
 
 NAMES = {
@@ -156,13 +157,13 @@ def test_an_accelerators_steps_are_looked_at_where_one_more_costs_little(place, 
     batches: Any = SimpleNamespace(next=pull)
     tally = Collector(case)
     execution._count(attends, step_s, batches, prepared, CPU, case, tally)
-    assert tally.facts.get("attention_kernel") == ("flash" if looks else None)
+    assert tally.facts.attention_kernel == ("flash" if looks else None)
 
 
 def test_where_torch_keeps_no_raw_events_its_list_tells(monkeypatch):
     listed = [SimpleNamespace(name="aten::_scaled_dot_product_flash_attention")]
     monkeypatch.setattr("torch.profiler.profile", Listing(listed))
-    assert attention_facts(attends, pull, CPU, compiled=False) == {"attention_kernel": "flash"}
+    assert attention_facts(attends, pull, CPU, compiled=False) == Facts(attention_kernel="flash")
 
 
 class Listing:

@@ -218,7 +218,7 @@ def test_a_side_on_an_accelerator_warms_up_longer_and_asks_for_steps_before_its_
     (ready,) = [event for event in line.heard if isinstance(event, Ready)]
     (told,) = [event for event in line.heard if isinstance(event, Measured)]
     assert ready.queue == lead_in
-    assert told.facts["warmup_steps"]
+    assert told.facts.warmup_steps
     took_s = sum(s for m in told.measurements if m.stage == Stage.WARMUP for s in m.values)
     assert took_s >= 0.8 * least_s, "of half a second the clock is read between steps, too"
     assert placed == "cuda" or took_s < 0.3
@@ -335,10 +335,10 @@ def test_nvtx_names_every_phase_of_the_measured_steps(monkeypatch):
     monkeypatch.setattr(torch.cuda.nvtx, "range_push", calls.append)
     monkeypatch.setattr(torch.cuda.nvtx, "range_pop", lambda: calls.append("-"))
     told = measured("train", Procedure(warmup=1, iterations=3, nvtx=True, count_flops=False))
-    assert told.facts["nvtx"] == "on"
+    assert told.facts.nvtx == "on"
     step = ["step", "data", "-", "forward", "-", "backward", "-", "optimizer", "-", "rest", "-", "-"]
     assert calls[-len(step) :] == step
-    warm = int(told.facts["warmup_steps"] or 0)
+    warm = int(told.facts.warmup_steps or 0)
     assert calls.count("step") == 1 + warm + 3 + 1 + 3, "first step, warm-up, window, lead-in and anatomy"
     assert calls.count("-") == sum(call != "-" for call in calls)
 
@@ -349,7 +349,7 @@ def test_where_there_is_no_nvtx_it_is_said(monkeypatch):
 
     monkeypatch.setattr(torch.cuda.nvtx, "range_push", fails)
     told = measured("train", Procedure(warmup=1, iterations=3, nvtx=True, count_flops=False))
-    assert str(told.facts["nvtx"]).startswith("off: NVTX functions not installed")
+    assert str(told.facts.nvtx).startswith("off: NVTX functions not installed")
     assert phases(told), "and the trial goes on without"
 
 

@@ -15,7 +15,7 @@ from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
-from torchstone.core.schema.trial import NOT_FORKED, Disturbance, Disturber, Series, Trial
+from torchstone.core.schema.trial import Disturbance, Disturber, Series, Trial
 from torchstone.plugins import registry
 
 TEN_STEPS_S = [0.25] * 10
@@ -188,7 +188,7 @@ def test_a_training_is_not_told_to_take_options_that_it_has_not() -> None:
 
 def test_trials_that_are_no_forks_are_told_once_with_what_did_it():
     why = "the CUDA driver was initialised (cuDeviceGetCount returned 0) by the preload of hf:bert, at `import kernels`"
-    trials = [a_trial(trial_id=f"t{n}", number=n, facts={NOT_FORKED: why} if n else {}) for n in range(3)]
+    trials = [a_trial(trial_id=f"t{n}", number=n, facts={"not_forked": why} if n else {}) for n in range(3)]
     (finding,) = registry.load("checks", "not_forked").look(a_run(trials))
     assert finding.severity == Severity.INFO
     assert finding.subject == "run"

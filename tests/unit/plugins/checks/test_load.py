@@ -14,12 +14,12 @@ def look(*trials, case):
 
 def test_a_case_without_a_valid_load_is_an_error_with_loadgens_words():
     case = a_load_case(100.0)
-    bad = a_load(case, 500, facts={"loadgen_errors": "Ending early: Too many outstanding queries."})
+    bad = a_load(case, 500, facts={"loadgen_errors": ("Ending early: Too many outstanding queries",)})
     (found,) = look(bad, bad, case=case)
     assert found.severity == Severity.ERROR
     assert found.message == (
         "LoadGen: INVALID in 2 of 2 loads: Performance constraints satisfied : NO; its errors: Ending early: Too many "
-        "outstanding queries."
+        "outstanding queries"
     )
     assert "lower target_qps" in found.advice
     assert "--budget 20s" in found.advice
@@ -34,7 +34,7 @@ def test_some_valid_loads_make_it_a_warning_and_all_of_them_nothing():
 
 def test_a_load_without_a_verdict_is_not_valid():
     case = a_load_case()
-    (found,) = look(a_load(case, facts={"loadgen_result": None, "loadgen_reasons": None}), case=case)
+    (found,) = look(a_load(case, facts={"loadgen_result": None, "loadgen_reasons": ()}), case=case)
     assert "it gave no result" in found.message
     assert found.advice == "measure longer: --budget 20s"
 

@@ -8,7 +8,7 @@ from torchstone.plugins import registry
 
 CHECK = registry.load("checks", "own_batches")
 CASE = a_case({"batch_size": 8}, model="py:mine.py:load")
-FIXED = {"own_fixed": "batch_size, num_workers (a list is used as it comes)"}
+FIXED = {"own_fixed": ("batch_size", "num_workers"), "own_why": "a list is used as it comes"}
 
 
 def run_of(facts, *, tuned=True):
@@ -19,7 +19,8 @@ def run_of(facts, *, tuned=True):
 
 def test_it_says_what_was_not_tuned_and_what_to_return_instead():
     (finding,) = CHECK.look(run_of(FIXED))
-    assert finding.message == f"not tuned of py:mine.py:load: {FIXED['own_fixed']}"
+    told = "batch_size, num_workers (a list is used as it comes)"
+    assert finding.message == f"not tuned of py:mine.py:load: {told}"
     assert finding.advice.startswith("return the Dataset")
 
 

@@ -11,7 +11,6 @@ import pytest
 from torchstone.core.errors import UsageError
 from torchstone.core.figures import figures
 from torchstone.core.schema.case import Case, Task
-from torchstone.core.schema.claim import claims
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Stage, Status, Trial
 from torchstone.plugins import registry
@@ -44,11 +43,11 @@ def test_optimum_benchmark_keeps_its_steps_and_its_claims_apart() -> None:
     assert len(trial.values("step_time_s")) == 100
     assert len(trial.values("step_time_s", Stage.WARMUP)) == 40
     assert values["throughput"] == pytest.approx(624, rel=0.01), "items over time, whatever is claimed"
-    assert claims(trial)["throughput"] == pytest.approx(62_434, rel=0.01)
-    assert claims(trial)["peak_reserved_bytes"] == pytest.approx(7025.4e6)
+    assert trial.facts.claimed["throughput"] == pytest.approx(62_434, rel=0.01)
+    assert trial.facts.claimed["peak_reserved_bytes"] == pytest.approx(7025.4e6)
     assert run.head.machine.host.logical_cores == 8
     assert run.head.machine.devices[0].name == "NVIDIA A100-SXM4-80GB"
-    assert trial.facts["launcher"] == "process"
+    assert trial.facts.other["launcher"] == "process"
 
 
 def test_optimum_benchmark_in_two_files_is_one_run(tmp_path: Path) -> None:
@@ -150,14 +149,14 @@ def test_the_report_of_seed_0() -> None:
     assert figures(train).values["epoch_time_s"] == 12.34
     assert figures(train).values["throughput"] == 1587.3
     assert figures(train).values["peak_allocated_bytes"] == pytest.approx(1.1 * 2**30)
-    assert train.facts["parameters"] == 4123456
-    assert train.facts["total_runtime_s"] == 1851.23
-    assert (train.facts["epochs"], train.facts["dataset_items"], train.facts["test_items"]) == (150, 19587, 4893)
-    assert train.facts["final_train_accuracy"] == pytest.approx(0.9876)
-    assert train.facts["final_test_accuracy"] == pytest.approx(0.8723)
-    assert infer.facts["parameters"] == 4123456
+    assert train.facts.parameters == 4123456
+    assert train.facts.total_runtime_s == 1851.23
+    assert (train.facts.epochs, train.facts.dataset_items, train.facts.test_items) == (150, 19587, 4893)
+    assert train.facts.final_train_accuracy == pytest.approx(0.9876)
+    assert train.facts.final_test_accuracy == pytest.approx(0.8723)
+    assert infer.facts.parameters == 4123456
     assert len(infer.values("latency_s")) == 200
-    assert claims(infer)["total_items"] == 3200
+    assert infer.facts.claimed["total_items"] == 3200
 
 
 def test_the_flat_report_of_seed_0_is_in_milliseconds(tmp_path: Path) -> None:
@@ -170,10 +169,10 @@ def test_the_flat_report_of_seed_0_is_in_milliseconds(tmp_path: Path) -> None:
     run = the("benchmark_nvidia_20251029_150134.json", tmp_path)
     train, infer = run.trials
     assert str(run.head.plan.cases[0].placement) == "cuda:0", "the file's name says so"
-    assert claims(train)["throughput"] == 1587.3
-    assert train.facts["total_runtime_s"] == 180.0
-    assert [train.facts[f"final_{of}_accuracy"] for of in ("train", "test")] == pytest.approx([0.9876, 0.8723])
-    assert claims(infer)["time_per_item_s"] == pytest.approx(0.43e-3)
+    assert train.facts.claimed["throughput"] == 1587.3
+    assert train.facts.total_runtime_s == 180.0
+    assert (train.facts.final_train_accuracy, train.facts.final_test_accuracy) == pytest.approx((0.9876, 0.8723))
+    assert infer.facts.claimed["time_per_item_s"] == pytest.approx(0.43e-3)
 
 
 def test_the_rows_of_seed_1_are_latencies_of_an_image() -> None:
@@ -196,7 +195,7 @@ def test_the_printed_sweep_of_seed_2_and_its_table_are_alike() -> None:
     assert values["phase_data_s"] == pytest.approx(0.01623)
     assert values["anatomy_step_s"] == pytest.approx(0.28735)
     assert values["device_memory_used_bytes"] == 7.45e9
-    best = {t.trial_id for t in printed.trials if t.facts.get("claimed_best_throughput")}
+    best = {t.trial_id for t in printed.trials if "throughput" in t.facts.labelled_best}
     assert best == {printed.trials[12].trial_id}
 
 
@@ -308,7 +307,7 @@ def test_items_are_those_of_the_key_where_the_result_does_not_say(tmp_path: Path
 def test_tokens_per_second_are_no_items_per_second(tmp_path: Path) -> None:
     text = (SAMPLES / "optimum_generate.json").read_text()
     (tmp_path / "tokens.json").write_text(text.replace('"samples/s"', '"tokens/s"'))
-    said = claims(the("tokens.json", tmp_path).trials[0])
+    said = the("tokens.json", tmp_path).trials[0].facts.claimed
     assert "throughput" not in said
     assert said["output_token_throughput"] == pytest.approx(203.13, rel=1e-4)
     (looked,) = looked_at("optimum_benchmark", tmp_path / "tokens.json")

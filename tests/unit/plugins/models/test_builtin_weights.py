@@ -76,7 +76,7 @@ def test_the_network_computes_with_the_weights_of_the_file(tmp_path: Path, endin
     frames = torch.randn(2, 20, 75)
     assert same(model, network.state_dict())
     assert torch.equal(model.forward(model.module.eval(), {"features": frames}), network(frames))
-    assert model.facts["weights"] == "file"
+    assert model.facts.weights == "file"
     assert all(p.requires_grad for p in model.module.parameters())
 
 
@@ -128,7 +128,7 @@ def test_weights_of_another_network_name_their_tensors(tmp_path: Path) -> None:
 def test_pixels_of_another_size_are_weights_of_another_shape(tmp_path: Path) -> None:
     torch.save(Perceptron(8).state_dict(), tmp_path / "mlp.pth")
     assert "'layers.1.weight' (256×192, not 256×3072)" in refused(tmp_path / "mlp.pth", "mlp")
-    assert load(tmp_path / "mlp.pth", "mlp", image_size=8).facts["weights"] == "file"
+    assert load(tmp_path / "mlp.pth", "mlp", image_size=8).facts.weights == "file"
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_a_file_is_the_same_case_in_every_folder(tmp_path: Path, monkeypatch: py
     }  # fmt: skip
     for case in cases:
         name = case.workload.model.removeprefix("builtin:")
-        assert BUILTIN.load(name, case.workload, case.configuration).facts["weights"] == "file"
+        assert BUILTIN.load(name, case.workload, case.configuration).facts.weights == "file"
 
 
 def test_other_weights_are_another_case(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_a_model_computes_and_trains(library: str) -> None:
     assert model.forward(model.module, images).shape == (2, 7)
     assert model.loss is not None
     model.loss(model.module.train(), images).backward()
-    assert model.facts["parameters"] == sum(p.numel() for p in model.module.parameters())
+    assert model.facts.parameters == sum(p.numel() for p in model.module.parameters())
     with pytest.raises(UsageError, match="no labels"):
         model.loss(model.module, {"pixel_values": images["pixel_values"]})
 
@@ -152,7 +152,7 @@ def test_weights_of_a_file(library: str, tmp_path: Path) -> None:
     state = load(library, "tiny_net", {"classes": 7}).module.state_dict()
     save_file(state, tmp_path / "mine.safetensors")
     model = load(library, f"tiny_net@{tmp_path}/mine.safetensors", {"classes": 7})
-    assert model.facts["weights"] == "file"
+    assert model.facts.weights == "file"
     assert all(torch.equal(tensor, state[key]) for key, tensor in model.module.state_dict().items())
     told = refused(library, f"tiny_net@{tmp_path}/mine.safetensors")
     assert f"not those of {library}:tiny_net: of another shape: 'head.weight' (7×8, not 1000×8)" in told

@@ -147,7 +147,7 @@ def test_a_folder_is_loaded_with_its_weights(folder: Path) -> None:
     model = load(str(folder), {})
     saved = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
     assert torch.equal(model.module.classifier.weight, saved.classifier.weight)
-    assert model.facts["weights"] == "folder"
+    assert model.facts.weights == "folder"
     assert model.tokenizer is None
 
 
@@ -155,16 +155,16 @@ def test_a_head_for_other_classes_begins_anew_and_the_body_is_kept(folder: Path)
     saved = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
     model = load(str(folder), {"classes": 5})
     assert model.module.classifier.weight.shape == (5, 64)
-    assert model.facts["new_tensors"] == "classifier.bias, classifier.weight"
+    assert model.facts.new_tensors == ("classifier.bias", "classifier.weight")
     layer = "bert.encoder.layer.1.output.dense.weight"
     assert torch.equal(model.module.state_dict()[layer], saved.state_dict()[layer])
-    assert "new_tensors" not in load(str(folder), {}).facts
+    assert load(str(folder), {}).facts.new_tensors == ()
 
 
 def test_a_body_without_a_head_gets_one(folder: Path) -> None:
     transformers.AutoModelForSequenceClassification.from_pretrained(folder).bert.save_pretrained(folder)
     model = load(str(folder), {})
-    assert model.facts["new_tensors"] == "classifier.bias, classifier.weight"
+    assert model.facts.new_tensors == ("classifier.bias", "classifier.weight")
 
 
 def test_only_a_head_that_was_asked_for_may_differ(folder: Path) -> None:
@@ -247,7 +247,7 @@ def test_a_folder_without_weights(folder: Path) -> None:
         UsageError, match=rf"no weights in {folder}; looked for one of model.safetensors.*weights=random"
     ):
         HF.card(str(folder), {})
-    assert load(str(folder), {"weights": "random"}).facts["weights"] == "random"
+    assert load(str(folder), {"weights": "random"}).facts.weights == "random"
 
 
 def test_a_missing_folder() -> None:

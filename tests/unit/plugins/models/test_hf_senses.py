@@ -158,7 +158,7 @@ def test_a_folder_is_what_the_model_by_name_is(name: str, tmp_path: Path) -> Non
     copy = load(str(tmp_path))
     state = copy.module.state_dict()
     assert all(torch.equal(tensor, state[key]) for key, tensor in model.module.state_dict().items())
-    assert copy.facts["parameters"] == model.facts["parameters"]
+    assert copy.facts.parameters == model.facts.parameters
     again = load(str(tmp_path), {"weights": "random"}, image_size=64)
     if full.input.kind == "image_text":
         assert again.module.config.vision_config.image_size == 64

@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, SequentialSam
 
 from torchstone.core.errors import Unsupported, UsageError
 from torchstone.core.schema.case import Task, Workload
+from torchstone.core.schema.facts import known
 from torchstone.core.schema.model import LoadedModel
 from torchstone.execution.worker.outcome import own_lines
 from torchstone.plugins import registry
@@ -103,8 +104,8 @@ def test_a_loaders_own_collate_is_kept_and_its_settings_are_facts():
     batch = feed(model, batch_size=5).next()
     assert batch.items == 5
     assert torch.equal(batch.tensors["input"][:, 0], 8.0 * batch.tensors["target"])
-    assert {k: v for k, v in model.facts.items() if k.startswith("own_")} == {
-        "own_data": "the model's own DataLoader", "own_batch_size": 2, "own_num_workers": 0, "own_pin_memory": False,
+    assert {name: value for name, value in known(model.facts) if name.startswith("own_")} == {
+        "own_data": "DataLoader", "own_batch_size": 2, "own_num_workers": 0, "own_pin_memory": False,
     }  # fmt: skip
 
 
@@ -154,7 +155,7 @@ def test_a_loader_keeps_its_sampler_its_collate_fn_and_its_worker_init_fn_with_a
 def test_batches_of_a_sampler_of_ones_own_stay_as_they_are_with_any_workers():
     model = adopted(DataLoader(PAIRS, batch_sampler=[[0, 1, 2], [3]]))
     assert model.samples.fixed == {"batch_size": 3}
-    assert model.facts["own_batch_size"] == 3
+    assert model.facts.own_batch_size == 3
     batches = feed(model, batch_size=3, num_workers=2)
     assert [batches.next().items for _ in range(4)] == [3, 1, 3, 1]
     batches.close()
@@ -173,7 +174,7 @@ def test_items_are_counted_where_the_collate_fn_makes_other_rows_of_them():
 
 def test_one_short_batch_may_be_all_there_is():
     model = adopted(DataLoader(PAIRS, batch_size=64))
-    assert model.facts["own_batch_size"] == 10
+    assert model.facts.own_batch_size == 10
     assert feed(model, batch_size=10).next().items == 10
     flowing = feed(adopted(DataLoader(Flowing(), batch_size=2)), batch_size=64)
     with pytest.raises(Unsupported, match="no whole batch of this size"):
@@ -279,7 +280,7 @@ class Endless:
 
 def test_a_sampler_may_have_no_length():
     model = adopted(DataLoader(PAIRS, batch_size=2, sampler=Endless()))
-    assert model.facts["own_batch_size"] == 2
+    assert model.facts.own_batch_size == 2
     assert feed(model, batch_size=4).next().items == 4
 
 

@@ -113,7 +113,7 @@ def tensors_of(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, torch.Tensor]
 
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_a_model_has_the_parameters_that_are_published(name: str) -> None:
-    assert on_meta(name).facts["parameters"] == PARAMETERS[name][0]
+    assert on_meta(name).facts.parameters == PARAMETERS[name][0]
 
 
 @pytest.mark.parametrize("name", BY_FORMULA)

@@ -209,7 +209,7 @@ def test_a_trainer_brings_model_loader_loss_and_optimizer(trainer):
     assert torch.equal(model.loss(model.module, tensors), expected)
     assert model.forward(model.module, tensors).shape == (4, 3)
     assert isinstance(model.optimizer(model.module.parameters()), torch.optim.SGD)
-    assert model.facts["own_batch_size"] == 4
+    assert model.facts.own_batch_size == 4
 
 
 @pytest.mark.parametrize(("data", "size"), [((), 2), ((LightningDataModule(),), 3), ((DATA_TRAINERS,), None)])
@@ -224,8 +224,8 @@ def test_a_lightning_module_trains_by_its_own_step(data, size):
     assert model.forward(model.module.eval(), tensors).shape == (4, 3), "in evaluation it is its forward"
     assert lit.seen == [0]
     assert isinstance(model.optimizer(model.module.parameters()), torch.optim.SGD)
-    assert model.facts.get("own_batch_size") == size
-    assert model.facts["parameters"] == 15
+    assert model.facts.own_batch_size == size
+    assert model.facts.parameters == 15
 
 
 @pytest.mark.parametrize(
@@ -271,4 +271,4 @@ def test_the_loader_inside_of_accelerate_s_is_made_anew():
     model = adopted((nn.Linear(4, 3), Shard(DataLoader(DATA_TRAINERS, batch_size=4)), nn.CrossEntropyLoss()))
     feed = model.samples.open_batches({"batch_size": 6, "num_workers": 0})
     assert feed.next().items == 6
-    assert model.facts["own_data"] == "the model's own Shard"
+    assert model.facts.own_data == "Shard"

@@ -55,7 +55,7 @@ def test_a_model_by_name_takes_the_weights_of_a_file(name: str, tmp_path: Path) 
     model = load(f"{name}@{tmp_path}/w.pth", image_size=64)
     found = model.module.state_dict()
     assert all(torch.equal(tensor, found[key]) for key, tensor in state.items())
-    assert model.facts["weights"] == "file"
+    assert model.facts.weights == "file"
     assert HF.card(f"{name}@{tmp_path}/w.pth", {}).own
 
 

@@ -170,13 +170,19 @@ def trace(*samples):
 
 def test_the_verdict_is_loadgens_own_word_by_word():
     said = driving.verdict_of(SUMMARY)
-    assert said["loadgen_result"] == "INVALID"
-    assert said["loadgen_reasons"] == (
-        "Performance constraints satisfied : Yes; Early stopping satisfied: NO; Recommendations:; Early Stopping "
-        "Result: * Run unsuccessful.; * Processed 393 queries.; * Would need to run at least 66 more queries, with the "
-        "run being successful if every additional query were under latency."
+    assert said.loadgen_result == "INVALID"
+    assert said.loadgen_reasons == (
+        "Performance constraints satisfied : Yes",
+        "Early stopping satisfied: NO",
+        "Recommendations:",
+        "Early Stopping Result: * Run unsuccessful.",
+        "* Processed 393 queries.",
+        (
+            "* Would need to run at least 66 more queries, with the run being successful if every additional query "
+            "were under latency."
+        ),
     )
-    assert driving.verdict_of("nothing")["loadgen_result"] is None
+    assert driving.verdict_of("nothing").loadgen_result is None
 
 
 def test_latencies_are_those_of_the_trace_and_of_a_query_its_slowest_sample():
@@ -201,8 +207,8 @@ def test_of_very_many_latencies_the_quantiles_are_kept(monkeypatch):
 def test_errors_of_the_detail_log_are_kept_and_torn_lines_passed_over():
     error = ':::MLLOG {"key": "error_runtime", "value": "Ending early", "metadata": {"is_error": true}}\n'
     torn = ':::MLLOG {"key": "a", "value": "b", "metadata": {"is_error": true'
-    assert driving.errors_of(error + torn) == "Ending early"
-    assert driving.errors_of("") is None
+    assert driving.errors_of(error + torn) == ("Ending early",)
+    assert driving.errors_of("") == ()
 
 
 def test_what_loadgen_writes_is_read_when_its_folder_is_gone(tmp_path, monkeypatch):
@@ -214,14 +220,14 @@ def test_what_loadgen_writes_is_read_when_its_folder_is_gone(tmp_path, monkeypat
             summary.write(SUMMARY)
             written.write(trace((0, 10.0, 2_000_000)))
         assert driving.answers(files.lines(driving.TRACE), 1.0).latencies_s == (0.002,)
-        assert driving.said(files)["loadgen_summary"] == SUMMARY
-        assert driving.said(files)["loadgen_errors"] is None, "a file that it did not open"
+        assert driving.said(files).loadgen_summary == SUMMARY
+        assert driving.said(files).loadgen_errors == (), "a file that it did not open"
 
 
 def test_logs_that_loadgen_could_not_open_are_said_so(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with driving.LogFiles() as files:
-        assert driving.said(files)["loadgen_result"] is None
+        assert driving.said(files).loadgen_result is None
         with pytest.raises(FileNotFoundError, match=r"could not write .*mlperf_log_trace\.json: is there room"):
             files.lines(driving.TRACE)
     assert list(tmp_path.iterdir()) == []

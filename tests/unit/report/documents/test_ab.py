@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from build import a_case, a_trial
 
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.answer import AbResult, Course
 from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.comparison import Comparison, Judgement, OtherThreads, Side
@@ -114,8 +115,9 @@ def test_each_verdict_is_a_sentence(ends, verdict, said):
 
 def test_too_few_pairs_say_what_would_be_enough():
     why = "only 2 of the 6 pairs of processes needed fitted into 12 s; --within 40s is enough"
+    few = Statement("few_pairs.enough", {"pairs": 2, "fewest": 6, "budget": "12", "needed_s": 40.2})
     found = Comparison(
-        Side("old", "", "a"), Side("new", "", "b"), "step_time_mean", None, Judgement.UNCLEAR, 0.02, why=why
+        Side("old", "", "a"), Side("new", "", "b"), "step_time_mean", None, Judgement.UNCLEAR, 0.02, why=few
     )
     answer = AbResult(found, Course(2, 1, 12.0, "budget"))
     (first,) = ab_parts(answer, (), ())

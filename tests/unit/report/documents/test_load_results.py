@@ -7,6 +7,7 @@ from build import a_run
 from loads import a_load, a_load_case, a_search
 
 from torchstone.analysis.summary import summarize
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.run import End
 from torchstone.core.schema.trial import Outcome, Purpose, Status
 from torchstone.report.document import Table, Text
@@ -51,7 +52,9 @@ def test_a_rate_without_an_interval_or_none_at_all_says_so():
     document, _ = lines(msgspec.structs.replace(run, trials=tuple(probes)))
     assert document.headline is not None
     assert "is not known; LoadGen calls 80.0 queries/s VALID. More time: --within." in document.headline
-    crashed = msgspec.structs.replace(probes[0], outcome=Outcome(Status.CRASHED, "it broke"), facts={}, measurements=())
+    crashed = msgspec.structs.replace(
+        probes[0], outcome=Outcome(Status.CRASHED, "it broke"), facts=Facts(), measurements=()
+    )
     document, _ = lines(msgspec.structs.replace(run, trials=(crashed,)))
     assert document.headline is not None
 
@@ -73,7 +76,7 @@ def test_a_search_that_was_interrupted_says_of_no_rate_that_none_meets_the_bound
 
 def test_a_lower_rate_that_was_begun_and_has_no_answer_leaves_it_open():
     late = [a_load(a_load_case(rate), 50_000, 100_000, p99_s=0.07) for rate in (80.0, 92.0)]
-    cut = msgspec.structs.replace(late[0], outcome=Outcome(Status.INTERRUPTED, "the time had passed"), facts={})
+    cut = msgspec.structs.replace(late[0], outcome=Outcome(Status.INTERRUPTED, "the time had passed"), facts=Facts())
     document, _ = lines(a_search(trials=[cut, late[1]]))
     assert document.headline == (
         "cnn on cpu: the highest rate at p99 ≤ 50.0 ms is not known. At 92.0 queries/s, the lowest measured, it is "

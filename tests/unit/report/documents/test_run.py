@@ -7,6 +7,7 @@ import pytest
 from build import a_case, a_machine, a_run, a_sweep, a_trial
 
 from torchstone.analysis.summary import summarize
+from torchstone.core.schema.facts import SettingFact
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Outcome, Purpose, Status
@@ -17,7 +18,7 @@ from torchstone.storage.query import entry_of
 from torchstone.workflows.run.results import Results
 
 POINTS = [({"batch_size": size}, 0.02 + 1e-3 * size) for size in (8, 64, 512)]
-TOLD = {"setting_threads": "4: the physical cores"}
+TOLD = {"settings": {"threads": SettingFact("4", "device", {"why": "the physical cores"})}}
 
 
 def summary(run):

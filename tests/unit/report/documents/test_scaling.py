@@ -1,16 +1,17 @@
 """The part of a run's Document on its ranks."""
 
 import msgspec
-from build import a_sweep
+from build import a_sweep, facts_of
 from reported import stored_summary
 
 from torchstone.core.schema.case import Placement
+from torchstone.core.schema.facts import merged
 from torchstone.report.document import Table, Text
 from torchstone.report.documents.scaling import scaling_parts
 
 FACTS = {
-    "ranks": 2, "items_per_s_by_rank": "0: 400; 1: 400", "threads_by_rank": "0: 1; 1: 1", "cores_by_rank": "0: 0; 1: 1",
-    "reshard_after_forward": "root: no; 2 units: yes",
+    "ranks": 2, "items_per_s_by_rank": (400.0, 400.0), "threads_by_rank": (1, 1), "cores_by_rank": ("0", "1"),
+    "reshard_after_forward": ("no", "yes"), "fsdp_units": 2,
 }  # fmt: skip
 
 
@@ -21,7 +22,7 @@ def section(folder, spread=0.01, **of_fsdp2):
         ({"world_size": 2, "strategy": "fsdp2", **common, **of_fsdp2}, 0.01),
     ]  # fmt: skip
     run = a_sweep(points, spread=spread)
-    trials = tuple(msgspec.structs.replace(t, facts={**t.facts, **FACTS}) for t in run.trials)
+    trials = tuple(msgspec.structs.replace(t, facts=merged(t.facts, facts_of(FACTS))) for t in run.trials)
     cases = tuple(msgspec.structs.replace(c, placement=Placement("cpu")) for c in run.head.plan.cases)
     ids = {old.case_id: new.case_id for old, new in zip(run.head.plan.cases, cases, strict=True)}
     trials = tuple(msgspec.structs.replace(t, case_id=ids[t.case_id]) for t in trials)
@@ -53,7 +54,7 @@ def test_what_else_varies_tells_rows_apart(tmp_path):
 
 
 def test_nodes_stand_beside_ranks_where_there_are_several(tmp_path, monkeypatch):
-    monkeypatch.setitem(FACTS, "node_by_rank", "0: n1; 1: n2")
+    monkeypatch.setitem(FACTS, "node_by_rank", ("n1", "n2"))
     (found,) = section(tmp_path, nodes=2)
     (table,) = (part for part in found.parts if isinstance(part, Table))
     columns = {column.title: column.cells for column in table.columns}

@@ -6,6 +6,7 @@ import pytest
 from build import a_case, a_machine, a_run, a_trial
 
 from torchstone.analysis.summary import summarize
+from torchstone.core.schema.facts import SettingFact
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.procedure import Procedure
 from torchstone.report.document import Document
@@ -14,7 +15,11 @@ from torchstone.report.renderers.terminal import terminal
 from torchstone.storage.query import entry_of
 
 HERE = a_machine(devices=(DeviceInfo("cpu", "cpu", "AMD", 0, "a processor", precisions=("fp32", "bf16")),))
-THREADS = {"setting_threads": "4: the physical cores of 8 logical ones; torch would take 8"}
+FEWER = SettingFact("4", "fewer", {"why": "the physical cores of 8 logical ones", "default": 8})
+ORDER = SettingFact("auto", "order", {"kernels": ("flash", "math")})
+THREADS = {"settings": {"threads": FEWER}}
+
+LONG = "a reason that goes on and on \x1b[31m and on" + " and on" * 20
 
 
 def drawn(facts, width=100, **changes):
@@ -25,17 +30,20 @@ def drawn(facts, width=100, **changes):
 
 
 def test_cases_that_agree_are_told_once():
-    told = {**THREADS, "setting_sdpa": "auto: PyTorch's order among flash, math"}
+    told = {"settings": {"threads": FEWER, "sdpa": ORDER}}
     assert drawn([told, told]) == [
         "settings: tuned for the device; --settings torch leaves them to PyTorch",
-        "  threads   4: the physical cores of 8 logical ones; torch would take 8",
+        "  threads   4: the physical cores of 8 logical ones; PyTorch's default is 8",
         "  sdpa      auto: PyTorch's order among flash, math",
         "  precision fp32; native on a processor: fp32, bf16",
     ]
 
 
 def test_cases_that_differ_are_told_by_what_was_set():
-    on, off = {"setting_channels_last": "on: oneDNN"}, {"setting_channels_last": "off: the model has no convolutions"}
+    on, off = (
+        {"settings": {"channels_last": SettingFact(*how)}}
+        for how in (("on", "device", {"why": "oneDNN"}), ("off", "no_convolutions"))
+    )
     lines = drawn([off, on, off])
     assert lines[1:3] == [
         "  channels_last off: the model has no convolutions (2 of 3 cases)",
@@ -44,7 +52,7 @@ def test_cases_that_differ_are_told_by_what_was_set():
 
 
 def test_it_fits_the_terminal_and_nothing_steers_it():
-    lines = drawn([{"setting_threads": "4: a reason that goes on and on \x1b[31m and on" + " and on" * 20}], 60)
+    lines = drawn([{"settings": {"threads": SettingFact("4", "device", {"why": LONG})}}], 60)
     assert max(map(len, lines)) <= 60
     assert lines[3].startswith(" " * 12)
     assert "\x1b" not in "".join(lines)
@@ -60,15 +68,15 @@ def test_records_without_settings_have_no_block():
 
 
 def test_the_attention_that_ran_stands_beside_what_it_was_chosen_from():
-    allowed = {"setting_sdpa": "auto: PyTorch's order among flash, math"}
+    allowed = {"settings": {"sdpa": ORDER}}
     lines = drawn([{**allowed, "attention_kernel": "flash"}])
     assert "  sdpa      auto: PyTorch's order among flash, math; flash ran" in lines
     assert drawn([{"attention_kernel": "flash"}]) == [], "without settings there is no block"
 
 
 def test_how_a_precision_is_carried_out_is_said_once():
-    told = {**THREADS, "precision_in_effect": "fp32: TF32 is off"}
+    told = {**THREADS, "precision_in_effect": "tf32_on"}
     assert drawn([told, told])[-2:] == [
-        "  precision fp32: TF32 is off",
+        "  precision fp32: products and cuDNN's convolutions take fp32 numbers as TF32",
         "  precision fp32; native on a processor: fp32, bf16",
     ]

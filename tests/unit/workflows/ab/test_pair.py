@@ -11,10 +11,11 @@ from build import a_case
 
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.codec import decode, encode
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import DeviceInfo, Room
 from torchstone.core.schema.message import Ended, Event, Live, Ready
 from torchstone.core.schema.procedure import Procedure
-from torchstone.core.schema.trial import NOT_FORKED, Outcome, Status
+from torchstone.core.schema.trial import Outcome, Status
 from torchstone.execution.controller.observer import Silent
 from torchstone.workflows.ab import pair, waiting
 from torchstone.workflows.ab.interleaving import TurnPlan
@@ -29,8 +30,8 @@ class Side:
 
     describes = "says what it is told to"
 
-    def __init__(self, *script: Event, facts: dict[str, Any] | None = None) -> None:
-        self.script, self.facts, self.pid = script, facts or {}, os.getpid()
+    def __init__(self, *script: Event, facts: Facts | None = None) -> None:
+        self.script, self.facts, self.pid = script, facts or Facts(), os.getpid()
         self.ours, self.theirs = socket.socketpair()
 
     def start(self, _request):
@@ -64,7 +65,7 @@ def taken(first: Side, second: Side, placement: str, device: DeviceInfo | None =
     sides: Any = [(Variant("A", case, None, device), first), (Variant("B", case, None, device), second)]
     dice = random.Random(1)
     dice.randrange = lambda *_: 0  # type: ignore[method-assign]  # A is first
-    return take_pair(sides, 0, Procedure(telemetry_period_s=0.0), TurnPlan(bind=False), dice, Silent(), {})
+    return take_pair(sides, 0, Procedure(telemetry_period_s=0.0), TurnPlan(bind=False), dice, Silent(), Facts())
 
 
 @pytest.mark.parametrize(("device", "told"), [(CARD, True), (None, False)])
@@ -82,7 +83,7 @@ def test_the_second_side_is_told_what_the_first_has_left_it(monkeypatch, device,
     assert found.trials[0].outcome.message == "that is all"
 
 
-@pytest.mark.parametrize(("facts", "stops"), [({}, True), ({NOT_FORKED: "the driver was initialised"}, False)])
+@pytest.mark.parametrize(("facts", "stops"), [(Facts(), True), (Facts(not_forked="the driver was initialised"), False)])
 def test_only_a_fork_is_stopped_while_it_waits(monkeypatch, facts, stops):
     sent = []
     monkeypatch.setattr(waiting, "stop", lambda pid: sent.append("stop"))

@@ -10,6 +10,7 @@ from build import compared as with_answer
 
 from torchstone.core.schema.comparison import Comparison, Judgement, Rules, Side, judge
 from torchstone.core.schema.estimate import Estimate
+from torchstone.core.schema.facts import known
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Status, Trial
 from torchstone.core.stats.nested import trimmed
@@ -45,8 +46,8 @@ def compared(trials: list[Trial], case_b=A, share: float = 1.0, **changes) -> Ru
     rules = Rules(margin=0.02, false_alarms=0.01)
     test, last = SequentialTest(rules.margin, rules.false_alarms), object()
     for a, b in zip(trials[::2], trials[1::2], strict=True):
-        if a.facts["template"] != last:
-            last = a.facts["template"]
+        if a.facts.template != last:
+            last = a.facts.template
             test.new_template()
         logs = sorted(
             math.log(y / x / share) for x, y in zip(a.values("turn_time_s"), b.values("turn_time_s"), strict=True)
@@ -143,6 +144,6 @@ def test_removed_and_failed_pairs_are_missed():
 def test_what_no_process_can_have_sent_is_named_and_not_raised():
     run = compared(the_trials())
     turns = [0.0] * 9
-    strange = a_trial(turns, steady={"turn_time_s": turns}, facts=dict(run.trials[0].facts), trial_id="A0")
+    strange = a_trial(turns, steady={"turn_time_s": turns}, facts=dict(known(run.trials[0].facts)), trial_id="A0")
     changed = msgspec.structs.replace(run, trials=(strange, *run.trials[1:]))
     assert any("nothing can be computed" in fault for fault in faults(changed))

@@ -14,6 +14,7 @@ from torchstone.core.schema.ci import State
 from torchstone.core.schema.comparison import Rules
 from torchstone.core.schema.run import Run
 from torchstone.storage.ci_folder import read_result
+from torchstone.workflows.ab.live_comparison import SideError
 from torchstone.workflows.ab.sides import SideRequest
 from torchstone.workflows.ci.benchmarks import benchmarks
 from torchstone.workflows.ci.measuring import CiAsked, CiMeasurement
@@ -135,19 +136,22 @@ def test_what_cannot_exceed_the_limit_any_more_is_not_measured_again(measure):
 
 
 @pytest.mark.parametrize(
-    ("fault", "state"),
+    ("side", "state"),
     [
-        ("{base} (base): ImportError: no module named net", State.NO_BASELINE),
-        ("{head} (head): ImportError: no module named net", State.FAILED),
-        ("something else", State.FAILED),
+        ("{base} (base)", State.NO_BASELINE),
+        ("{head} (head)", State.FAILED),
+        (None, State.FAILED),
     ],
 )
-def test_a_side_that_fails_is_told_apart_and_the_others_are_measured(measure, repository, fault, state):
+def test_a_side_that_fails_is_told_apart_and_the_others_are_measured(measure, repository, side, state):
     base, head = git(repository, "rev-parse", "HEAD~1", "HEAD").split()
-    comparing = Comparing(TorchstoneError(fault.format(base=base[:9], head=head[:9])), SLOWER, SAME)
+    fault = TorchstoneError("something else")
+    if side is not None:
+        fault = SideError(side.format(base=base[:9], head=head[:9]), UsageError("no module named net"))
+    comparing = Comparing(fault, SLOWER, SAME)
     result, _ = measure(comparing)
     assert [one.state for one in result.benchmarks] == [state, State.MEASURED]
-    assert result.benchmarks[0].why == fault.format(base=base[:9], head=head[:9])
+    assert result.benchmarks[0].why == str(fault)
 
 
 def test_a_model_that_only_the_change_has_is_no_baseline(measure, repository):

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchstone.core.schema.codec import encode
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import DeviceInfo, Host
 from torchstone.core.schema.trial import Status
 from torchstone.workflows.submit.merging import merged
@@ -56,7 +57,7 @@ def test_a_trial_that_two_jobs_took_counts_once():
     found = merged(PLAN, [late, early], None, {})
     assert found.twice == 1
     assert len(found.run.trials) == 2
-    assert {t.facts["job"] for t in found.run.trials} == {early.head.run_id}
+    assert {t.facts.job for t in found.run.trials} == {early.head.run_id}
 
 
 def test_what_a_job_left_undone_is_told_with_how_it_ended():
@@ -94,7 +95,7 @@ def test_each_trial_knows_its_machine():
     parts = [a_part(PLAN, share, 0, 1, started=f"19:0{share}:00", machine=machines[share]) for share in range(3)]
     run = merged(PLAN, parts, None, {}).run
     assert len(run.head.machines) == 2
-    of_share = dict(zip((t.case_id for t in run.trials), (t.facts["machine"] for t in run.trials), strict=True))
+    of_share = dict(zip((t.case_id for t in run.trials), (t.facts.machine for t in run.trials), strict=True))
     assert list(of_share.values()) == [0, 1, 0]
     (finding,) = [f for f in run.findings if f.check == "several_machines"]
     assert "2 kinds of machines: a processor; a processor + NVIDIA A100" in finding.message
@@ -118,8 +119,8 @@ def test_the_shares_are_the_plan(cases, per_job):
 
 def test_ranks_on_nodes_of_several_kinds_are_told():
     share = a_part(PLAN, 0, 0, 1)
-    unlike = {"unlike_nodes": "n1: 8 cores of a processor; n2: 4 cores of another"}
-    trials = tuple(msgspec.structs.replace(t, facts={**t.facts, **unlike}) for t in share.trials)
+    unlike = ("n1: 8 cores of a processor", "n2: 4 cores of another")
+    trials = tuple(msgspec.structs.replace(t, facts=Facts(unlike_nodes=unlike)) for t in share.trials)
     run = merged(PLAN, [msgspec.structs.replace(share, trials=trials)], None, {}).run
     (finding,) = [f for f in run.findings if f.check == "several_machines"]
-    assert finding.message == f"the ranks of a trial were on nodes of several kinds: {unlike['unlike_nodes']}"
+    assert finding.message == f"the ranks of a trial were on nodes of several kinds: {'; '.join(unlike)}"

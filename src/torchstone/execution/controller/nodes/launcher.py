@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import socket
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from torchstone.core.errors import MissingError, UsageError
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.message import Meeting, NodeRequest, Request, TrialRequest
 from torchstone.core.schema.procedure import Procedure
-from torchstone.core.schema.trial import UNLIKE_NODES
 from torchstone.execution.controller.nodes.peer import Peer
 from torchstone.execution.controller.nodes.trial_on_nodes import SpreadTrial
 from torchstone.execution.controller.nodes.words import Open
@@ -43,7 +42,7 @@ class SpreadLauncher(Launcher):
     def __init__(self, here: Launcher, nodes: Sequence[Node], procedure: Procedure) -> None:
         self._here, self._nodes, self._procedure = here, nodes, procedure
         self._peers: list[Peer] = []
-        self._facts: Mapping[str, Scalar] = {}
+        self._facts = Facts()
 
     def open(self, preload: Sequence[str], heap: str, folder: Path | None = None, *, pin_threads: bool = False) -> None:
         """Begin to get ready on all nodes at once."""
@@ -69,7 +68,8 @@ class SpreadLauncher(Launcher):
                     raise MissingError(f"node {peer.node.name} has {name} {other}, this one {own}: install one of them")
             if (kind := _kind(there)) != _kind(machine):
                 unlike.append(f"{peer.node.name}: {kind}")
-        self._facts = {UNLIKE_NODES: "; ".join([f"{self._nodes[0].name}: {_kind(machine)}", *unlike])} if unlike else {}
+        here = f"{self._nodes[0].name}: {_kind(machine)}"
+        self._facts = Facts(unlike_nodes=(here, *unlike) if unlike else ())
 
     def start(self, request: Request) -> LiveTrial:
         """Carry a request out on the first nodes, as many as its Case has. Raises MissingError where one is lost."""

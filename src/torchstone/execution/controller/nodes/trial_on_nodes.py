@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import select
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.facts import Facts, merged
 from torchstone.core.schema.message import Ended, Event, Stack
 from torchstone.core.schema.trial import Outcome, Reason, Status
 from torchstone.execution.controller.nodes.peer import Peer
@@ -24,9 +24,9 @@ from torchstone.plugins.machine_protocols import LiveTrial
 class SpreadTrial:
     """`here`: the process of the trial on this node. `peers`: those that were asked to start its ranks on theirs."""
 
-    def __init__(self, here: LiveTrial, peers: Sequence[Peer], facts: Mapping[str, Scalar]) -> None:
+    def __init__(self, here: LiveTrial, peers: Sequence[Peer], facts: Facts) -> None:
         self.pid = here.pid
-        self.facts: Mapping[str, Scalar] = {**here.facts, **facts}
+        self.facts = merged(here.facts, facts)
         self._here, self._peers = here, tuple(peers)
         self._open: dict[int, Peer | None] = {here.fileno(): None, **{peer.fileno(): peer for peer in self._peers}}
         self._ends: list[Ended] = []

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from torchstone.core.over_ranks import ALONE as ALONE_METRIC
 from torchstone.core.over_ranks import TOGETHER, throughputs
-from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.codec import decode, encode
 from torchstone.core.schema.collective import ALL_GATHER, ALL_REDUCE, Collective
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.message import Entered, Event, Measured, TrialRequest
 from torchstone.core.schema.trial import Measurement
 from torchstone.execution.timing.clock import system_clock
@@ -114,7 +114,7 @@ def compare_communication(
     """Measure communication in a stage of its own, where steps without it compute the same. `step_s`: alike in all."""
     device, tally = setup.device, setup.tally
     if setup.case.configuration.get("compile", "off") != "off":
-        tally.facts["communication_not_measured"] = "a compiled step would be compiled anew without communication"
+        tally.facts.communication_not_measured = "compiled"
         return
     send(Entered(STAGE, system_clock(), measures=True))
     measure_communication(step, batches, replicas, ranks, device, steps_of(request.procedure.budget_s, step_s), tally)
@@ -138,8 +138,8 @@ def measure_communication(
             alone_s.append(_timed(once, ranks, device))
     tally.steady(TOGETHER, together_s, STAGE)
     tally.steady(ALONE_METRIC, alone_s, STAGE)
-    tally.facts["collectives_per_step"] = len(collectives)
-    tally.facts["communicated_bytes_per_step"] = sum(one.bytes for one in collectives)
+    tally.facts.collectives_per_step = len(collectives)
+    tally.facts.communicated_bytes_per_step = sum(one.bytes for one in collectives)
     if collectives:
         exchange = replay(collectives, device)
         exchange()  # the first of a size sets connections up
@@ -185,15 +185,11 @@ def replay(collectives: Sequence[Collective], device: Device) -> Callable[[], No
     return exchange
 
 
-_OWN = {"threads_in_effect": "threads_by_rank", "cores": "cores_by_rank", "node": "node_by_rank"}
-_OF_RANK_ALONE = ("cores", "node")
-
-
 class Alone:
     """A trial of one process. `facts`: what is to be known of this rank."""
 
     rank, size = 0, 1
-    facts: Mapping[str, Scalar] = {}
+    facts = Facts()
 
     def agreed(self, value: float) -> float:
         """Return the value of rank 0."""
@@ -224,13 +220,13 @@ ALONE = Alone()
 class Group(Alone):
     """The ranks of this job, once torch.distributed is initialised."""
 
-    def __init__(self, limit_s: float, cores: Sequence[int], facts: Mapping[str, Scalar]) -> None:
+    def __init__(self, limit_s: float, cores: Sequence[int], facts: Facts) -> None:
         import torch
         import torch.distributed as dist
 
         self._torch, self._dist = torch, dist
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
-        self._cores, self.facts = cores, {**facts, "ranks": self.size}
+        self._cores, self.facts = cores, msgspec.structs.replace(facts, ranks=self.size)
         self._control: Any = dist.new_group(backend="gloo", timeout=datetime.timedelta(seconds=limit_s))
 
     def agreed(self, value: float) -> float:
@@ -285,10 +281,11 @@ def merged(parts: list[Measured]) -> Measured:
     measurements: list[Measurement] = []
     for rank, part in enumerate(parts):
         measurements += [msgspec.structs.replace(m, rank=rank) for m in part.measurements]
-    facts = {name: fact for name, fact in parts[0].facts.items() if name not in _OF_RANK_ALONE}
-    for name, every in _OWN.items():
-        if name == "node" and name not in parts[0].facts:  # there is one
-            continue
-        facts[every] = "; ".join(f"{rank}: {part.facts.get(name)}" for rank, part in enumerate(parts))
-    facts["items_per_s_by_rank"] = "; ".join(f"{rank}: {rate:.4g}" for rank, rate in throughputs(measurements))
+    each = [part.facts for part in parts]
+    facts = msgspec.structs.replace(
+        each[0], cores=None, node=None, threads_by_rank=tuple(one.threads_in_effect for one in each),
+        cores_by_rank=tuple(one.cores for one in each),
+        node_by_rank=() if each[0].node is None else tuple(one.node for one in each),
+        items_per_s_by_rank=tuple(rate for _, rate in throughputs(measurements)),
+    )  # fmt: skip
     return Measured(tuple(measurements), facts, parts[0].windows_s)

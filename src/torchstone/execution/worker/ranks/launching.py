@@ -27,8 +27,8 @@ import psutil
 
 from torchstone.core.errors import Unsupported
 from torchstone.core.lifetime import end_with
-from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Placement
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.message import ASK_WHERE, Ended, Event, Meeting, TrialRequest
 from torchstone.core.schema.ranks import BACKEND, STRATEGY
 from torchstone.core.schema.trial import Outcome, Status
@@ -171,10 +171,7 @@ def _join(request: TrialRequest, node: str | None, cores: Sequence[int]) -> Grou
 
         torch.cuda.set_device(placement.index)
     dist.init_process_group(str(request.case.configuration[BACKEND]), timeout=datetime.timedelta(seconds=limit_s))
-    facts: dict[str, Scalar] = {"cores": _in_words(cores)}
-    if node is not None:
-        facts["node"] = node
-    return Group(limit_s, cores, facts)
+    return Group(limit_s, cores, Facts(cores=_in_words(cores), node=node))
 
 
 def _leave() -> None:

@@ -13,6 +13,7 @@ import msgspec
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Workload
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.model import InputSpec, LoadedModel, ModelCard
 from torchstone.plugins.models import _weights_file
 from torchstone.plugins.models.builtin.names import DENOISER_SIZES, GESTURE_SIZES, LONGEST, POSITIONS, TEXT_SIZES
@@ -80,7 +81,7 @@ class Builtin(ModelSource):
         if at:
             _weights_file.fill(built.module, f"builtin:{name}", file)
         parameters = sum(p.numel() for p in built.module.parameters())
-        facts: dict[str, Scalar] = {"parameters": parameters, "weights": "file" if at else "random"}
+        facts = Facts(parameters=parameters, weights="file" if at else "random")
         return LoadedModel(built.module, built.forward, built.loss, spec, objection=_objection(name), facts=facts)
 
 

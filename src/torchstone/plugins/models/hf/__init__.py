@@ -17,6 +17,7 @@ from typing import Any
 from torchstone.core.errors import MissingError, UsageError, unknown
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Workload
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.model import InputSpec, LoadedModel, ModelCard
 from torchstone.plugins.models import _weights_file
 from torchstone.plugins.models.hf import families
@@ -114,14 +115,12 @@ class Transformers(ModelSource):
         built = building.build(name, weights, int(classes) if classes else None, configuration)
         shape, config = ARCHITECTURES[built.config.model_type], built.config
         spec = building.input_of(config, shape)
-        facts: dict[str, Scalar] = {
-            "parameters": sum(p.numel() for p in built.module.parameters()),
-            "weights": weights,
-        }
-        if built.new:
-            facts["new_tensors"] = ", ".join(built.new)
-        if shape.attention:
-            facts["attention"] = str(config._attn_implementation)
+        facts = Facts(
+            parameters=sum(p.numel() for p in built.module.parameters()),
+            weights=weights,
+            new_tensors=tuple(built.new),
+            attention=str(config._attn_implementation) if shape.attention else None,
+        )
         if shape.kind == "audio":
             building.fit_ears(built.module)
         calls = _calls(shape, config.model_type)

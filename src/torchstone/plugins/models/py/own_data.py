@@ -29,6 +29,7 @@ from torch.utils.data import (
 from torchstone.core.errors import Unsupported, UsageError
 from torchstone.core.schema.axis import DATALOADER_AXES, Scalar
 from torchstone.core.schema.batch import Batch
+from torchstone.core.schema.facts import Facts, merged
 from torchstone.core.schema.model import InputSpec, LoadedModel
 from torchstone.plugins.models.py.returned import (
     Calls,
@@ -437,7 +438,7 @@ def _with_data(where: str, parts: Returned) -> LoadedModel:
     tensors = data.naming(data.batch)
     calls = calls_of(where, parts.module, parts.loss, data.naming, data.batch)
     _initialise(parts.module, calls.forward, tensors)
-    facts = {**_module_facts(parts.module), "own_data": f"the model's own {type(parts.given).__name__}", **data.facts}
+    facts = merged(_module_facts(parts.module), Facts(own_data=type(parts.given).__name__), data.facts)
     return LoadedModel(
         parts.module,
         calls.forward,
@@ -465,8 +466,8 @@ def _with_tokenizer(where: str, parts: Returned) -> LoadedModel:
     )
 
 
-def _module_facts(module: Any) -> dict[str, Scalar]:
-    return {"parameters": sum(parameter.numel() for parameter in module.parameters()), "weights": "own"}
+def _module_facts(module: Any) -> Facts:
+    return Facts(parameters=sum(parameter.numel() for parameter in module.parameters()), weights="own")
 
 
 def _initialise(module: Any, forward: Work, tensors: Mapping[str, Any]) -> None:
@@ -483,7 +484,7 @@ class DataAtHand(msgspec.Struct):
     samples: Items | OwnLoader | Stream
     batch: Any
     naming: Naming
-    facts: Mapping[str, Scalar]
+    facts: Facts
 
 
 class Items:
@@ -512,13 +513,18 @@ def opened(where: str, module: Any, loss: Any, data: Any) -> DataAtHand:
     return _as_it_is(where, module, loss, data)
 
 
-def _facts(samples: Items | OwnLoader | Stream) -> Mapping[str, Scalar]:
+def _facts(samples: Items | OwnLoader | Stream) -> Facts:
     """Return what a loader has itself, and what of it cannot be changed, with the reason."""
     own = samples.own() if isinstance(samples, OwnLoader) else {}
-    facts: dict[str, Scalar] = {f"own_{axis}": value for axis, value in own.items()}
+    facts = _own(own)
     if not isinstance(samples, Items) and samples.fixed:
-        facts["own_fixed"] = f"{', '.join(samples.fixed)} ({samples.why})"
+        facts.own_fixed, facts.own_why = tuple(samples.fixed), samples.why
     return facts
+
+
+def _own(settings: Mapping[str, Scalar]) -> Facts:
+    values: dict[str, Any] = {f"own_{axis}": value for axis, value in settings.items()}
+    return Facts(**values)
 
 
 def _of_items(where: str, module: Any, loss: Any, dataset: Any) -> DataAtHand:
@@ -526,7 +532,7 @@ def _of_items(where: str, module: Any, loss: Any, dataset: Any) -> DataAtHand:
         raise UsageError(f"{where}: {kind_of(dataset)} is one batch: return the DataLoader that makes such batches")
     first = _first_items(where, dataset, default_collate)
     naming = naming_of(where, loss, first, module)
-    return DataAtHand(Items(dataset, naming), first, naming, {})
+    return DataAtHand(Items(dataset, naming), first, naming, Facts())
 
 
 def _first_items(where: str, dataset: Any, collate: Any, advice: str = COLLATE) -> Any:
@@ -543,14 +549,14 @@ def _of_loader(where: str, module: Any, loss: Any, loader: Any) -> DataAtHand:
     if in_usual_order(loader):
         first = _first_items(where, loader.dataset, loader.collate_fn, COLLATE_OF_YOURS)
         naming = naming_of(where, loss, first, module)
-        return DataAtHand(OwnItems(naming, loader, None), first, naming, {})
+        return DataAtHand(OwnItems(naming, loader, None), first, naming, Facts())
     first, size = _first(where, rebuilt(loader, {}, 0)), None
     if counts(loader):
         size, first = first
     naming = naming_of(where, loss, first, module)
     if makes_its_batches(loader):
-        return DataAtHand(OwnLoader(naming, loader, None), first, naming, {})
-    return DataAtHand(OwnLoader(naming, loader, size or batch_of(naming, first, None).items), first, naming, {})
+        return DataAtHand(OwnLoader(naming, loader, None), first, naming, Facts())
+    return DataAtHand(OwnLoader(naming, loader, size or batch_of(naming, first, None).items), first, naming, Facts())
 
 
 def _as_it_is(where: str, module: Any, loss: Any, batches: Any) -> DataAtHand:
@@ -565,8 +571,8 @@ def _as_it_is(where: str, module: Any, loss: Any, batches: Any) -> DataAtHand:
         "num_workers": int(getattr(batches, "num_workers", 0) or 0),
     }
     stream = Stream(naming, batches, fixed, f"{kind_of(batches)} is used as it comes")
-    facts = {f"own_{axis}": value for axis, value in fixed.items()} if isinstance(batches, DataLoader) else {}
-    return DataAtHand(stream, first, naming, {**facts, **_facts(stream)})
+    facts = _own(fixed) if isinstance(batches, DataLoader) else Facts()
+    return DataAtHand(stream, first, naming, merged(facts, _facts(stream)))
 
 
 def _first(where: str, batches: Iterable[Any]) -> Any:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from torchstone.core.errors import Unsupported
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
@@ -40,7 +41,7 @@ class PreparedLoad(Prepared):
         fed = msgspec.structs.replace(case, configuration={**configuration, "feed": "loader"})
         self._configuration, self._device = configuration, device
         self._inference = PreparedInference(fed, model, device)
-        self.facts: Mapping[str, Scalar] = self._inference.facts
+        self.facts = self._inference.facts
 
     def step(self, pull: Callable[[], Batch], mark: Mark) -> None:
         """Answer one batch: of the warm-up, with as many items as a batch may have."""
@@ -64,7 +65,7 @@ class PreparedLoad(Prepared):
 
     def count(self, batch: Batch) -> Counted:
         """Count nothing: there is no step that all batches are like."""
-        return Counted(why_not="not counted: the batches of a load vary in size")
+        return Counted(why_not=Statement("batches_vary"))
 
 
 class LoadGen(Engine):

@@ -22,6 +22,7 @@ import torch
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch
+from torchstone.core.schema.facts import Facts, merged
 from torchstone.core.schema.load import (
     MLPERF_DURATION_S,
     MULTI_STREAM,
@@ -98,7 +99,7 @@ def open_library(configuration: Mapping[str, Scalar], model: LoadedModel, sample
 
 SUMMARY, DETAIL, TRACE = "mlperf_log_summary.txt", "mlperf_log_detail.txt", "mlperf_log_trace.json"
 MOST_LATENCIES = 200_000  # of more, as many order statistics are kept, evenly spaced: the quantiles stay
-_MOST_CHARACTERS, _MOST_DETAIL = 16_384, 1 << 20
+_MOST_CHARACTERS, _MOST_DETAIL, _MOST_ERRORS = 16_384, 1 << 20, 64
 _NS = 1e-9
 _SAMPLE = re.compile(
     r'"name":"Sample".*?"ph":"b".*?"query_seq":(?P<query>\d+),.*?"issue_start_ns":(?P<issued>\d+),'
@@ -181,31 +182,33 @@ def _samples(trace: Iterable[str]) -> Iterator[tuple[int, float, int]]:
             yield int(found["query"]), float(stamp["us"]), int(found["done"])
 
 
-def said(files: LogFiles) -> Mapping[str, Scalar]:
+def said(files: LogFiles) -> Facts:
     """Return LoadGen's verdict, its reasons word by word, the errors it noted, and its summary, as facts of a trial."""
     summary, detail = files.beginning(SUMMARY, _MOST_CHARACTERS), files.beginning(DETAIL, _MOST_DETAIL)
-    return {**verdict_of(summary), "loadgen_errors": errors_of(detail), "loadgen_summary": summary}
+    return merged(verdict_of(summary), Facts(loadgen_errors=errors_of(detail), loadgen_summary=summary))
 
 
-def verdict_of(summary: str) -> Mapping[str, Scalar]:
-    """Return `loadgen_result` (VALID or INVALID) and `loadgen_reasons`: the lines below it, with "; " between them."""
+def verdict_of(summary: str) -> Facts:
+    """Return `loadgen_result` (VALID or INVALID) and `loadgen_reasons`: the statements below it."""
     found = _RESULT.search(summary)
     if found is None:
-        return {"loadgen_result": None, "loadgen_reasons": None}
+        return Facts()
     block = summary[found.end() :].partition("====")[0]
-    return {"loadgen_result": found["result"], "loadgen_reasons": _joined(block) or None}
+    return Facts(loadgen_result=found["result"], loadgen_reasons=_statements(block))
 
 
-def _joined(block: str) -> str:
-    """Return lines as one, each word as it is: "; " between statements, a space within one and below its heading."""
-    text = ""
+def _statements(block: str) -> tuple[str, ...]:
+    """Return the statements of a block, each word as it is; one may go on in the lines below its heading."""
+    found: list[str] = []
     for line in filter(None, (" ".join(line.split()) for line in block.splitlines())):
-        goes_on = line[0].islower() or (text.endswith((":", ",")) and not line.endswith(":"))
-        text += (" " if goes_on else "; " if text else "") + line
-    return text
+        if found and (line[0].islower() or (found[-1].endswith((":", ",")) and not line.endswith(":"))):
+            found[-1] += f" {line}"
+        else:
+            found.append(line)
+    return tuple(found)
 
 
-def errors_of(detail: str) -> str | None:
+def errors_of(detail: str) -> tuple[str, ...]:
     """Return the errors of the detail log, which the summary only counts."""
     found = []
     for line in detail.splitlines():
@@ -215,7 +218,7 @@ def errors_of(detail: str) -> str | None:
                 found.append(str(msgspec.json.decode(body)["value"]))
             except (msgspec.DecodeError, KeyError, TypeError):
                 continue
-    return "; ".join(found)[:_MOST_CHARACTERS] or None
+    return tuple(one[:256] for one in found[:_MOST_ERRORS])
 
 
 T = TypeVar("T")
@@ -363,7 +366,7 @@ def drive(
         **({"tokens": answering.tokens} if answering.tokens else {}),
         **({"query_latency_s": found.latencies_s} if scenario != OFFLINE else {}),
     }
-    return LoadMeasured(values, {**facts, **_how(configuration, plan, settings, found)}, begin_s, end_s)
+    return LoadMeasured(values, merged(facts, _how(configuration, plan, settings, found)), begin_s, end_s)
 
 
 def settings_of(lg: Any, configuration: Mapping[str, Scalar], plan: LoadPlan) -> Any:
@@ -457,21 +460,21 @@ def _nothing(*_: Any) -> None:
     """Do nothing."""
 
 
-def _how(configuration: Mapping[str, Scalar], plan: LoadPlan, settings: Any, found: Answers) -> Mapping[str, Scalar]:
+def _how(configuration: Mapping[str, Scalar], plan: LoadPlan, settings: Any, found: Answers) -> Facts:
     """Return how the load was made, for the record."""
     server = configuration["scenario"] == SERVER
     try:
         package = version("mlcommons-loadgen")
     except PackageNotFoundError:  # built from its repository
         package = "unknown"
-    return {
-        "loadgen_version": package,
-        "loadgen_queries": found.queries,
-        "loadgen_late": found.late if server else None,
-        "loadgen_min_duration_s": plan.duration_s,
-        "loadgen_mlperf_min_duration_s": MLPERF_DURATION_S,
-        "loadgen_min_queries": settings.min_query_count,
-        "loadgen_schedule_seed": settings.schedule_rng_seed if server else None,
-        "loadgen_sample_seed": settings.sample_index_rng_seed,
-        "loadgen_arrivals": "Poisson" if server else "closed loop",
-    }
+    return Facts(
+        loadgen_version=package,
+        loadgen_queries=found.queries,
+        loadgen_late=found.late if server else None,
+        loadgen_min_duration_s=plan.duration_s,
+        loadgen_mlperf_min_duration_s=MLPERF_DURATION_S,
+        loadgen_min_queries=settings.min_query_count,
+        loadgen_schedule_seed=settings.schedule_rng_seed if server else None,
+        loadgen_sample_seed=settings.sample_index_rng_seed,
+        loadgen_arrivals="Poisson" if server else "closed loop",
+    )

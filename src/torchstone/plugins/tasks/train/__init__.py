@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch
@@ -65,11 +67,11 @@ class PreparedTraining(Trainable):
         self._clip = float(configuration.get("grad_clip") or 0.0)
         self._parameters = [p for p in self.module.parameters() if p.requires_grad]
         self._clip_norm = torch.nn.utils.clip_grad_norm_
-        self.facts: Mapping[str, Scalar] = {
-            "fused_optimizer": fused,
-            "effective_batch_size": items_together(configuration),
-            **_settings.in_effect(configuration, device),
-        }
+        self.facts = msgspec.structs.replace(
+            _settings.in_effect(configuration, device),
+            fused_optimizer=fused,
+            effective_batch_size=items_together(configuration),
+        )
         self.losses: list[Any] | None = None
         self._losses: list[Any] = []
         self._last_loss: Any = None

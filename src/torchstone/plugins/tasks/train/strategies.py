@@ -13,6 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.collective import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER, Collective
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.ranks import STRATEGY, is_distributed
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Replicas
@@ -206,9 +207,9 @@ class Ddp:
         word = str(kind).removeprefix("torch.")
         found += [Collective(ALL_REDUCE, size // kind.itemsize, word, size) for size in each]
 
-    def facts(self) -> Mapping[str, Scalar]:
+    def facts(self) -> Facts:
         """Return what was settled."""
-        return {}
+        return Facts()
 
 
 class Fsdp2:
@@ -246,19 +247,17 @@ class Fsdp2:
         with recorded() as found:
             yield found
 
-    def facts(self) -> Mapping[str, Scalar]:
+    def facts(self) -> Facts:
         """Return the units that are sharded by themselves, and which give their weights back after the forward pass.
 
         Where nobody says, torch decides, and keeps the root's (pytorch/pytorch#155319).
         """
         units = [_resharding(unit) for unit in self._units]
-        told = f"root: {_resharding(self.module)}"
-        if units:
-            told += f"; {len(units)} units: {', '.join(sorted(set(units)))}"
-        found: dict[str, Scalar] = {"fsdp_units": len(units), "reshard_after_forward": told}
-        if self._sums:
-            found["fsdp_gradients"] = "summed, then divided: the backend of this torch has no mean"
-        return found
+        return Facts(
+            fsdp_units=len(units),
+            reshard_after_forward=(_resharding(self.module), *sorted(set(units))),
+            fsdp_gradients="summed" if self._sums else None,
+        )
 
 
 def units(module: torch.nn.Module) -> list[torch.nn.Module]:

@@ -9,9 +9,9 @@ from allocated import an_allocation
 from build import a_machine
 
 from torchstone.core.errors import MissingError, UsageError
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.procedure import Procedure
-from torchstone.core.schema.trial import UNLIKE_NODES
 from torchstone.execution.controller.nodes import launcher as nodes_launcher
 from torchstone.execution.controller.nodes.launcher import SpreadLauncher, nodes_of
 from torchstone.plugins.launchers.spawn import Spawn
@@ -85,10 +85,10 @@ def test_nodes_of_other_kinds_are_told(beside):
     there = msgspec.structs.replace(here, devices=(*here.devices, DeviceInfo("cuda", "cuda", "NVIDIA", 0, "H100")))
     launcher = beside(there)
     launcher.compare(here)
-    assert "n2: " in launcher._facts[UNLIKE_NODES]
-    assert "1 × H100" in launcher._facts[UNLIKE_NODES]
+    assert launcher._facts.unlike_nodes[1].startswith("n2: ")
+    assert "1 × H100" in launcher._facts.unlike_nodes[1]
     launcher.compare(there)
-    assert launcher._facts == {}
+    assert launcher._facts == Facts()
 
 
 def test_the_nodes_are_those_of_the_allocation(tmp_path, monkeypatch):

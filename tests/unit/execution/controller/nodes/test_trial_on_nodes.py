@@ -7,6 +7,7 @@ import sys
 import msgspec
 import pytest
 
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.message import Ended, Entered, Event, Stack
 from torchstone.core.schema.trial import Outcome, Reason, Status
 from torchstone.execution.controller.nodes.trial_on_nodes import SpreadTrial
@@ -47,7 +48,7 @@ class Here(Sender):
 
     def __init__(self):
         super().__init__()
-        self.pid, self.facts, self.killed = 1, {"a": 1}, False
+        self.pid, self.facts, self.killed = 1, Facts(threads_in_effect=1), False
 
     def events(self):
         return self.received()
@@ -94,7 +95,7 @@ def peers():
 
 @pytest.fixture
 def trial(here, peers):
-    return SpreadTrial(here, peers, {"unlike_nodes": "…"})
+    return SpreadTrial(here, peers, Facts(unlike_nodes=("…",)))
 
 
 def heard(trial):
@@ -119,7 +120,7 @@ def test_it_ends_when_all_nodes_have_ended_well(trial, here, peers):
     assert heard(trial) == []
     peers[1].sends(Over(3, OK, None))
     assert heard(trial) == [OK, None]
-    assert trial.facts == {"a": 1, "unlike_nodes": "…"}
+    assert trial.facts == Facts(threads_in_effect=1, unlike_nodes=("…",))
 
 
 def test_the_end_of_an_earlier_trial_is_not_this_ones(trial, here, peers):

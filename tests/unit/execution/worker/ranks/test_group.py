@@ -5,6 +5,7 @@ import math
 import pytest
 
 from torchstone.core.schema.codec import encode
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.message import Measured
 from torchstone.core.schema.trial import Measurement, Stage, Status
 from torchstone.execution.timing.stopping import Reason, UntilQuiet, WarmUp
@@ -15,16 +16,16 @@ from torchstone.execution.worker.ranks.group import ALONE, AgreedRule, AgreedWar
 def part(threads, cores, step_s):
     values = {"step_time_s": step_s, "items": 4.0, "window_time_s": step_s}
     taken = tuple(Measurement(name, Stage.STEADY, (value,), "throughput") for name, value in values.items())
-    return Measured(taken, {"threads_in_effect": threads, "cores": cores, "task": "train"}, {"throughput": (1.0, 2.0)})
+    return Measured(taken, Facts("train", threads_in_effect=threads, cores=cores), {"throughput": (1.0, 2.0)})
 
 
 def test_each_value_has_its_rank_and_what_differs_is_a_fact_of_all():
     found = merged([part(2, "0-1", 0.01), part(1, "2", 0.02)])
     assert [(m.rank, m.values[0]) for m in found.measurements if m.metric == "step_time_s"] == [(0, 0.01), (1, 0.02)]
-    assert found.facts == {
-        "threads_in_effect": 2, "task": "train", "threads_by_rank": "0: 2; 1: 1", "cores_by_rank": "0: 0-1; 1: 2",
-        "items_per_s_by_rank": "0: 400; 1: 200",
-    }  # fmt: skip
+    assert found.facts == Facts(
+        "train", threads_in_effect=2, threads_by_rank=(2, 1), cores_by_rank=("0-1", "2"),
+        items_per_s_by_rank=(400.0, 200.0),
+    )  # fmt: skip
     assert found.windows_s == {"throughput": (1.0, 2.0)}
 
 
@@ -39,7 +40,7 @@ class Gathering(Group):
 
 
 def losing(*losses):
-    return Measured((Measurement("loss", Stage.STEADY, losses),), {"threads_in_effect": 1, "cores": "0"}, {})
+    return Measured((Measurement("loss", Stage.STEADY, losses),), Facts(threads_in_effect=1, cores="0"), {})
 
 
 def test_a_loss_that_is_no_number_survives_the_way_to_rank_0_and_is_told_with_its_rank():
