@@ -25,6 +25,7 @@ def add_program(parser: argparse.ArgumentParser) -> None:
         "--step", choices=_STEPS, default="auto",
         help="with what a step ends (default: an optimizer's step; without one, a forward pass without gradients)",
     )  # fmt: skip
+    parser.set_defaults(program=None)
     how.add_argument("--item", default="sample", help="what a row of a batch is called (default: sample)")
     how.add_argument(
         "--in-place", action="store_true",

@@ -19,7 +19,7 @@ from torchstone.analysis.compare.ab_sides import (
 from torchstone.core import units
 from torchstone.core.schema.answer import AbResult, Course
 from torchstone.core.schema.comparison import Comparison, Judgement
-from torchstone.core.schema.estimate import Estimate
+from torchstone.core.schema.estimate import Estimate, Verdict
 from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.trial import Status, Trial
 from torchstone.report.charts.ratios import Ratio, ratios_chart
@@ -44,7 +44,8 @@ def ab_parts(answer: AbResult, trials: Sequence[Trial], cases: Sequence[CaseSumm
     `trials`: all of its record, with the facts side, pair and template.
     """
     found = answer.comparison
-    yield Text(_headline(found), Role.HEADLINE)
+    doubt = next((word for word in (Verdict.INVALID, Verdict.SUSPECT) if word in {one.verdict for one in cases}), None)
+    yield Text(_headline(found) + (f" {doubt}." if doubt is not None else ""), Role.HEADLINE)
     yield from (Text(line, Role.NOTE) for line in _to_mind(found, trials, cases))
     yield from (Text(line) for line in _needed(found, answer.course))
     if rows := figures_of_sides(found, trials):

@@ -10,7 +10,6 @@ from torchstone.analysis.summary import RunSummary
 from torchstone.core import units
 from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.estimate import Estimate, too_wide
-from torchstone.execution.program.trial import words_of
 from torchstone.report.diagnosis_messages import text
 from torchstone.report.document import Command, Facts, Part, Role, Text
 from torchstone.report.documents.choices import chosen_parts
@@ -24,6 +23,8 @@ def tune_parts(run: RunSummary, answer: TuneResult) -> Iterator[Part]:
     yield Text(_sentences(answer, rate_words(case)), Role.HEADLINE)
     yield Facts((("settings", point_words(answer.settings)), *_facts(run, answer)))
     if case.workload.is_program:
+        from torchstone.execution.program.trial import words_of
+
         yield Text("run with these settings:")
         yield Command(shlex.join(words_of(case.workload.model, case.configuration)))
 

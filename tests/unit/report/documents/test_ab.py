@@ -13,7 +13,7 @@ from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.answer import AbResult, Course
 from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.comparison import Comparison, Judgement, OtherThreads, Side
-from torchstone.core.schema.estimate import Estimate
+from torchstone.core.schema.estimate import Estimate, Verdict
 from torchstone.report.document import Document, Role, Section, Text
 from torchstone.report.documents.ab import ab_parts, ab_rest
 from torchstone.report.renderers.md import markdown
@@ -39,7 +39,8 @@ def document(
         a_trial(**{**told, "facts": {"side": side, **told.get("facts", {})}}) for side, told in (("A", a), ("B", b))
     )
     summarized: Any = [
-        SimpleNamespace(**msgspec.structs.asdict(case), case_id=case.case_id, trials=()) for case in cases
+        SimpleNamespace(**msgspec.structs.asdict(case), case_id=case.case_id, trials=(), verdict=Verdict.VALID)
+        for case in cases
     ]
     answer = AbResult(Comparison(old, new, "step_time_mean", **fields), course)
     rest = Section("everything else", tuple(ab_rest(answer, trials, summarized)), folded=True)
