@@ -302,4 +302,4 @@ def test_s1_13_the_line_for_nsys_is_on_the_page_word_for_word(desk):
 
     page = (PAGE.parent / "anatomy.md").read_text(encoding="utf-8")
     assert "nsys profile --trace=cuda,nvtx,cudnn,osrt --stats=true" in page
-    assert json.dumps("--nvtx") in json.dumps(desk.type("torchstone run --help").out.split())
+    assert json.dumps("--nvtx") in json.dumps(desk.type("torchstone run --help-all").out.split())

@@ -53,9 +53,10 @@ def shown(bench, record):
 
 
 def _lines(bench, done):
-    path = re.search(r"^record +(\S+)$", done.out, re.MULTILINE)
-    assert path
-    return [json.loads(line) for line in (bench.folder / path[1]).read_text(encoding="utf-8").splitlines()]
+    shown = re.search(r"torchstone show (\S+) --full", " ".join(done.out.split()))
+    assert shown
+    (path,) = bench.folder.rglob(f"records/{shown[1]}.jsonl")
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def test_s2_07_to_11_the_printed_file_asks_for_every_configuration_it_names(bench):

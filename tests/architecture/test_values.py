@@ -20,12 +20,12 @@ JOINTS = {"; ", ". "}  # between statements
 # Where words are read all the same, and why: they are another program's.
 ALLOWED = {
     "execution/worker/outcome.py": "what drivers, torch and its libraries mean by an error",
-    "plugins/tasks/_attention.py": "torch says in words alone that it has no such kernel",
-    "plugins/models/_untrusted_weights.py": "transformers says in words alone that shapes differ",
+    "plugins/tasks/_settings.py": "torch says in words alone that it has no such kernel",
+    "plugins/models/_weights_file.py": "transformers says in words alone that shapes differ",
     "plugins/devices/_torch_device.py": "torch says in words alone that there is no device",
     "workflows/ci/history_branch.py": "git says in words alone that a branch has moved",
     "config/run_file.py": "a mistake is shown at its place, which its line then need not name again",
-    "config/toml_text.py": "tomllib gives the place of a mistake in its message alone",
+    "config/source.py": "tomllib gives a mistake's place in its message alone, which then need not be named again",
 }
 
 

@@ -189,7 +189,7 @@ def test_long_steps_keep_to_the_time_that_was_given(tmp_path):
     assert found["verdict"] != "worse"
     if found["ratio"] is None:
         assert found["verdict"] == "unclear"
-        assert "12 s" in found["why"]
+        assert "12 s" in found["why"]["text"]
         assert course["pairs"] < 6 or course["needed_s"]
     if course["pairs"]:
         assert "a step takes 0.4" in answer.stderr

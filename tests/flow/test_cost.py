@@ -30,10 +30,10 @@ def said(capfd, *words):
 
 def test_s4_43_cost_of_stored_runs(stored, tmp_path, capfd):
     table, power = str(tmp_path / "prices.yaml"), str(tmp_path / "power.yaml")
-    code, out, err = said(capfd, "cost", *stored, "--prices", table, "--electricity", power)
+    code, out, err = said(capfd, "cost", *stored, "--prices", table, "--electricity", power, "--full")
     assert (code, err) == (0, "")
     text = " ".join(out.split())
-    assert text.startswith("train hf:bert: a million images: 0.996 EUR [0.967, 1.03]; batch_size 8")
+    assert text.startswith("a million images: 0.996 EUR [0.967, 1.03]; batch_size 8")
     assert "NVIDIA H200: 3.6 EUR/h (2026-11-01, our bill)" in text
     assert "energy: not measured" in text
     code, out, _ = said(capfd, "cost", stored[0], "--prices", table, "--epochs", "3", "--items", "1000", "--json")
@@ -46,7 +46,7 @@ def test_s4_43_cost_of_stored_runs(stored, tmp_path, capfd):
 
 
 def test_compare_takes_the_same_table(stored, tmp_path, capfd):
-    code, out, err = said(capfd, "compare", *stored, "--prices", str(tmp_path / "prices.yaml"))
+    code, out, err = said(capfd, "compare", *stored, "--prices", str(tmp_path / "prices.yaml"), "--full")
     assert (code, err) == (0, "")
     text = " ".join(out.split())
     assert "COST" in text

@@ -96,7 +96,7 @@ def test_what_helped_is_in_the_file(diagnosed):
 def test_the_page_its_record_and_its_json_say_the_same(diagnosed, capfd):
     run, _, folder = diagnosed
     first, applied = run["answer"]["causes"][0], run["answer"]["applied"]
-    assert main(["show", "latest", "--output-dir", str(folder / "outputs")]) == 0
+    assert main(["show", "latest", "--full", "--output-dir", str(folder / "outputs")]) == 0
     shown = " ".join(capfd.readouterr().out.split())
     page = (folder / run["report"]).read_text()
     assert page.startswith("# Diagnosis of train")

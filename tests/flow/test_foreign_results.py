@@ -78,7 +78,7 @@ def test_imported_results_are_runs_like_any_other(said, outputs, tmp_path):
     table = tmp_path / "rows.csv"
     assert said("export", "batch_comparison", "--to", str(table))[0] == 0
     assert "latency_per_batch_p50_s" in table.read_text()
-    code, out, _ = said("compare", "sweep_summary", "sweep_table")
+    code, out, _ = said("compare", "sweep_summary", "sweep_table", "--full")
     assert code == 0
     assert "train unknown, batch_size 64" in out
 
