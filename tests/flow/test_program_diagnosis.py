@@ -29,6 +29,7 @@ def line_of(script, what):
     return next(number for number, line in enumerate((HEAD + script).splitlines(), 1) if what in line)
 
 
+@pytest.mark.alone  # what a program waits for is told by its cores, which others may hold
 @pytest.mark.parametrize(
     ("script", "causes", "what"),
     [(ONE + LOADER, {"loader", "loader_computes", "loader_waits"}, "time.sleep(0.003)"),
