@@ -56,7 +56,7 @@ def test_two_epochs_with_the_settings_that_were_applied(tmp_path, outputs, capfd
     predict(outputs, 4.0)
     assert main(["train", str(path), "--epochs", "2", "--axis", "image_size=8", "--device", "cpu"]) == 0
     said = capfd.readouterr()
-    assert "1 trial a case" in said.out
+    assert "Trained 2 epochs" in said.out
     assert re.search(
         r"predicted +4\.00 s an epoch by tune tuned; without the first step +it +took [\d.]+ +t",
         " ".join(said.out.split()),
