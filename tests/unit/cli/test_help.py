@@ -58,5 +58,10 @@ def test_every_command_is_in_one_group():
 
 @over("question", QUESTIONS)
 def test_what_answers_a_question_is_a_command_that_can_be_typed(question):
-    _, name, *words = shlex.split(QUESTIONS[question])
-    parser_of(name).parse_args(words[: words.index("--")] if "--" in words else words)
+    program, name, *words = shlex.split(QUESTIONS[question])
+    assert (program, name in COMMANDS) == ("torchstone", True)
+    typed, behind = (words[: words.index("--")], words[words.index("--") + 1 :]) if "--" in words else (words, None)
+    options = parser_of(name).parse_args(typed)  # raises UsageError for a flag or a word that there is not
+    assert bool(behind) == getattr(import_module(f"torchstone.cli.{name}_command"), "MEASURES_PROGRAMS", False)
+    assert "--" not in typed
+    assert getattr(options, "program", None) is None

@@ -36,8 +36,13 @@ def equal_but_for(axes: Sequence[str], cases: Sequence[CaseSummary]) -> list[lis
 
 
 def varying_axes(cases: Sequence[CaseSummary]) -> list[str]:
-    """Return the axes that vary, in the order of the Configuration: the user's; and the batch size in any case."""
-    names = [n for n in cases[0].configuration if len({c.configuration.get(n) for c in cases}) > 1]
+    """Return the axes that vary, in the order of the Configuration: the user's; and the batch size in any case.
+
+    A program has no settings but those that were tried: the first case may have none of them.
+    """
+    told = cases if cases[0].workload.is_program else cases[:1]
+    every = dict.fromkeys(name for case in told for name in case.configuration)
+    names = [n for n in every if len({c.configuration.get(n) for c in cases}) > 1]
     through = {c.configuration.get(BACKEND) for c in cases if is_distributed(c.configuration)}
     if BACKEND in names and len(through) == 1:  # it varies only as one process has none
         names.remove(BACKEND)

@@ -248,8 +248,9 @@ def _cell(estimate: Estimate | None, figure: _Figure) -> str:
 
 
 def _setting(case: CaseSummary, axis: str) -> str:
-    """Return the value of an axis; a dash for a rate in a scenario that has none."""
+    """Return the value of an axis; a dash for a rate in a scenario without one, and for what a program sets itself."""
     has_none = axis == "target_qps" and case.configuration.get("scenario") != SERVER
+    has_none |= case.workload.is_program and axis not in case.configuration
     return units.MISSING if has_none else str(case.configuration.get(axis))
 
 

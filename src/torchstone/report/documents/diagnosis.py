@@ -49,8 +49,8 @@ def diagnosis_document(diagnosis: Diagnosis, report: Path | None = None) -> Docu
     return Document(f"Diagnosis of {diagnosis.about}", tuple(diagnosis_parts(diagnosis, report)))
 
 
-def diagnosis_parts(diagnosis: Diagnosis, report: Path | None = None, record: str | None = None) -> Iterator[Part]:
-    """Yield all that a diagnosis says. `report`, `record`: files that were written."""
+def diagnosis_parts(diagnosis: Diagnosis, report: Path | None = None) -> Iterator[Part]:
+    """Yield all that a diagnosis says. `report`: the page that was written."""
     yield Text(_answer(diagnosis), Role.HEADLINE)
     yield from paragraphs(list(_about(diagnosis)))
     if diagnosis.disturbance is not None:
@@ -69,7 +69,7 @@ def diagnosis_parts(diagnosis: Diagnosis, report: Path | None = None, record: st
         yield from _facts([("cause", "nothing found: the step was not measured in its phases, or has none")])
     yield from _facts(list(_named("limits", [text(one) for one in diagnosis.limits])))
     yield from _facts(list(_named("report", [str(report)] if report else [])))
-    if more := (*_more(diagnosis), *_facts(list(_named("record", [record] if record else [])))):
+    if more := tuple(_more(diagnosis)):
         measured = diagnosis.unmeasured is None
         how = f"torchstone show {diagnosis.run_id} --full" if measured else "--json"
         yield Section("Other causes, and what to check", more, folded=True, how=how)

@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from build import a_finding, a_sweep
+from build import a_case, a_finding, a_sweep
+from stored import a_stored_run, machine, store
 
 from torchstone.analysis.summary import summarize
 from torchstone.core.schema.estimate import Severity
@@ -13,7 +14,7 @@ from torchstone.report.document import Document, Part, Table
 from torchstone.report.documents.case_table import case_parts, choices_of_groups
 from torchstone.report.documents.notes import note_parts
 from torchstone.report.renderers.terminal import terminal
-from torchstone.storage.query import entry_of
+from torchstone.storage.query import entry_of, find
 
 PHASES = {"data": 0.3, "transfer": 0.02, "forward": 0.25, "backward": 0.35, "optimizer": 0.05, "rest": 0.03}
 LOADER = {"feed": "loader", "precision": "bf16", "pin_memory": False, "compile": "off"}
@@ -213,3 +214,13 @@ def test_of_a_training_of_single_items_the_larger_batch_comes_first_and_the_larg
     assert first.startswith("batch_size is 1, and no larger one was measured")
     assert largest.startswith("optimizer is 40 % of the step (40.0 ms)")
     assert all(note.startswith("peak memory") for note in memory)
+
+
+def test_the_rows_of_a_program_say_which_setting_was_tried(tmp_path):
+    """Its first case has no settings: what the others set is a column of its own, a dash where it is as it is."""
+    cases = [a_case(settings, model="program:python train.py") for settings in ({}, {"num_workers": 7})]
+    store(tmp_path, [a_stored_run(1, [(case, 100.0 * n) for n, case in enumerate(cases, 1)], machine())])
+    (section,) = case_parts(summarize(find(tmp_path, "latest")))
+    table = next(part for part in section.parts if isinstance(part, Table))
+    columns = {column.title: sorted(column.cells) for column in table.columns}
+    assert columns["num workers"] == ["7", "–"]
