@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import cast
 
 import pytest
 from over import over
@@ -34,8 +35,8 @@ def texts(node: ast.AST) -> Iterator[str]:
             yield n.value
 
 
-def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    yield parser
+def parsers(parser: argparse.ArgumentParser) -> Iterator[Parser]:
+    yield cast("Parser", parser)
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for inner in action.choices.values():

@@ -31,7 +31,7 @@ def test_each_line_is_drawn_for_as_long_as_it_stays():
     texts = {text.text: text for text in ElementTree.fromstring(drawn).iter(TEXT)}
     assert set(texts) == {"$ x", "1 of 2", "done <&>"}
     assert len(texts["$ x"]) == 0, "it is always there"
-    begin, *end = re.findall(r"0\.\d+", texts["1 of 2"][0].get("keyTimes"))
+    begin, *end = re.findall(r"0\.\d+", texts["1 of 2"][0].get("keyTimes") or "")
     assert (float(begin), float(end[0])) == (0.25, 0.5)
     assert texts["1 of 2"].get("visibility") == "hidden", "where nothing is played, the last screen is shown"
     assert texts["done <&>"].get("visibility") is None
