@@ -166,6 +166,7 @@ _B = (
         "run_sheet.telemetry:costs",
         (
             at_most("p99_on_over_off", 1.02), at_most("mean_on_over_off", 1.005), noted("p999_on_over_off"),
+            equal("working_beside_own", 1.0).of(kinds=("cuda",)).if_told(),
             equal("working_beside_idle", 0.0).of(kinds=("cuda",)).if_told(),
             equal("working_beside_busy", 1.0).of(kinds=("cuda",)).if_told(),
             at_most("spread_10_s", 0.02).if_told(), at_most("spread_2_s", 0.05).if_told(), noted("spread_0.6_s"),

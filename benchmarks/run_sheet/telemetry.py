@@ -70,16 +70,25 @@ def costs(here: Here) -> None:
         _energy(here, bench, product, each_s, there["device_energy_j"])
     _disturbance(here, bench, product, found.info)
     if "device_working_processes" in there:
-        _neighbours(here, there["device_working_processes"])
+        _neighbours(here, lambda: bench.steady_seconds(product), found.info)
 
 
-def _neighbours(here: Here, gauge: Any) -> None:
-    """Note how many processes beside this one worked: while one has a context and waits, and while it computes."""
+def _neighbours(here: Here, work: Callable[[], None], device: Any) -> None:
+    """Note how many processes worked beside a trial that does nothing: this one, and one that it starts.
+
+    The gauge is that of a third process: what a trial starts counts as the trial's own.
+    """
     words = [sys.executable, "-c", _NEIGHBOUR]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+    with (
+        subprocess.Popen(["sleep", "60"]) as trial,
+        subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other,
+    ):
+        gauge = gauges(here, trial.pid, device)["device_working_processes"]
         if other.stdin is None or other.stdout is None or other.stdout.readline().strip() != "ready":
             raise RuntimeError("the process beside this one did not start")
-        time.sleep(2.0)  # the driver's samples lag: those of its start are over
+        work()
+        here.note("working_beside_own", gauge.read())
+        time.sleep(2.0)  # the driver's samples lag
         gauge.read()
         time.sleep(2.0)
         here.note("working_beside_idle", gauge.read())
@@ -88,6 +97,7 @@ def _neighbours(here: Here, gauge: Any) -> None:
         other.stdout.readline()
         here.note("working_beside_busy", gauge.read())
         other.stdin.close()
+        trial.kill()
 
 
 def _costs_s(gauge: Any, reads: int) -> tuple[float, float]:

@@ -156,11 +156,13 @@ class Nvml(TelemetrySource):
 class _Working:
     """Processes that ran kernels since the last reading, by the driver's samples of each process.
 
-    A notebook that holds a model and waits has a context on the device, and takes nothing from a trial.
+    A notebook that holds a model and waits has a context on the device, and takes nothing from a trial. A driver that
+    has never shown any process at work, the trial's own included, is not believed that nobody works.
     """
 
     def __init__(self, nvml: Any, handle: Any) -> None:
         self._nvml, self._handle, self._last_us = nvml, handle, 0
+        self._shows_work = False
         try:
             self._samples()
         except (nvml.NVMLError, AttributeError):  # slices, virtual devices, and devices before Maxwell tell nothing
@@ -172,9 +174,11 @@ class _Working:
         """Return how many of the processes that are alive and not the trial's have worked since the last call.
 
         The samples lag: those of a trial that has just ended are told after its end, so it has to be alive.
+        None where the driver has shown no process at work yet.
         """
         worked = {sample.pid for sample in self._samples() if sample.smUtil > 0}
-        return beside.among(alive, worked)
+        self._shows_work = self._shows_work or bool(worked)
+        return beside.among(alive, worked) if self._shows_work else None
 
     def _samples(self) -> Sequence[Any]:
         """Return the samples since the last call; none where nothing ran."""

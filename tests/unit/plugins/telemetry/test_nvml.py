@@ -231,7 +231,7 @@ def test_a_process_that_holds_the_device_and_waits_has_not_worked(proc):
     nvml = computing(100, 101, 200)
     nvml.answers["nvmlDeviceGetProcessUtilization"] = utilization
     (gauge,) = [one for one in Nvml(nvml, proc=proc).open(100, info()) if one.metric == "device_working_processes"]
-    assert gauge.read() == 0.0, "what was before it was opened is another trial's"
+    assert gauge.read() is None, "what was before it was opened is another trial's; the driver has shown no work since"
     samples += [sample(300, 60, 7), sample(200, 0, 7)]
     assert gauge.read() == 0.0, "300 has ended, 200 waits"
     samples.append(sample(200, 1, 9))
@@ -246,6 +246,17 @@ def test_where_the_driver_tells_no_process_s_share_the_others_are_counted_alone(
     told = read(nvml, pid=100, proc=proc)
     assert told["device_other_processes"] == 1.0
     assert "device_working_processes" not in told
+
+
+def test_a_driver_that_never_shows_work_is_not_believed(proc):
+    """Its samples of all that is alive are 0 while the trial itself works: those that only wait count as well."""
+    nvml = computing(100, 200)
+    stamps = iter(range(1, 9))
+    nvml.answers["nvmlDeviceGetProcessUtilization"] = lambda handle, since_us: [
+        sample(pid, 0, stamp) for stamp in [next(stamps)] for pid in (100, 200)
+    ]
+    shown = read(nvml, pid=100, proc=proc)
+    assert (shown["device_working_processes"], shown["device_other_processes"]) == (None, 1.0)
 
 
 def test_in_a_container_pids_of_the_host_say_nothing(proc):
