@@ -7,11 +7,16 @@ from collections.abc import Collection, Mapping, Sequence
 from torchstone.analysis.summary import CaseSummary
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Task, Workload
-from torchstone.core.schema.facts import Facts, known
+from torchstone.core.schema.facts import Facts
 from torchstone.plugins.data_choice import has_end
 
 EXAMPLE = "the example batch"
 _GIVEN = "loader:"  # how the data of `torchstone.measure` begins
+_OF_OWN_DATA = tuple(
+    (name, getattr(Facts(), name))
+    for name in Facts.__struct_fields__
+    if name.startswith("own_") or name == "example_tokens"
+)
 
 
 def fed_words(cases: Sequence[CaseSummary], varying: Collection[str] = ()) -> list[str]:
@@ -30,7 +35,10 @@ def fed_words(cases: Sequence[CaseSummary], varying: Collection[str] = ()) -> li
 
 def facts_of(*cases: CaseSummary) -> Facts:
     """Return the facts of the first trial that tells of the user's own data; none where no trial does."""
-    return next((trial.facts for case in cases for trial in case.trials if own_data(trial.facts) != Facts()), Facts())
+    trials = (trial.facts for case in cases for trial in case.trials)
+    return next(
+        (facts for facts in trials if any(getattr(facts, name) != none for name, none in _OF_OWN_DATA)), Facts()
+    )
 
 
 def fed_by(
@@ -58,7 +66,7 @@ def fed_by(
 
 def own_data(facts: Facts) -> Facts:
     """Return the facts of a trial that tell of the user's own data."""
-    return Facts(**{name: value for name, value in known(facts) if name.startswith("own_") or name == "example_tokens"})
+    return Facts(**{name: getattr(facts, name) for name, _ in _OF_OWN_DATA})
 
 
 def data_words(workload: Workload, facts: Facts) -> str:
