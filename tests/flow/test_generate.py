@@ -79,7 +79,7 @@ def test_the_table_leads_with_the_tokens(generated, columns):
     header = shown[shown.index("data synthetic:full") : shown.index("───")]
     assert "new_tokens 16" in header
     words = header.replace("\n", " ").split()
-    assert {"TTFT", "TPOT", "tokens/s"} <= set(words)
+    assert {"TTFT", "tokens/s"} <= set(words), "TPOT leaves where the intervals are wide"
     assert "sequences/s" not in words
     assert ("KV" in words) is (columns == 160)
 

@@ -44,6 +44,7 @@ def fitting(columns: Sequence[Column], width: int) -> tuple[list[Column], list[C
     """Return the columns that fit into `width` cells, and those that say something and do not.
 
     What has no value in any row is neither: it is not there. An interval leaves with its value, and never before it.
+    Columns of a rank leave together, those of the last one by one.
     """
     kept = [n for n, column in enumerate(columns) if says_something(column) or (column.rank == 0 and column.of is None)]
     kept = [n for n in kept if columns[n].of is None or columns[n].of in kept]
@@ -51,8 +52,12 @@ def fitting(columns: Sequence[Column], width: int) -> tuple[list[Column], list[C
     widths = {n: _width(shortened(columns[n])) for n in kept}
     ranks = {n: columns[n].rank if (of := columns[n].of) is None else columns[of].rank for n in kept}
     while sum(widths[n] + _GAP for n in kept) - _GAP > width and (highest := max(ranks[n] for n in kept)):
-        gone += [n for n in kept if ranks[n] == highest]
-        kept = [n for n in kept if ranks[n] != highest]
+        leaving = [n for n in kept if ranks[n] == highest]
+        if all(ranks[n] in (0, highest) for n in kept):  # the figures themselves: one by one, lest none is left
+            last = max(n for n in leaving if columns[n].of is None)
+            leaving = [n for n in leaving if last in (n, columns[n].of)]
+        gone += leaving
+        kept = [n for n in kept if n not in leaving]
     return [columns[n] for n in kept], [columns[n] for n in gone]
 
 

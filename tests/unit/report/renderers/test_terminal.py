@@ -93,6 +93,15 @@ def test_columns_of_one_rank_leave_together():
     assert lines(Table(tuple(columns)), width=50)[-1] == "1 more column in a wider terminal"
 
 
+def test_of_the_last_rank_one_figure_stays_with_its_interval():
+    columns = [Column("a", ("x" * 9,))]
+    for place, name in enumerate("bcd"):
+        columns += [Column(name, ("y" * 9,), 1), Column("±", ("3 … 7",), 1, of=1 + 2 * place)]
+    kept, gone = fitting(columns, 50)
+    assert [c.title for c in kept] == ["a", "b", "±", "c", "±"]
+    assert [c.title for c in gone] == ["d", "±"]
+
+
 def test_a_table_fits_to_the_cell():
     columns = (Column("a", ("x" * 10,), left=True), Column("b", ("y" * 10,), 1))
     assert lines(Table(columns), width=22)[-1] == f"{'x' * 10}  {'y' * 10}"
