@@ -26,7 +26,7 @@ import msgspec
 from planted import CASES, Plant
 
 from torchstone.analysis.advice.causes import causes_of
-from torchstone.analysis.advice.evidence import Evidence
+from torchstone.analysis.advice.rules import Evidence
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import DeviceInfo

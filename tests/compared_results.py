@@ -19,10 +19,9 @@ from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.analysis.compare.task_answers import answers
 from torchstone.analysis.cost import Asked as Costed
 from torchstone.analysis.cost import costs
-from torchstone.analysis.recommend.case_history import Change, Histories, History, Point, Segment
+from torchstone.analysis.recommend.case_history import Change, Changed, Histories, History, Point, Segment
 from torchstone.analysis.recommend.recommend import Asked as Wanted
 from torchstone.analysis.recommend.recommend import recommend
-from torchstone.analysis.recommend.software import Changed
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.answer import AbResult, Course

@@ -11,7 +11,7 @@ from build import a_case, a_machine, a_run, a_sweep, a_trial, peaks_of
 from evidences import SETTINGS, a_line, a_look, an_evidence
 
 from torchstone.analysis.advice.causes import causes_of
-from torchstone.analysis.advice.evidence import Evidence
+from torchstone.analysis.advice.rules import Evidence
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.answer import Choice, TuneResult

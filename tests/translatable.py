@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from source_texts import said_of, texts_of
 
 import torchstone
-from torchstone.analysis.ci.changes import Verdict as Change
+from torchstone.analysis.ci import Verdict as Change
 from torchstone.core.messages import DISTURBED, MESSAGES, NOT_COMPARED, OUTCOMES, REMEDIES
 from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.comparison import Judgement

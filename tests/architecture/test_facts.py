@@ -21,7 +21,7 @@ PAGE = (ROOT / "docs" / "facts.md").read_text(encoding="utf-8")
 AXIS, METRIC, MEMORY, TRIAL = (f"core/schema/{name}.py" for name in ("axis", "metric", "memory_figures", "trial"))
 # Lists that are a fact of their own.
 OF_THEIR_OWN = {
-    "analysis/advice/loss_curves.py",  # whose effect on the loss is asked for
+    "analysis/advice/trainings.py",  # whose effect on the loss is asked for
     "plugins/tasks/",  # which axes a task has
 }
 VIEWS = ("cli/", "report/")  # choose columns, and their order

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from torchstone.analysis.roofline.bound import Bound, bound, threads_of
-from torchstone.analysis.roofline.roofline import Ceilings, ceilings, shares
+from torchstone.analysis.roofline import Bound, Ceilings, bound, ceilings, shares, threads_of
 from torchstone.core import units
 from torchstone.core.estimates import behind_estimates, estimates, pair_prior, priors_of
 from torchstone.core.figures import Figures

@@ -13,7 +13,7 @@ from torchstone.core.plain_text import plain
 _SHORT = 9  # digits of a commit
 
 if TYPE_CHECKING:
-    from torchstone.analysis.ci.assessment import Acceptance, Assessment
+    from torchstone.analysis.ci import Acceptance, Assessment
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the answer; return 0, 1 (proven slower) or 4 (something was not measured)."""
-    from torchstone.analysis.ci.assessment import Conclusion
+    from torchstone.analysis.ci import Conclusion
     from torchstone.report.documents.ci import ci_document
     from torchstone.report.documents.ci_wording import other_results
 

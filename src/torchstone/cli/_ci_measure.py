@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Measure, show what was found, and add it to the summary of the job."""
-    from torchstone.analysis.ci.assessment import assess
+    from torchstone.analysis.ci import assess
     from torchstone.cli._interrupts import EXIT_CODE, answered
     from torchstone.cli._render import show_document
     from torchstone.core.plain_text import plain
@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _asked(options: argparse.Namespace, tests: int) -> CiAsked:
-    from torchstone.analysis.ci.price import within_words
+    from torchstone.analysis.ci import within_words
     from torchstone.cli._procedure_options import at_least, positive_s
     from torchstone.core.units import share
     from torchstone.workflows.ab.revisions import committed_utc, find

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from torchstone.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from torchstone.analysis.ci.assessment import Acceptance, Assessment
+    from torchstone.analysis.ci import Acceptance, Assessment
     from torchstone.workflows.ci.github import GitHub
     from torchstone.workflows.ci.pull_request import Event
 
@@ -82,7 +82,7 @@ def price_of(options: argparse.Namespace) -> float | None:
 
 def assessment(options: argparse.Namespace, acceptance: Acceptance | None = None) -> Assessment:
     """Return what the folder shows. Raises UsageError where it is not what `ci measure` writes."""
-    from torchstone.analysis.ci.assessment import assess
+    from torchstone.analysis.ci import assess
     from torchstone.storage.ci_folder import read_result
 
     limit, price = limit_of(options), price_of(options)

@@ -127,7 +127,7 @@ def run(options: argparse.Namespace) -> int:
 def _closes(gate: Gate, compared: ComparedRuns) -> bool:
     """Say whether a gate closes, and on stderr what does not get through."""
     from torchstone.analysis.compare.compare import failing
-    from torchstone.analysis.compare.matching import lost
+    from torchstone.analysis.compare.inputs import lost
     from torchstone.core import units
 
     failed, gone = failing(compared, gate), lost(compared.participants, compared.matched) if gate.missing else {}

@@ -10,10 +10,8 @@ from typing import Any
 import msgspec
 
 from torchstone.analysis.compare.compare import ComparedRuns, Judged
-from torchstone.analysis.compare.inputs import COMPARISON, ComparedInput
-from torchstone.analysis.compare.matching import left_out
-from torchstone.analysis.compare.runtimes import runtime_ratios
-from torchstone.analysis.compare.specifications import reached_by, runtime_s
+from torchstone.analysis.compare.inputs import COMPARISON, ComparedInput, left_out
+from torchstone.analysis.compare.runtimes import reached_by, runtime_ratios, runtime_s
 from torchstone.analysis.compare.task_answers import Answer
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.own_files import write_whole

@@ -12,8 +12,7 @@ import msgspec
 
 from torchstone.analysis.advice.grouping import equal_but_for, groups
 from torchstone.analysis.advice.in_rounds import InRounds
-from torchstone.analysis.roofline.bound import UNKNOWN, Bound
-from torchstone.analysis.roofline.roofline import MEASURE_THEM
+from torchstone.analysis.roofline import MEASURE_THEM, UNKNOWN, Bound
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.schema.axis import Scalar, followers
@@ -235,7 +234,7 @@ def _model_sizes(cases: Sequence[CaseSummary]) -> Iterator[Analysis]:
 
 
 def _bottlenecks(cases: Sequence[CaseSummary]) -> Iterator[Analysis]:
-    """Yield what bounds each Case (analysis/roofline/bound.py): compute, memory, launches, or I/O."""
+    """Yield what bounds each Case (analysis/roofline.py): compute, memory, launches, or I/O."""
     for group in groups([case for case in cases if case.bound is not None]):
         names = [n for n in group[0].configuration if len({str(c.configuration.get(n)) for c in group}) > 1]
         lines = [

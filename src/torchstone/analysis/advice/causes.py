@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
-from torchstone.analysis.advice import rules, setting
-from torchstone.analysis.advice.evidence import Evidence
+from torchstone.analysis.advice import rules
 from torchstone.analysis.advice.feeding import feeding
+from torchstone.analysis.advice.rules import Evidence
 from torchstone.core.schema.advice import Remedy, Statement
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.diagnosis import Cause, Kind, Place, Tried, WhatIf
@@ -115,8 +115,8 @@ def _waits_for_loader(e: Evidence) -> bool:
 
 def _loader_evidence(e: Evidence) -> Iterator[Statement]:
     data_s = e.phase_s(DATA)
-    if data_s is not None and data_s > setting.DATA_S:
-        yield Statement("data_share_long", {"share": e.share(DATA), "time_s": data_s, "usual_s": setting.DATA_S})
+    if data_s is not None and data_s > rules.DATA_S:
+        yield Statement("data_share_long", {"share": e.share(DATA), "time_s": data_s, "usual_s": rules.DATA_S})
     elif data_s is not None:
         yield _phase(e, DATA)
     if e.loader_rate and e.device_rate:
@@ -478,7 +478,7 @@ def short_memory(e: Evidence) -> Cause | None:
     peak = peak_memory(e.figures, e.case.placement.device)
     evidence = Statement("flushed", {"times": times})
     if held and peak:
-        low, high = setting.MEMORY
+        low, high = rules.MEMORY
         evidence = Statement("flushed_full", {
             "times": times, "share": peak / held, "memory_bytes": held, "low": low, "high": high, "safe": rule.least,
         })  # fmt: skip

@@ -6,18 +6,32 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from torchstone.analysis.advice import batch_curve
 from torchstone.analysis.advice.analyses import Analysis, analyses
 from torchstone.analysis.advice.convergence import Convergence, convergence
-from torchstone.analysis.advice.curves import curves, ran_out, read_memory, read_phases, read_single_items
+from torchstone.analysis.advice.curves import advise, curves, ran_out, read_memory, read_phases, read_single_items
 from torchstone.analysis.advice.devices import beside_the_cpu
 from torchstone.analysis.advice.grouping import groups, over_devices
-from torchstone.analysis.advice.loss_curves import read_curves
-from torchstone.analysis.advice.performance_summary import performance_summary
+from torchstone.analysis.advice.trainings import read_curves
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core.schema.advice import Advice, Remedy, Statement
+from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.estimate import Verdict
-from torchstone.core.schema.performance_summary import PerformanceSummary
+from torchstone.core.schema.performance_summary import PerformanceSummary, performance_summaries
+
+
+def performance_summary(run: RunSummary) -> tuple[PerformanceSummary, ...]:
+    """Return the summary of each group of trainings that has a throughput."""
+    diverged = {case.case_id for case in run.cases if any(f.check == "loss_diverged" for f in case.findings)}
+    return performance_summaries(map(_row, run.cases), diverged)
+
+
+def _row(case: CaseSummary) -> dict[str, Scalar]:
+    workload = case.workload
+    return {
+        "task": str(workload.task), "model": workload.model, "dataset": workload.data, "item": workload.item,
+        "device": str(case.placement), "case_id": case.case_id, **case.configuration,
+        **{name: found.value for name, found in case.estimates.items()},
+    }  # fmt: skip
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -58,7 +72,7 @@ def _advice(run: RunSummary, cases: Sequence[CaseSummary]) -> Iterator[Said]:
         for one in read_memory(case, run):
             yield _said("memory", case, one)
     for case, curve in curves(believed, run.machine):
-        for one in batch_curve.advise(curve, case.configuration, ran_out(case, run.cases)):
+        for one in advise(curve, case.configuration, ran_out(case, run.cases)):
             yield _said("batch_size", case, one)
 
 

@@ -4,13 +4,69 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
 
 import msgspec
 
-from torchstone.analysis.advice.loss_curves import AXES, Curve, Curves
-from torchstone.analysis.summary import CaseSummary
+from torchstone.analysis.advice.grouping import equal_but_for, groups
+from torchstone.analysis.summary import CaseSummary, RunSummary
+from torchstone.core.figures import loss_curve, raw
 from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import Task
+from torchstone.core.schema.run import Run
+from torchstone.core.schema.trial import Trial, estimation_trials
 from torchstone.core.stats.convergence import UNSTABLE, Behaviour, behaviour, ending, rate, spikes, start, steps_to
+from torchstone.storage.query import read_run
+from torchstone.storage.record_reader import RecordPart
+
+METRICS = frozenset(("loss", "items", "step_time_s"))  # what a Curve is made of
+LOSS_AXES = ("learning_rate", "optimizer", "grad_accumulation", "precision")  # whose effect on the loss is asked for
+
+
+class Curve(msgspec.Struct, frozen=True):
+    """The losses of the first steps of one trial, in order, and how many items a step worked on."""
+
+    losses: tuple[float, ...]
+    items: float
+
+
+Curves = Mapping[str, tuple[Curve, ...]]  # by case_id: one a trial; all trials of a Case repeat one training
+
+
+def compared(run: RunSummary) -> list[list[CaseSummary]]:
+    """Return the trainings that differ in LOSS_AXES alone, together: two or more."""
+    trained = [group for group in groups(run.cases) if group[0].workload.task == Task.TRAIN]
+    return [alike for group in trained for alike in equal_but_for(LOSS_AXES, group) if len(alike) > 1]
+
+
+def read_curves(run: RunSummary) -> Curves:
+    """Return the losses of a stored run where there is something to compare, else nothing: its record is not read.
+
+    Raises UsageError if the record cannot be read.
+    """
+    cases = compared_cases(run)
+    return curves_of(read_run(Path(run.record), RecordPart(frozenset(), cases, METRICS))) if cases else {}
+
+
+def compared_cases(run: RunSummary) -> frozenset[str]:
+    """Return the case_ids of all trainings that can be compared."""
+    return frozenset(case.case_id for group in compared(run) for case in group)
+
+
+def curves_of(run: Run) -> Curves:
+    """Return the losses of every Case that has some, of failed trials too: a loss that became NaN is one of them."""
+    found: dict[str, list[Curve]] = {}
+    taken: dict[str, list[Trial]] = {case.case_id: [] for case in run.head.plan.cases}
+    for trial in run.trials:  # in one pass: an imported run may have 100,000
+        taken.setdefault(trial.case_id, []).append(trial)
+    for case_id, trials in taken.items():
+        for trial in estimation_trials(trials):
+            losses, items = loss_curve(trial), raw(trial, "items")
+            if losses and items and sum(items) > 0.0:
+                found.setdefault(case_id, []).append(Curve(losses, fmean(items)))
+    return {case_id: tuple(curves) for case_id, curves in found.items()}
+
 
 _WORST_FIRST = (*reversed(UNSTABLE), Behaviour.SHORT, Behaviour.FLAT, Behaviour.FALLING)
 
@@ -54,7 +110,7 @@ class Training(msgspec.Struct, frozen=True):
 
 
 class Trainings(msgspec.Struct, frozen=True):
-    """Trainings that differ in AXES alone. `losses`: of each, by case_id, over the first `horizon` items."""
+    """Trainings that differ in LOSS_AXES alone. `losses`: of each, by case_id, over the first `horizon` items."""
 
     each: tuple[Training, ...]
     horizon: float
@@ -71,7 +127,7 @@ def beside_each_other(cases: Sequence[CaseSummary], curves: Curves) -> Trainings
     finite = [curve for curve in longest.values() if all(map(math.isfinite, curve.losses))]
     horizon = min((len(curve.losses) * curve.items for curve in finite), default=0.0)
     losses = {case_id: curve.losses[: int(horizon / curve.items + 1e-6)] for case_id, curve in longest.items()}
-    axes = [axis for axis in AXES if len({case.configuration.get(axis) for case in having}) > 1]
+    axes = [axis for axis in LOSS_AXES if len({case.configuration.get(axis) for case in having}) > 1]
     each = [_training(case, axes, curves[case.case_id], longest[case.case_id], losses[case.case_id]) for case in having]
     ends = [one.loss_end.value for one in each if one.loss_end and one.behaviour == Behaviour.FALLING]
     target = max(ends) if len(ends) > 1 else None

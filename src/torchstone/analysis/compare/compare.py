@@ -8,7 +8,15 @@ from statistics import fmean
 
 import msgspec
 
-from torchstone.analysis.compare.comparability import Sameness, sameness, shapes_differ
+from torchstone.analysis.compare.comparability import (
+    Sameness,
+    differing,
+    disturbed,
+    lengths_apart,
+    same_machine,
+    sameness,
+    shapes_differ,
+)
 from torchstone.analysis.compare.compared_figures import (
     BLOCK_OF,
     FOLLOWING,
@@ -22,9 +30,7 @@ from torchstone.analysis.compare.compared_figures import (
     steps_error,
     unit_of,
 )
-from torchstone.analysis.compare.environment_diff import differing, disturbed, lengths_apart, same_machine
-from torchstone.analysis.compare.inputs import ComparedInput
-from torchstone.analysis.compare.matching import Matched, Taken, match
+from torchstone.analysis.compare.inputs import ComparedInput, Matched, Taken, match
 from torchstone.config.prices import HourlyPrice
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.advice import Statement
@@ -429,3 +435,32 @@ def _fails(one: Judged, gate: Gate) -> bool:
     if found.verdict == Judgement.WORSE:
         return gate.worse and max(found.ratio.value, 1.0 / found.ratio.value) > 1.0 + gate.worse_by
     return gate.unclear and found.verdict == Judgement.UNCLEAR
+
+
+class ItemTimeRatio(msgspec.Struct, frozen=True):
+    """Candidate ÷ baseline of the time of an item in one Case, with its interval.
+
+    `faster`: the letter of who takes less; None where both are the same, or it is unclear (`verdict`).
+    """
+
+    case: str
+    baseline: str
+    candidate: str
+    ratio: float
+    low: float
+    high: float
+    verdict: Judgement
+    faster: str | None
+
+
+def item_time_ratios(compared: ComparedRuns) -> Iterator[ItemTimeRatio]:
+    """Yield one for each candidate and Case whose rate is compared, in the order in which they were judged."""
+    letters = {one.label: one.letter for one in compared.participants}
+    for one in compared.judged:
+        found, ratio = one.comparison, one.comparison.ratio
+        if found.metric != primary(one.task) or ratio is None:
+            continue
+        a, b = letters[found.baseline.label], letters[found.candidate.label]
+        low, high = ratio.low or ratio.value, ratio.high or ratio.value
+        faster = {Judgement.BETTER: b, Judgement.WORSE: a}.get(found.verdict)
+        yield ItemTimeRatio(one.case, a, b, 1.0 / ratio.value, 1.0 / high, 1.0 / low, found.verdict, faster)

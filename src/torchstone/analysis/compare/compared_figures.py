@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from torchstone.analysis.compare.matching import Taken
+from torchstone.analysis.compare.inputs import Taken
 from torchstone.analysis.cost import inverse
 from torchstone.core.estimates import estimate_of
 from torchstone.core.figures import PERCENTILES, raw

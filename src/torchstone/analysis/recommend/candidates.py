@@ -9,17 +9,102 @@ from statistics import fmean
 import msgspec
 
 from torchstone.analysis.advice.choices import NEAR_THE_TOP
-from torchstone.analysis.recommend.criteria import Criterion, criterion, memory_of
+from torchstone.config.prices import Prices
 from torchstone.core import units
+from torchstone.core.errors import UsageError
 from torchstone.core.estimates import interval_of
 from torchstone.core.schema.axis import AXES, AxisStage, Scalar, axes_of
-from torchstone.core.schema.case import Case
+from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.estimate import Estimate, Finding, Severity, too_wide
+from torchstone.core.schema.memory_figures import memory_figures
 from torchstone.core.schema.trial import FEWEST_UNDISTURBED
 from torchstone.core.stats import best_of_many
 from torchstone.core.stats.best_of_many import WITH_THE_BEST, Best
 from torchstone.core.stats.comparing import Part
 from torchstone.storage.measured import Measured
+
+_GB = 1e9
+_HOUR_S = 3600.0
+_RATES = {Task.GENERATE: ("output_token_throughput", "token")}
+
+
+class Criterion(msgspec.Struct, frozen=True):
+    """`of`: a Case in a run → the value of each trial that has one; `figure`: whose multiple or inverse that is."""
+
+    name: str
+    of: Callable[[Measured], list[float]]
+    unit: Callable[[Measured], str]
+    figure: Callable[[Measured], str]
+
+
+def criterion(name: str, prices: Prices | None = None) -> Criterion:
+    """Return the criterion of that name. Raises UsageError for `price` without prices."""
+    if name == "price":
+        if prices is None or not prices.offers:
+            raise UsageError(
+                "--by price needs the price per hour of each device: --prices FILE (example in docs/cost.md)"
+            )
+        table = prices
+        return Criterion(
+            "price", lambda one: _per_price(one, table),
+            lambda one: f"{rate_of(one)[1]}s/{table.currency}", _rate,
+        )  # fmt: skip
+    return _OTHERS[name]
+
+
+def rate_of(one: Measured) -> tuple[str, str]:
+    """Return the figure that is the speed of a task, and what it counts."""
+    return _RATES.get(one.case.workload.task, ("throughput", one.case.workload.item))
+
+
+def _rate(one: Measured) -> str:
+    return rate_of(one)[0]
+
+
+def memory_of(one: Measured) -> Sequence[float]:
+    """Return the peak memory of trials, in bytes: on the CPU the process's, on an accelerator the device's own."""
+    peaks = _peaks(one)
+    return peaks if None not in peaks else [held for held in peaks if held is not None]  # type: ignore[return-value]
+
+
+def _peaks(one: Measured) -> Sequence[float | None]:
+    """Return the peak memory of each trial; of none at all nothing. See `peak_memory`."""
+    columns: list[Sequence[float | None]] = []
+    for name in memory_figures(one.case.placement.device):
+        column = one.figures.get(name)
+        if column is not None:
+            if not columns and None not in column:
+                return column  # of no trial a lesser figure is asked for
+            columns.append(column)
+    return [next((held for held in trial if held is not None), None) for trial in zip(*columns, strict=True)]
+
+
+def _speed(one: Measured) -> list[float]:
+    return one.values(rate_of(one)[0])
+
+
+def _per_watt(one: Measured) -> list[float]:
+    return [1.0 / used for used in one.values("energy_per_item_j") if used]
+
+
+def _per_memory(one: Measured) -> list[float]:
+    rates = one.figures.get(rate_of(one)[0], ())
+    return [rate / (held / _GB) for rate, held in zip(rates, _peaks(one), strict=False) if rate and held]
+
+
+def _per_price(one: Measured, prices: Prices) -> list[float]:
+    offer = prices.of(one.device_name)
+    if offer is None:
+        return []
+    return [rate * _HOUR_S / (offer.per_hour * one.case.placement.paid) for rate in _speed(one) if rate]
+
+
+_OTHERS = {
+    "speed": Criterion("speed", _speed, lambda one: f"{rate_of(one)[1]}s/s", _rate),
+    "energy": Criterion("energy", _per_watt, lambda one: f"{one.case.workload.item}s/J", lambda _: "energy_per_item_j"),
+    "memory": Criterion("memory", _per_memory, lambda one: f"{rate_of(one)[1]}s/s per GB", lambda _: ""),
+}
+
 
 # What is computed, and from where: another question than how fast. Precision and optimizer change the result, too, and
 # are for the user to choose all the same.

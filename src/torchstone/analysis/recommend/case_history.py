@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from torchstone.analysis.recommend.software import Changed, changed
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.estimates import interval_of
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, portable
+from torchstone.core.schema.codec import encode
 from torchstone.core.schema.comparison import Judgement, judge
 from torchstone.core.schema.estimate import Estimate
+from torchstone.core.schema.facts import flat
 from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.quantity import Better
 from torchstone.core.stats import change_points
@@ -23,6 +24,60 @@ from torchstone.storage.index import Problem
 from torchstone.storage.measured import Measured, measured, measured_cases
 from torchstone.storage.place import Place
 from torchstone.storage.query import find
+
+_WORTH = ("heap", "isolation", "settings", "seed", "warmup", "iterations", "budget_s", "target", "telemetry_period_s")
+_FACTS = ("setting_", "revision", "threads_in_effect")
+_SHORT = 12  # digits of a digest that are shown
+
+
+class Changed(msgspec.Struct, frozen=True):
+    """One thing that was another before and after. `throughout`: it was one and the same within each stretch."""
+
+    what: str
+    before: str | None
+    after: str | None
+    throughout: bool
+
+
+def changed(before: Sequence[Measured], after: Sequence[Measured]) -> tuple[Changed, ...]:
+    """Return what differs between the last run before and the first run after, what holds throughout first."""
+    last, first = described(before[-1]), described(after[0])
+    names = [name for name in dict.fromkeys((*last, *first)) if last.get(name) != first.get(name)]
+    if not names:
+        return ()
+    both = [[described(one) for one in stretch] for stretch in (before, after)]
+    found = [
+        Changed(name, last.get(name), first.get(name), all(len({one.get(name) for one in side}) == 1 for side in both))
+        for name in names
+    ]
+    return tuple(sorted(found, key=lambda one: not one.throughout))
+
+
+def described(one: Measured) -> Mapping[str, str | None]:
+    """Return everything that was recorded of a run and may move its figures: name → value."""
+    machine, device = one.machine, one.device
+    told: dict[str, str | None] = {
+        f"code {name}": digest[:_SHORT] for name, digest in one.code.items()
+    }  # the user's own first: it is what people look for
+    if one.source is not None:
+        told[f"file {one.source.word}"] = one.source.sha256[:_SHORT]
+    told.update(machine.software)
+    told["system"], told["processor"], told["governor"] = (
+        machine.host.platform,
+        machine.host.processor,
+        machine.host.governor,
+    )
+    if device is not None:
+        told["device"], told["driver"], told["runtime"] = device.name, device.driver, device.runtime
+    told.update(machine.settings)
+    told.update({name: _text(one.procedure.get(name)) for name in _WORTH})
+    told.update({name: _text(value) for name, value in flat(one.facts).items() if name.startswith(_FACTS)})
+    return told
+
+
+def _text(value: Scalar | object) -> str | None:
+    return None if value is None else str(value)
+
 
 _LEVEL, _BY_LEVELS = 0.95, "t on the log over runs, the spread that of all levels"
 _SHORTEST_ID = 4  # characters of a case_id that are taken for one
@@ -221,3 +276,30 @@ def worse(histories: Sequence[History], margin: float) -> list[History]:
         ):
             found.append(one)
     return found
+
+
+def without_level(histories: Sequence[History]) -> list[History]:
+    """Return the histories of which no run counts: they have no level that others could be held against."""
+    return [one for one in histories if not one.segments]
+
+
+def why_without_level(histories: Sequence[History]) -> str:
+    """Return why no run of these counts; of runs that are doubted, what counts them."""
+    reasons = dict.fromkeys(point.why for one in histories for point in one.points if point.why is not None)
+    told = "; ".join(reasons)
+    return f"{told} (--suspect counts them)" if any(why.startswith("SUSPECT") for why in reasons) else told
+
+
+def reference_lines(histories: Sequence[History]) -> Iterator[bytes]:
+    """Yield a line for each case and machine that has a level: its value with its interval, since when, of how many."""
+    for one in histories:
+        if not one.segments:
+            continue
+        last = one.segments[-1]
+        body = {
+            "case_id": one.case_id, "task": one.task, "model": one.model, "data": one.data, "device": one.device,
+            "host": one.host, **one.configuration, one.metric: last.value, f"{one.metric}_low": last.low,
+            f"{one.metric}_high": last.high, "unit": one.unit, "runs": last.runs,
+            "since_utc": one.points[last.first].started_utc, "until_utc": one.points[last.last].started_utc,
+        }  # fmt: skip
+        yield encode(body) + b"\n"

@@ -11,11 +11,17 @@ from typing import TypeVar
 import msgspec
 
 from torchstone.analysis.advice.choices import SAFE_SHARE
-from torchstone.analysis.recommend.candidates import Entered, device_and_settings, entered, in_order, what_is_computed
-from torchstone.analysis.recommend.criteria import criterion, memory_of
+from torchstone.analysis.recommend.candidates import (
+    Entered,
+    criterion,
+    device_and_settings,
+    entered,
+    in_order,
+    memory_of,
+    what_is_computed,
+)
 from torchstone.analysis.recommend.hardware import Hardware, family_of, hardware
-from torchstone.analysis.recommend.losses import losses_of, worse_of
-from torchstone.analysis.recommend.parameters import Settings, settings
+from torchstone.analysis.recommend.parameters import Settings, losses_of, settings, worse_of
 from torchstone.analysis.recommend.suggested_command import Vary
 from torchstone.config.prices import HourlyPrice, Prices
 from torchstone.core.errors import UsageError, unknown

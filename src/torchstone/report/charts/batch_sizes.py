@@ -12,9 +12,8 @@ from typing import Any
 
 import msgspec
 
-from torchstone.analysis.advice.absent import on_devices_here
 from torchstone.analysis.advice.analyses import analyses
-from torchstone.analysis.advice.grouping import groups, over_devices
+from torchstone.analysis.advice.grouping import groups, on_devices_here, over_devices
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.charts import vega_lite as vl

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from torchstone.analysis.advice.loss_curves import Curve, curves_of
+from torchstone.analysis.advice.trainings import Curve, curves_of
 from torchstone.analysis.compare.compared_figures import COST, primary
 from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.analysis.rows import case_rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from torchstone.analysis.ci.commit_history import Trace
+from torchstone.analysis.ci import Trace
 from torchstone.analysis.recommend.case_history import Change, History, Point
 from torchstone.core.charts import vega_lite as vl
 from torchstone.core.charts.fitting import thinned

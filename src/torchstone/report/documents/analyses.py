@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from torchstone.analysis.advice.analyses import Analysis, Line, analyses, left_out
-from torchstone.analysis.advice.performance_summary import performance_summary
+from torchstone.analysis.advice.insights import performance_summary
 from torchstone.analysis.summary import RunSummary
 from torchstone.core import units
 from torchstone.core.schema.performance_summary import Extent

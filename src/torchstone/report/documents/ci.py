@@ -7,9 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from torchstone.analysis.ci.assessment import Assessment
-from torchstone.analysis.ci.changes import Change, Verdict, why_text
-from torchstone.analysis.ci.price import within_words
+from torchstone.analysis.ci import Assessment, Change, Verdict, why_text, within_words
 from torchstone.core import units
 from torchstone.report.document import Column, Command, Document, Facts, Part, Role, Section, Table, Text
 from torchstone.report.documents.ci_wording import (

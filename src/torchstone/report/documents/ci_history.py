@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from torchstone.analysis.ci.commit_history import Step, Trace
+from torchstone.analysis.ci import Step, Trace
 from torchstone.core import units
 from torchstone.report.charts.history import commits_chart
 from torchstone.report.document import Chart, Column, Document, Part, Role, Section, Table, Text

@@ -5,8 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from torchstone.analysis.ci.assessment import Assessment, Conclusion
-from torchstone.analysis.ci.changes import Change, Verdict, why_text
+from torchstone.analysis.ci import Assessment, Change, Conclusion, Verdict, why_text
 from torchstone.core import units
 
 _LONGEST_NAME, _LONGEST_WHY = 80, 200

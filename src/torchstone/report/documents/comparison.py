@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from torchstone.analysis.compare.compare import ALPHA, ComparedRuns, Judged
+from torchstone.analysis.compare.compare import ALPHA, ComparedRuns, ItemTimeRatio, Judged, item_time_ratios
 from torchstone.analysis.compare.compared_figures import primary
-from torchstone.analysis.compare.item_times import ItemTimeRatio, item_time_ratios
-from torchstone.analysis.compare.matching import left_out
-from torchstone.analysis.compare.runtimes import RuntimeRatio, runtime_ratios
-from torchstone.analysis.compare.specifications import specifications
+from torchstone.analysis.compare.inputs import left_out
+from torchstone.analysis.compare.runtimes import RuntimeRatio, runtime_ratios, specifications
 from torchstone.analysis.compare.task_answers import Answer
 from torchstone.core import units
 from torchstone.core.schema.comparison import Comparison, Differing, Judgement

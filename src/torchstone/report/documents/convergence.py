@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from torchstone.analysis.advice.convergence import Convergence, convergence
-from torchstone.analysis.advice.learning_rates import LearningRates
-from torchstone.analysis.advice.loss_curves import Curves, read_curves
-from torchstone.analysis.advice.optimizers import Standing
-from torchstone.analysis.advice.precisions import PrecisionEffect
-from torchstone.analysis.advice.trainings import Span, Training
+from torchstone.analysis.advice.convergence import Convergence, LearningRates, OptimizerResult, convergence
+from torchstone.analysis.advice.devices import PrecisionEffect
+from torchstone.analysis.advice.trainings import Curves, Span, Training, read_curves
 from torchstone.analysis.summary import RunSummary
 from torchstone.core import units
 from torchstone.core.schema.axis import Scalar
@@ -238,7 +235,7 @@ def _listed(rates: Sequence[float]) -> str:
     return ", ".join(f"{rate:g}" for rate in rates)
 
 
-def _standing(one: Standing, item: str) -> str:
+def _standing(one: OptimizerResult, item: str) -> str:
     rate = f" (learning_rate {one.learning_rate})" if one.learning_rate is not None else ""
     end = f"loss {_value(one.loss_end)} {_around(one.loss_end)}".rstrip()
     loss = end if one.behaviour in (Behaviour.FALLING, Behaviour.FLAT) else f"loss {_WORDS[one.behaviour]}"

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from torchstone.analysis.advice.causes import refuted
-from torchstone.analysis.advice.fed import fed_by
+from torchstone.analysis.advice.feeding import fed_by
 from torchstone.core import units
 from torchstone.core.schema.case import Task, model_name
 from torchstone.core.schema.comparison import Judgement

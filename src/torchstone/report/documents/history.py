@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from torchstone.analysis.recommend.case_history import Change, Histories, History
-from torchstone.analysis.recommend.software import Changed
+from torchstone.analysis.recommend.case_history import Change, Changed, Histories, History
 from torchstone.core import units
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.stats.change_points import FEWEST

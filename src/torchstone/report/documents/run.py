@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from torchstone.analysis.advice.absent import on_devices_here
+from torchstone.analysis.advice.grouping import on_devices_here
 from torchstone.analysis.advice.longer import longer
-from torchstone.analysis.advice.loss_curves import Curves
+from torchstone.analysis.advice.trainings import Curves
 from torchstone.analysis.summary import RunSummary
 from torchstone.core.schema.answer import AbResult, TuneResult
 from torchstone.core.schema.case import Placement, Task

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from torchstone.analysis.ci.changes import Change, Verdict, change_of, why_text
-from torchstone.analysis.ci.price import FIRST_SHARE
+from torchstone.analysis.ci import FIRST_SHARE, Change, Verdict, change_of, why_text
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.schema.ci import CiBenchmark, CiResult, State
 from torchstone.core.schema.comparison import Rules

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from torchstone.analysis.ci.assessment import Conclusion
+from torchstone.analysis.ci import Conclusion
 from torchstone.workflows.ci.github import Ambiguous, GitHub, GitHubError
 
 _ATTEMPTS = 3

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from torchstone.analysis.ci.assessment import Acceptance
+from torchstone.analysis.ci import Acceptance
 from torchstone.core.errors import UsageError
 from torchstone.workflows.ci.github import GitHub, GitHubError
 

@@ -15,7 +15,7 @@ from statistics import median
 import msgspec
 
 from torchstone.analysis.advice.causes import causes_of, near, ranked
-from torchstone.analysis.advice.evidence import Evidence
+from torchstone.analysis.advice.rules import Evidence
 from torchstone.core import units
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.figures import figures

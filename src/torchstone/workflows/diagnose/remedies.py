@@ -15,7 +15,7 @@ from typing import Protocol
 import msgspec
 
 from torchstone.analysis.advice import rules
-from torchstone.analysis.advice.setting import Setting
+from torchstone.analysis.advice.rules import Setting
 from torchstone.core.figures import figures
 from torchstone.core.fingerprints import fingerprint_of, moved, repeats
 from torchstone.core.schema.advice import Statement

@@ -7,8 +7,7 @@ import pytest
 from build import compared
 from ci_results import BASE, FASTER, HEAD, OPEN, SAME, SLOWER, STATES, a_comparison, a_result, assessed, measured
 
-from torchstone.analysis.ci.assessment import Acceptance, Conclusion, assess
-from torchstone.analysis.ci.changes import OtherResult, Verdict
+from torchstone.analysis.ci import Acceptance, Conclusion, OtherResult, Verdict, assess
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.ci import CiBenchmark, State
 from torchstone.core.schema.comparison import Judgement

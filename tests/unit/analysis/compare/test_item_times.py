@@ -3,9 +3,8 @@
 import pytest
 from comparable import a_stored_run
 
-from torchstone.analysis.compare.compare import Asked, compare
+from torchstone.analysis.compare.compare import Asked, compare, item_time_ratios
 from torchstone.analysis.compare.inputs import ComparedInput
-from torchstone.analysis.compare.item_times import item_time_ratios
 from torchstone.core.schema.comparison import Judgement
 
 BASE = (0.0100, 0.0101, 0.0099, 0.0100)

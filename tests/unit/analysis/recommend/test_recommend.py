@@ -11,7 +11,7 @@ from priced import prices_of
 from stored import CARD, a_stored_run, case, machine, store
 
 from torchstone.analysis.recommend import recommend as recommending
-from torchstone.analysis.recommend.criteria import criterion
+from torchstone.analysis.recommend.candidates import criterion
 from torchstone.analysis.recommend.recommend import Asked, recommend
 from torchstone.cli._parsing import Parser
 from torchstone.cli.run_command import add_arguments
