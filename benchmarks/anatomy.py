@@ -36,8 +36,8 @@ from torchstone.core.figures import figures
 from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.message import Event, Measured, TrialRequest
+from torchstone.core.schema.metric import PHASES
 from torchstone.core.schema.model import InputSpec, LoadedModel
-from torchstone.core.schema.phase import PHASES
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Outcome, Status, Trial
 from torchstone.execution.timing.loop import Instrument, unmarked

@@ -29,7 +29,7 @@ import torch
 from torchstone.core.stats.interval import Interval, over_trials
 from torchstone.execution.worker.peaks import PRODUCTS_SHARE, Products, Shape, fastest
 from torchstone.plugins import registry
-from torchstone.workflows.machine_check.sensing import Gauges
+from torchstone.workflows.machine_check.conditions import Gauges
 from torchstone.workflows.peak_measurement import BUDGET_S
 
 SIZES = (256, 384, 512, 768, 1024, 1536, 2048, 3072)

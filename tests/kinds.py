@@ -20,7 +20,7 @@ from torchstone.analysis.recommend.recommend import recommend
 from torchstone.core.schema.run import Run
 from torchstone.report.documents.peaks import MeasuredPeaks
 from torchstone.storage.query import read_run
-from torchstone.workflows.memory.answer import Answer
+from torchstone.workflows.memory import Answer
 
 GOLDEN = Path(__file__).parent / "golden"
 _RUN = a_stored_run(1, [(case(batch_size=size), 100.0 + size) for size in (8, 16)], machine("cpu"))

@@ -45,13 +45,10 @@ from torchstone.storage.query import RunRow, entry_of
 from torchstone.storage.team.tables import TeamStatus
 from torchstone.workflows.diagnose.measured_diagnosis import told
 from torchstone.workflows.machine_check.conditions import Condition, Fitness, worst
-from torchstone.workflows.machine_check.examination import Examination
-from torchstone.workflows.machine_check.side_by_side import Round, SideBySide, judged
-from torchstone.workflows.memory.answer import Answer as Prediction
-from torchstone.workflows.memory.answer import Row
-from torchstone.workflows.train.evaluation import TestResults
-from torchstone.workflows.train.gauges import Readings
-from torchstone.workflows.train.quality import ClassQuality, TestMetrics
+from torchstone.workflows.machine_check.examination import Examination, Round, SideBySide, judged
+from torchstone.workflows.memory import Answer as Prediction
+from torchstone.workflows.memory import Row
+from torchstone.workflows.train.evaluation import ClassQuality, Readings, TestMetrics, TestResults
 
 GIB = 2**30
 HOSTILE = "a|b\x1b[31m<script>`x`\n# c"

@@ -21,15 +21,14 @@ from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.diagnosis import Kind
 from torchstone.core.schema.estimate import Severity
-from torchstone.core.schema.metric import FIGURES
-from torchstone.core.schema.metric_table import MetricGroup
+from torchstone.core.schema.metric import FIGURES, MetricGroup
 from torchstone.core.schema.trial import Status
 from torchstone.plugins.checking import FAILED
 from torchstone.report.renderers.html.page import SAID
 from torchstone.report.translation.catalogue import DOMAIN, LOCALE
 from torchstone.report.translation.joints import bare
 from torchstone.workflows.machine_check.conditions import Fitness
-from torchstone.workflows.memory.answer import Verdict as Fits
+from torchstone.workflows.memory import Verdict as Fits
 
 if TYPE_CHECKING:
     from babel.messages.catalog import Catalog
@@ -38,11 +37,11 @@ ROOT = Path(torchstone.__file__).parent
 # Where texts of Documents are made, and those of findings and advice, which records keep.
 SOURCES = (
     "report/documents/*.py", "report/charts/*.py", "report/diagnosis_messages.py", "analysis/advice/*.py",
-    "analysis/compare/*.py", "analysis/recommend/*.py", "analysis/roofline/*.py",
-    "workflows/machine_check/*.py", "workflows/memory/*.py", "workflows/tune/*.py",
+    "analysis/compare/*.py", "analysis/recommend/*.py", "analysis/roofline.py",
+    "workflows/machine_check/*.py", "workflows/memory.py", "workflows/tune/*.py",
     "report/pictures.py", "plugins/devices/_cores.py",
     "report/claims.py", "report/verification.py",
-    "report/page_text.py", "report/release_files.py", "report/bundle.py", "report/carried.py", "analysis/ci/*.py",
+    "report/page_text.py", "report/release_files.py", "report/bundle.py", "report/carried.py", "analysis/ci.py",
     "storage/manifest.py",
 )  # fmt: skip
 # Where renderers say texts of their own, and what they say through a name; and texts of lower layers.

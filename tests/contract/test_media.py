@@ -65,7 +65,7 @@ from torchstone.report.rendering import renderer
 from torchstone.report.results import Result, save
 from torchstone.storage.index import sync
 from torchstone.storage.query import find
-from torchstone.workflows.run.results import Results
+from torchstone.workflows.run.planned_run import Results
 
 # What a medium leaves out on purpose: (kind, medium) → why. Everything else is shown by all.
 LEFT_OUT: Mapping[tuple[str, str], str] = {

@@ -11,8 +11,8 @@ from torchstone.core.schema.answer import TuneSpec
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.search import Part, ProbeResult
 from torchstone.core.schema.trial import Status
-from torchstone.workflows.tune.searching import search
 from torchstone.workflows.tune.space import Space, usual_values
+from torchstone.workflows.tune.tune import search
 
 SCRIPT = """
 import sys, time, torch

@@ -10,7 +10,7 @@ from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Placement, Task, Workload
 from torchstone.core.schema.facts import Facts
-from torchstone.core.schema.load import SERVER
+from torchstone.core.schema.procedure import SERVER
 from torchstone.core.schema.trial import ended_well, estimation_trials, replicates
 from torchstone.core.stats.rate_search import Crossing, Reading, crossed
 from torchstone.storage.query import TrialRow

@@ -13,14 +13,13 @@ from torchstone.core.figures import Figures
 from torchstone.core.schema.answer import Answer
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement, Workload
-from torchstone.core.schema.claim import total_runtime_s
 from torchstone.core.schema.estimate import Estimate, Finding, Severity, Verdict, too_wide, verdict
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.memory_figures import peak_memory
 from torchstone.core.schema.metric import FIGURES
+from torchstone.core.schema.peak_memory import peak_memory
 from torchstone.core.schema.peaks import Peaks
 from torchstone.core.schema.procedure import Procedure
-from torchstone.core.schema.run import SCHEMA
+from torchstone.core.schema.run import SCHEMA, total_runtime_s
 from torchstone.core.schema.trial import Status, ended_well, estimation_trials
 from torchstone.core.stats.moderated import Prior
 from torchstone.storage.query import Entry, TrialRow

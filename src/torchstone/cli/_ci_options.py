@@ -11,8 +11,7 @@ from torchstone.core.errors import UsageError
 
 if TYPE_CHECKING:
     from torchstone.analysis.ci import Acceptance, Assessment
-    from torchstone.workflows.ci.github import GitHub
-    from torchstone.workflows.ci.pull_request import Event
+    from torchstone.workflows.ci.github import Event, GitHub
 
 FOLDER = "torchstone-ci"
 LABEL = "performance-accepted"
@@ -93,7 +92,7 @@ def assessment(options: argparse.Namespace, acceptance: Acceptance | None = None
 
 def event_of(options: argparse.Namespace) -> Event:
     """Return the event of the job. Raises UsageError outside of one."""
-    from torchstone.workflows.ci.pull_request import read_event
+    from torchstone.workflows.ci.github import read_event
 
     path = options.event or os.environ.get("GITHUB_EVENT_PATH")
     name = options.event_name or os.environ.get("GITHUB_EVENT_NAME")

@@ -14,11 +14,11 @@ from statistics import fmean, linear_regression
 from typing import TYPE_CHECKING, Any
 
 from torchstone.core import units
-from torchstone.core.plain_text import plain
 from torchstone.core.schema.case import Case, model_name
 from torchstone.core.schema.message import Entered, Event, Progress
 from torchstone.core.schema.run import Head, Slot
 from torchstone.core.schema.trial import Status, Trial
+from torchstone.core.units import plain
 from torchstone.execution.controller.rounds import FEWEST, time_of
 from torchstone.execution.timing.clock import Clock, system_clock
 

@@ -16,7 +16,7 @@ from torchstone.cli._parsing import add_json, words_of
 from torchstone.cli._place import add_place, place_of
 from torchstone.cli._reports import Folders, compared_report, write_reports
 from torchstone.core.errors import ExitCode, UsageError
-from torchstone.core.plain_text import plain
+from torchstone.core.units import plain
 from torchstone.report.rendering import formats
 
 if TYPE_CHECKING:

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from torchstone.core.schema.diagnosis import Diagnosis
     from torchstone.execution.controller.device_lock import WhenBusy
     from torchstone.workflows.diagnose.target import Target
-    from torchstone.workflows.run.program_run import ProgramRequest
-    from torchstone.workflows.run.results import Results
+    from torchstone.workflows.run.planned_run import ProgramRequest, Results
 
 MEASURES_PROGRAMS = True  # behind --
 
@@ -197,7 +196,7 @@ def _diagnosed(
     from torchstone.core.schema.diagnosis import Diagnosis
     from torchstone.workflows.diagnose.measured_diagnosis import DiagnosisCampaign, diagnosed_from_record
     from torchstone.workflows.diagnose.program_diagnosis import ProgramDiagnosis
-    from torchstone.workflows.run.program_run import ProgramRequest
+    from torchstone.workflows.run.planned_run import ProgramRequest
 
     campaign: DiagnosisCampaign | ProgramDiagnosis
     if isinstance(target, ProgramRequest):

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from torchstone.core.errors import UsageError
-from torchstone.core.flushing import flush_folder
+from torchstone.core.own_files import flush_folder
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.codec import check_stamp, decode
 from torchstone.core.schema.performance_summary import PerformanceSummary

@@ -19,8 +19,8 @@ from torchstone.core.schema.advice import Remedy, Statement
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.diagnosis import Cause, Kind, Place, Tried, WhatIf
 from torchstone.core.schema.host_profile import HostLine, HostProfile
-from torchstone.core.schema.memory_figures import peak_memory
-from torchstone.core.schema.phase import BACKWARD, DATA, DECODE, FORWARD, OPTIMIZER, PREFILL, REST, TRANSFER
+from torchstone.core.schema.metric import BACKWARD, DATA, DECODE, FORWARD, OPTIMIZER, PREFILL, REST, TRANSFER
+from torchstone.core.schema.peak_memory import peak_memory
 
 _REFUTED = 0.02  # of the step
 

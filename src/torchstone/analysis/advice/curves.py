@@ -18,7 +18,7 @@ from torchstone.core.schema.advice import Advice, Remedy, Statement
 from torchstone.core.schema.axis import Scalar, followers
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.phase import PHASES
+from torchstone.core.schema.metric import PHASES
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Status
 from torchstone.core.stats.comparing import LogMean, bonferroni, log_mean, pooled, ratio

@@ -20,7 +20,7 @@ from torchstone.core import units
 from torchstone.core.schema.advice import Advice, Remedy, Statement, Value
 from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.estimate import Verdict
-from torchstone.core.schema.phase import TRANSFER
+from torchstone.core.schema.metric import TRANSFER
 from torchstone.core.stats.convergence import MARGIN, Equivalence, Sameness, of_losses
 
 

@@ -20,7 +20,7 @@ from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.host_profile import HostLine, HostProfile
 from torchstone.core.schema.machine import DeviceInfo
-from torchstone.core.schema.phase import BACKWARD, DECODE, FORWARD, PHASES, PREFILL
+from torchstone.core.schema.metric import BACKWARD, DECODE, FORWARD, PHASES, PREFILL
 from torchstone.core.schema.trial import Disturbance, Status
 
 # What people usually aim at: rules of thumb, told beside what was measured; no choice is made by them.

@@ -13,9 +13,8 @@ from torchstone.analysis.compare.inputs import ComparedInput, Taken, device_of
 from torchstone.core import units
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Task
-from torchstone.core.schema.claim import total_runtime_s
-from torchstone.core.schema.reached import accuracies, accuracy_name
-from torchstone.core.schema.run import Run
+from torchstone.core.schema.facts import accuracies, accuracy_name
+from torchstone.core.schema.run import Run, total_runtime_s
 
 _MOST_MODELS = 2
 

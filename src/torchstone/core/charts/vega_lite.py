@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from torchstone.core.plain_text import plain
-from torchstone.core.schema import phase
+from torchstone.core.schema import metric
+from torchstone.core.units import plain
 
 Spec = dict[str, Any]
 Values = Sequence[Mapping[str, Any]]
@@ -28,8 +28,8 @@ VERDICTS = {
 }  # fmt: skip
 OTHER_VERDICT = ("#333333", "square")
 _PHASES = {
-    phase.DATA: "#e69f00", phase.TRANSFER: "#cc79a7", phase.PREFILL: "#f0e442", phase.DECODE: "#d55e00",
-    phase.FORWARD: "#56b4e9", phase.BACKWARD: "#0072b2", phase.OPTIMIZER: "#009e73", phase.REST: "#bbbbbb",
+    metric.DATA: "#e69f00", metric.TRANSFER: "#cc79a7", metric.PREFILL: "#f0e442", metric.DECODE: "#d55e00",
+    metric.FORWARD: "#56b4e9", metric.BACKWARD: "#0072b2", metric.OPTIMIZER: "#009e73", metric.REST: "#bbbbbb",
 }  # fmt: skip
 _INK, _ALARM, _MARKED, _SHADE = "#333333", "#b3261e", "#d62728", "#888888"
 _SPACING = 28
@@ -179,7 +179,7 @@ def colours(field: str, shown: Iterable[str], among: Sequence[str]) -> Spec:
 
 def phase_colours(measured: Collection[object]) -> Spec:
     """Return the colours of the phases among those measured, the same in every chart, in the order of the step."""
-    return shaded("phase", {name: _PHASES[name] for name in phase.PHASES if name in measured})
+    return shaded("phase", {name: _PHASES[name] for name in metric.PHASES if name in measured})
 
 
 # ── marks ───────────────────────────────────────────────────────────────────────────────────────────────────

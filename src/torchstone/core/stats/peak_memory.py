@@ -7,6 +7,23 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from typing import NamedTuple
 
+_MIB = 1 << 20
+_CUBLAS = 2 * 4 * _MIB + 8 * 16 * 1024
+_CUBLAS_LARGE = 32 * _MIB
+_LARGE = ("9", "10", "12")  # major versions: Hopper, and Blackwell of torch 2.12 and newer
+_HIPBLAS, _HIPBLAS_LARGE, _HIPBLAS_LT = 32 * _MIB, 128 * _MIB, 76 * _MIB
+
+
+def workspace_bytes(kind: str, capability: str | None) -> int:
+    """Return the bytes for one thread on a device. `capability`: as torch calls it (9.0; gfx942); None: not known."""
+    known = capability or ""
+    if kind == "cuda":
+        return _CUBLAS_LARGE if known.partition(".")[0] in _LARGE else _CUBLAS
+    if kind == "rocm":
+        return _HIPBLAS_LT + (_HIPBLAS_LARGE if known.startswith(("gfx94", "gfx95")) else _HIPBLAS)
+    return 0
+
+
 # What a caching allocator takes from a device for a course of allocations: a simulation of torch's.
 #
 # By c10/cuda/CUDACachingAllocator.cpp with its default settings: sizes are rounded to 512 B; blocks of up to 1 MiB
@@ -16,7 +33,6 @@ from typing import NamedTuple
 # is what a process is seen to hold.
 
 GRANULE = 512  # bytes
-_MIB = 1 << 20
 _SMALL, _MIDDLE = _MIB, 10 * _MIB
 _SEGMENT_SMALL, _SEGMENT_MIDDLE, _ROUND_LARGE = 2 * _MIB, 20 * _MIB, 2 * _MIB
 

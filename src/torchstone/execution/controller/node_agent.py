@@ -15,7 +15,7 @@ import msgspec
 
 from torchstone.core.errors import TorchstoneError
 from torchstone.core.schema.message import Ended, Stack
-from torchstone.execution.controller.nodes.words import (
+from torchstone.execution.controller.nodes import (
     Answer,
     AskWhere,
     Kill,

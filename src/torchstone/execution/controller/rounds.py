@@ -31,7 +31,7 @@ from torchstone.core.schema.trial import (
     is_of_busy_machine,
     undisturbed,
 )
-from torchstone.execution.controller.allocation import least_window_s, usual_step_s, window_s
+from torchstone.execution.controller.session import least_window_s, usual_step_s, window_s
 from torchstone.execution.plan import rank
 
 FEWEST = 8  # trials of a case before its interval may say that they are enough

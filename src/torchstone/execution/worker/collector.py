@@ -12,11 +12,11 @@ from resource import struct_rusage
 import msgspec
 
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.counted import Counted
 from torchstone.core.schema.facts import Facts, merged
-from torchstone.core.schema.load import LoadMeasured
-from torchstone.core.schema.memory_figures import DEVICE_PEAKS
 from torchstone.core.schema.message import Measured
+from torchstone.core.schema.peak_memory import DEVICE_PEAKS
+from torchstone.core.schema.peaks import Counted
+from torchstone.core.schema.procedure import LoadMeasured
 from torchstone.core.schema.trial import Measurement, Outcome, Reason, Stage, Status
 from torchstone.execution.timing.loop import Window
 from torchstone.plugins.machine_protocols import Device

@@ -9,7 +9,7 @@ import os
 import random
 import resource
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -26,7 +26,6 @@ from torchstone.core.schema.model import InputSpec, LoadedModel
 from torchstone.execution.timing.clock import system_clock
 from torchstone.execution.timing.loop import Instrument
 from torchstone.execution.timing.stopping import FixedCount
-from torchstone.execution.worker.awake import awake
 from torchstone.execution.worker.collector import Collector
 from torchstone.execution.worker.setup import Part, Setup, limited, open_samples, open_view, view_of
 from torchstone.plugins.data_choice import has_end
@@ -562,3 +561,15 @@ class _Training:
         tokenizer = getattr(self._data.training, "tokenizer", None)
         if tokenizer is not None and hasattr(tokenizer, "save"):
             tokenizer.save(str(self._folder / TOKENIZER))
+
+
+def awake() -> Iterator[tuple[str, Any]]:
+    """Yield (kind, module of torch) of the accelerators in use, without initialising any."""
+    import torch
+
+    for kind in ("cuda", "xpu"):
+        module = getattr(torch, kind, None)
+        if module is not None and module.is_initialized():
+            yield kind, module
+    if torch.backends.mps.is_available():  # it has nothing to initialise
+        yield "mps", torch.mps

@@ -9,10 +9,9 @@ from torchstone.core.datasheet import Peak, dense_peak_flops
 from torchstone.core.messages import Values
 from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import Case, Task
-from torchstone.core.schema.claim import is_imported
 from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.procedure import Procedure
-from torchstone.core.schema.run import Run
+from torchstone.core.schema.run import Run, is_imported
 from torchstone.core.schema.trial import Stage, Trial, ended_well, estimation_trials, replicates
 from torchstone.core.stats.disturbance import TOLERATED_CORES, undisturbed_part
 from torchstone.core.stats.readings import other_cpu_cores

@@ -7,9 +7,9 @@ from typing import Any
 
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.counted import Counted
+from torchstone.core.schema.metric import FORWARD
 from torchstone.core.schema.model import LoadedModel
-from torchstone.core.schema.phase import FORWARD
+from torchstone.core.schema.peaks import Counted
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Mark, Prepared
 

@@ -20,9 +20,9 @@ from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch, Unreadable
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.counted import Counted
+from torchstone.core.schema.metric import DATA, DECODE, PREFILL
 from torchstone.core.schema.model import Decoding, LoadedModel
-from torchstone.core.schema.phase import DATA, DECODE, PREFILL
+from torchstone.core.schema.peaks import Counted
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
 

@@ -22,8 +22,8 @@ from torchstone.core.charts.vega_lite import Panel, Picture
 from torchstone.core.figures import PHASE
 from torchstone.core.schema.axis import followers, scalar_word
 from torchstone.core.schema.estimate import Estimate, Verdict
-from torchstone.core.schema.memory_figures import PEAKS
-from torchstone.core.schema.phase import PHASES
+from torchstone.core.schema.metric import PHASES
+from torchstone.core.schema.peak_memory import PEAKS
 from torchstone.core.schema.trial import Status
 from torchstone.report.charts.cases import device_names, rate_of, workload_name
 from torchstone.report.document import Chart

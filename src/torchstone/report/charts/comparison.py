@@ -23,7 +23,7 @@ from torchstone.core.charts.fitting import thinned
 from torchstone.core.charts.vega_lite import Panel, Picture, Spec
 from torchstone.core.schema.axis import AXES, Scalar, followers
 from torchstone.core.schema.case import Case, portable
-from torchstone.core.schema.memory_figures import PEAKS
+from torchstone.core.schema.peak_memory import PEAKS
 from torchstone.core.schema.training import TrainingMetrics
 from torchstone.core.schema.trial import Status
 from torchstone.report.charts.batch_sizes import MOST_CURVES, WIDE, failure_word, lost_words

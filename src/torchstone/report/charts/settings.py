@@ -18,13 +18,12 @@ from torchstone.core.charts.vega_lite import Panel, Picture
 from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import model_name
 from torchstone.core.schema.estimate import Estimate, Verdict
-from torchstone.core.schema.memory_figures import peak_memory
-from torchstone.core.schema.peak_memory import KINDS
+from torchstone.core.schema.peak_memory import KINDS, peak_memory
 from torchstone.core.schema.ranks import AXES_OF_RANKS, BACKEND, NO_STRATEGY, NODES, STRATEGY, items_together
 from torchstone.report.charts.batch_sizes import MOST_CURVES, ends_of, interval_words, joined
 from torchstone.report.charts.cases import device_names, rate_of, workload_name
 from torchstone.report.document import Chart
-from torchstone.workflows.memory.answer import USUAL_ERROR, Answer, Row
+from torchstone.workflows.memory import USUAL_ERROR, Answer, Row
 
 RANKS = "throughput_vs_ranks"
 _MOST_RANK_PANELS, _MOST_PARETO_PANELS = 12, 8

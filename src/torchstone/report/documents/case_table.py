@@ -15,10 +15,10 @@ from torchstone.core import units
 from torchstone.core.schema.axis import AXES, AxisStage, Scalar, scalar_word
 from torchstone.core.schema.case import Task, model_name, portable
 from torchstone.core.schema.estimate import Estimate, Verdict, too_wide
-from torchstone.core.schema.load import SERVER
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.memory_figures import PEAKS
 from torchstone.core.schema.metric import FIGURES
+from torchstone.core.schema.peak_memory import PEAKS
+from torchstone.core.schema.procedure import SERVER
 from torchstone.core.schema.trial import Status, ended_well, estimation_trials, replicates
 from torchstone.report.document import Column, Part, Role, Section, Table, Text
 from torchstone.report.documents.choices import choice_parts

@@ -22,15 +22,19 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Status, Trial
 from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.timing.clock import Clock, system_clock
-from torchstone.workflows.ab.allocation import pace_of
-from torchstone.workflows.ab.budget import FEWEST_PAIRS, templates_for
-from torchstone.workflows.ab.forecast import MOST_TEMPLATES
 from torchstone.workflows.ab.interleaving import TurnPlan, turn_s_of
-from torchstone.workflows.ab.other_threads import Take, forecast, reserved_s, tried, with_one_thread
-from torchstone.workflows.ab.pair import Pair, Spans, Variant
-from torchstone.workflows.ab.sequential_test import Look, SequentialTest
-from torchstone.workflows.ab.session_pool import SessionPool
-from torchstone.workflows.ab.timetable import Timetable
+from torchstone.workflows.ab.pair import Pair, SessionPool, Spans, Variant
+from torchstone.workflows.ab.sequential_test import (
+    MOST_TEMPLATES,
+    Look,
+    SequentialTest,
+    Take,
+    forecast,
+    reserved_s,
+    tried,
+    with_one_thread,
+)
+from torchstone.workflows.ab.timetable import FEWEST_PAIRS, Timetable, pace_of, templates_for
 
 __all__ = ["ExperimentResult", "Variant", "compare_live"]
 

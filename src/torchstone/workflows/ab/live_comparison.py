@@ -13,21 +13,18 @@ from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.comparison import Rules, Side
 from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.page_locking import effective, notes
+from torchstone.core.schema.request import effective, notes
 from torchstone.core.schema.run import Answered, Head, Plan, Run
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy
 from torchstone.execution.controller.observer import Silent, Watcher
-from torchstone.execution.controller.room import refuse_unshared
+from torchstone.execution.controller.session import refuse_unshared
 from torchstone.execution.timing.clock import system_clock
 from torchstone.storage.record_reader import record_path
 from torchstone.storage.record_writer import RecordWriter
 from torchstone.workflows.ab.experiment import Experiment, ExperimentResult, Progress, in_turns
-from torchstone.workflows.ab.pair import Variant
-from torchstone.workflows.ab.session_pool import SessionPool
+from torchstone.workflows.ab.pair import SessionPool, Variant
 from torchstone.workflows.ab.sides import SideRequest, Sketched, case_of, sketched
-from torchstone.workflows.campaign import begun, code_of
-from torchstone.workflows.run.program_run import placed, tried
-from torchstone.workflows.run.results import Results, published
+from torchstone.workflows.run.planned_run import Results, begun, code_of, placed, published, tried
 
 _CONDITIONS = (
     "heap",

@@ -36,25 +36,21 @@ from torchstone.core.schema.axis import AXES, LOADER_AXES, Scalar, scalar_word
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.diagnosis import Cause, Check, Diagnosis, Tried, WhatIf
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.memory_figures import peak_memory
-from torchstone.core.schema.phase import BACKWARD, DATA, DECODE, FORWARD, PREFILL
+from torchstone.core.schema.metric import BACKWARD, DATA, DECODE, FORWARD, PREFILL
+from torchstone.core.schema.peak_memory import peak_memory
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Purpose, Status, Trial
 from torchstone.execution.controller.active_run import ActiveRun, conclude, recorded
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy
 from torchstone.execution.controller.observer import Silent, Watcher
-from torchstone.execution.controller.room import holds_two
-from torchstone.execution.controller.session import Session
+from torchstone.execution.controller.session import Session, holds_two
 from torchstone.execution.plan import sketch
 from torchstone.plugins.model_choice import SHAPES
 from torchstone.storage.query import entry_of
-from torchstone.workflows.campaign import begun
-from torchstone.workflows.diagnose.live_comparer import LiveComparer
-from torchstone.workflows.diagnose.probes import EvidenceProbes, Listening
-from torchstone.workflows.diagnose.remedies import RemedyTrials, out_of_memory, what_fits
-from torchstone.workflows.diagnose.target import PREFIX, Target
-from torchstone.workflows.run.results import Results, published
+from torchstone.workflows.diagnose.live_comparer import EvidenceProbes, Listening, LiveComparer
+from torchstone.workflows.diagnose.target import PREFIX, RemedyTrials, Target, out_of_memory, what_fits
+from torchstone.workflows.run.planned_run import Results, begun, published
 
 
 def patterns(run: RunSummary, case: CaseSummary) -> list[Advice]:

@@ -27,7 +27,7 @@ from torchstone.core.schema.diagnosis import Cause, Diagnosis, Tried
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.host_profile import HostProfile
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.phase import BACKWARD, DATA, FORWARD, OPTIMIZER, REST
+from torchstone.core.schema.metric import BACKWARD, DATA, FORWARD, OPTIMIZER, REST
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Purpose, Status, Trial
 from torchstone.core.stats.interval import over_trials
@@ -36,22 +36,21 @@ from torchstone.execution.controller.active_run import ActiveRun, conclude, reco
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy
 from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.controller.session import Session
-from torchstone.workflows.campaign import begun
-from torchstone.workflows.diagnose.live_comparer import MARGIN, PairedTrials
+from torchstone.workflows.diagnose.live_comparer import MARGIN, Listening, PairedTrials
 from torchstone.workflows.diagnose.measured_diagnosis import cores_of_process
-from torchstone.workflows.diagnose.probes import Listening
-from torchstone.workflows.diagnose.remedies import RemedyTrials
-from torchstone.workflows.diagnose.target import PREFIX
-from torchstone.workflows.run.program_run import (
+from torchstone.workflows.diagnose.target import PREFIX, RemedyTrials
+from torchstone.workflows.run.planned_run import (
     ProgramRequest,
+    Results,
+    begun,
     check,
     configurations,
     name_of,
     placed,
+    published,
     tried,
     workload_of,
 )
-from torchstone.workflows.run.results import Results, published
 
 _PROCESSES = 3  # of the command as it is, whose spread is the interval
 _WINDOW_S, _WARM_UP_S = 1.0, 0.5

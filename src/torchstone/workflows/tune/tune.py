@@ -6,8 +6,10 @@ Each trial is in the record before the next.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -17,22 +19,122 @@ from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.figures import figures
 from torchstone.core.schema.answer import TuneSpec
 from torchstone.core.schema.case import Case
+from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Head, Run
-from torchstone.core.schema.search import Part, Point, Probe
+from torchstone.core.schema.search import Part, Point, Probe, ProbeResult, SearchProblem
+from torchstone.core.schema.trial import Purpose, Status, Trial
 from torchstone.execution import plan
 from torchstone.execution.controller.active_run import ActiveRun, OutOfTime, conclude, recorded
-from torchstone.execution.controller.allocation import for_objective
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy
-from torchstone.execution.controller.session import Session
-from torchstone.workflows.campaign import begun, code_of
-from torchstone.workflows.run.results import Results, published
-from torchstone.workflows.tune.answering import answer_of
-from torchstone.workflows.tune.final_round import ranked, run_rounds
-from torchstone.workflows.tune.scoring import shortfall
-from torchstone.workflows.tune.searching import Probes, allowed, search
+from torchstone.execution.controller.observer import Silent, Watcher
+from torchstone.execution.controller.session import Session, for_objective
+from torchstone.plugins import registry
+from torchstone.plugins.protocols import Searcher
+from torchstone.workflows.run.planned_run import Results, begun, code_of, published
+from torchstone.workflows.tune.answering import answer_of, ranked, reading_of, run_rounds, shortfall
 from torchstone.workflows.tune.space import Space
 from torchstone.workflows.tune.specification import TuneRequest, TuneSketch
-from torchstone.workflows.tune.watching import TuneWatcher
+
+
+class Probes:
+    """Takes probes into an open run. `recorded`: those of a run that goes on; they are reused, not taken again."""
+
+    def __init__(
+        self,
+        space: Space,
+        open_run: ActiveRun,
+        procedure: Procedure,
+        watcher: TuneWatcher,
+        recorded: Iterable[Trial] = (),
+    ) -> None:
+        self._space = space
+        self._open_run = open_run
+        self._procedure = procedure
+        self._watcher = watcher
+        self._recorded = deque(
+            t for t in recorded if t.purpose == Purpose.PROBE and t.outcome.status != Status.INTERRUPTED
+        )
+        self._taken: dict[str, int] = {}
+        self.readings: list[ProbeResult] = []
+
+    def take(self, probe: Probe) -> ProbeResult:
+        """Return what a probe tells, from the record if the same was asked there at this place, else by a trial."""
+        case = self._space.case(probe.point, probe.part)
+        case_id = case.case_id
+        self._watcher.probing(probe, len(self.readings))
+        number = self._taken[case_id] = self._taken.get(case_id, -1) + 1
+        if self._recorded and self._recorded[0].case_id == case_id:
+            trial = self._recorded.popleft()
+            while self._recorded and (self._recorded[0].case_id, self._recorded[0].number) == (case_id, trial.number):
+                trial = self._recorded.popleft()  # other programs disturbed the one before, and it was taken again
+        else:
+            self._recorded.clear()  # another torchstone searched differently: from here on everything is new
+            self._open_run.add(case)
+            trial = self._open_run.take(case, number, Purpose.PROBE, self._how(probe))
+        reading = reading_of(trial, probe, self._space.spec)
+        self.readings.append(reading)
+        self._watcher.learned(reading)
+        return reading
+
+    def _how(self, probe: Probe) -> Procedure:
+        """Return the Procedure of a probe: its window as long as the effort says, and nothing beside the window."""
+        how, spec = self._procedure, self._space.spec
+        how = msgspec.structs.replace(
+            how, budget_s=how.budget_s * probe.effort, warmup_budget_s=how.warmup_budget_s * probe.effort,
+            count_flops=False, phases=False, profile=False,
+        )  # fmt: skip
+        return for_objective(how, spec.objective, spec.base.placement)
+
+
+def search(brief: SearchProblem, searcher: str, probes: Probes) -> list[Point]:
+    """Let a searcher ask until it is done; return its points for the final round, best first."""
+    plugin: Searcher = registry.load("searchers", searcher)
+    asking = plugin.search(brief)
+    try:
+        probe = next(asking)
+        while True:
+            probe = asking.send(probes.take(probe))
+    except StopIteration as done:
+        found: Sequence[Point] = done.value or ()
+        return list(found)
+
+
+def allowed(readings: Iterable[ProbeResult]) -> list[ProbeResult]:
+    """Return the readings of whole steps that keep to the constraints."""
+    return [r for r in readings if r.probe.part == Part.WHOLE and r.value is not None and r.allowed]
+
+
+class TuneWatcher(Watcher, Protocol):
+    """A Watcher that is also told what the search asks and learns."""
+
+    def searching(self, spec: TuneSpec, points: int) -> None:
+        """A search over so many points begins."""
+
+    def probing(self, probe: Probe, number: int) -> None:
+        """The search asks for a probe, its `number`-th."""
+
+    def learned(self, reading: ProbeResult) -> None:
+        """A probe has told something."""
+
+    def stage(self, text: str) -> None:
+        """A new stage of the answer begins."""
+
+
+class SilentTune(Silent):
+    """A TuneWatcher that does nothing."""
+
+    def searching(self, spec: TuneSpec, points: int) -> None:
+        """Ignore it."""
+
+    def probing(self, probe: Probe, number: int) -> None:
+        """Ignore it."""
+
+    def learned(self, reading: ProbeResult) -> None:
+        """Ignore it."""
+
+    def stage(self, text: str) -> None:
+        """Ignore it."""
+
 
 _FINALISTS = 3
 ROUNDS = 3  # of the final comparison, by default

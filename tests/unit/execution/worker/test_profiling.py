@@ -18,9 +18,9 @@ from torch.profiler import ProfilerActivity, profile
 
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Placement
-from torchstone.core.schema.counted import Counted
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.host_profile import Operators
+from torchstone.core.schema.peaks import Counted
 from torchstone.execution.timing.loop import unmarked
 from torchstone.execution.worker import execution, profiling
 from torchstone.execution.worker.collector import Collector

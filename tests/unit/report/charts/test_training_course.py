@@ -9,7 +9,7 @@ from torchstone.core.schema.peak_memory import KINDS
 from torchstone.core.schema.trial import Series
 from torchstone.report.charts.courses import search_chart, training_charts
 from torchstone.report.charts.settings import memory_chart
-from torchstone.workflows.memory.answer import Answer
+from torchstone.workflows.memory import Answer
 
 POWER = Series("device_power_w", "nvml", (0.0, 1.0, 2.0, 3.0), (100.0, 200.0, 210.0, 190.0), "cuda:0")
 

@@ -20,7 +20,7 @@ from torchstone.report.documents.diagnosis import diagnosis_document, limit_word
 from torchstone.report.renderers.md import markdown
 from torchstone.report.renderers.terminal import terminal
 from torchstone.report.rendering import write_markdown
-from torchstone.workflows.diagnose.remedies import out_of_memory
+from torchstone.workflows.diagnose.target import out_of_memory
 
 
 def shown(diagnosis, width=100, *, every=False, **files):

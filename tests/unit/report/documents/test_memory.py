@@ -10,7 +10,7 @@ from torchstone.core.schema.codec import encode
 from torchstone.core.stats.peak_memory import MOST
 from torchstone.report.documents.memory import memory_document, memory_json
 from torchstone.report.renderers.terminal import terminal
-from torchstone.workflows.memory.answer import Answer, Row
+from torchstone.workflows.memory import Answer, Row
 
 
 def said(*rows, axes=("batch_size",), width=100, first=None):

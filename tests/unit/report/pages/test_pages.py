@@ -28,7 +28,7 @@ from torchstone.report.pages.guard import SECURITY_HEADERS, Guard
 from torchstone.report.pages.site import Site
 from torchstone.report.pages.store import Store
 from torchstone.report.results import Result, result_path, save
-from torchstone.workflows.memory.answer import Answer
+from torchstone.workflows.memory import Answer
 
 EVIL = "</td><script>alert(1)</script><img src=x onerror=alert(2)>\"'\u202e{{7*7}}"
 ADDRESSES = (

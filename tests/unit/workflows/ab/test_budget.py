@@ -2,7 +2,7 @@
 
 import pytest
 
-from torchstone.workflows.ab.budget import (
+from torchstone.workflows.ab.timetable import (
     FEWEST_PAIRS,
     MOST_COUPLES,
     Pace,

@@ -11,7 +11,7 @@ from torchstone.core.schema.diagnosis import BROKEN_LOSS, SAME_LOSS, Cause, Kind
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.trial import Status
 from torchstone.report.documents.diagnosis import gain_words
-from torchstone.workflows.diagnose.remedies import RemedyTrials, effects_of, gain_of
+from torchstone.workflows.diagnose.target import RemedyTrials, effects_of, gain_of
 
 CASE = a_case({**SETTINGS, "feed": "loader"})
 

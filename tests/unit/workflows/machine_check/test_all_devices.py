@@ -12,7 +12,7 @@ from torchstone.core.errors import TorchstoneError
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.message import BurstDone, Ended, Entered
 from torchstone.core.schema.trial import Outcome, Status
-from torchstone.workflows.machine_check.all_devices import Processes, Unit, units_of
+from torchstone.workflows.machine_check.examination import Processes, Unit, units_of
 
 CPU = Placement("cpu")
 

@@ -10,9 +10,8 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.message import MemoryTold
 from torchstone.core.schema.peak_memory import PeakMemory
 from torchstone.core.schema.request import WorkloadRequest
-from torchstone.workflows.memory import prediction, tracing
-from torchstone.workflows.memory.answer import Row, Verdict, limit_bytes
-from torchstone.workflows.memory.tuned import fitting, tried_on
+from torchstone.workflows import memory as prediction
+from torchstone.workflows.memory import Row, Verdict, fitting, limit_bytes, tried_on
 from torchstone.workflows.tune.specification import TuneRequest
 
 GIB = 2**30
@@ -47,7 +46,7 @@ class Launched:
             return MemoryTold(tuple(peak(batch, each) for batch in request.batches), largest)
 
         monkeypatch.setattr(prediction, "Session", Session)
-        monkeypatch.setattr(tracing, "told", told)
+        monkeypatch.setattr(prediction, "trace_peaks", told)
 
     def answer(self, request, *words):
         return prediction.answered(request, prediction.asked_of(request, [card(w) for w in words]), lambda _: None)

@@ -10,11 +10,10 @@ from comparable import a_gpu, a_stored_run
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Placement
-from torchstone.core.schema.claim import IMPORTED
 from torchstone.core.schema.comparison import Rules
 from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.procedure import Procedure
-from torchstone.core.schema.run import Plan, Run, Slot
+from torchstone.core.schema.run import IMPORTED, Plan, Run, Slot
 from torchstone.core.schema.trial import Outcome, Purpose, Status
 from torchstone.execution.controller.observer import Silent
 from torchstone.report.documents.reproduction import reproduction_document

@@ -8,7 +8,7 @@ from torchstone.core.errors import MissingError
 from torchstone.core.schema.run import End
 from torchstone.core.schema.submission import Phase, ShareState
 from torchstone.workflows.submit import submitting
-from torchstone.workflows.submit.share import lasted_s
+from torchstone.workflows.submit.planning import lasted_s
 from torchstone.workflows.submit.submitting import Standing, node_hours
 
 

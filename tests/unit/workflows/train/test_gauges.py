@@ -5,7 +5,7 @@ import csv
 from build import a_trial
 
 from torchstone.core.schema.trial import Series
-from torchstone.workflows.train.gauges import Readings, summary_of, write_gauges
+from torchstone.workflows.train.evaluation import Readings, summary_of, write_gauges
 
 CARD = (
     Series("device_utilization", "nvml", (0.0, 0.5, 1.0), (0.2, 0.9, 0.7), "cuda:0"),

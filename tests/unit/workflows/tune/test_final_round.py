@@ -9,7 +9,7 @@ from torchstone.core.schema.answer import Constraints, TuneSpec
 from torchstone.core.schema.trial import Purpose, Status
 from torchstone.execution.controller.active_run import ActiveRun, OutOfTime
 from torchstone.execution.controller.session import Session
-from torchstone.workflows.tune.final_round import gain, ranked, run_rounds
+from torchstone.workflows.tune.answering import gain, ranked, run_rounds
 from torchstone.workflows.tune.space import Space
 
 SPEC = TuneSpec("throughput", "grid", a_case(), {}, final_trials=3)

@@ -14,8 +14,7 @@ from torchstone.core.schema.run import Run
 from torchstone.core.schema.search import Part, Probe, ProbeResult
 from torchstone.core.schema.trial import Purpose, Status, Trial
 from torchstone.storage.query import entry_of
-from torchstone.workflows.tune.answering import answer_of
-from torchstone.workflows.tune.final_round import ranked
+from torchstone.workflows.tune.answering import answer_of, ranked
 from torchstone.workflows.tune.recomputed import faults
 from torchstone.workflows.tune.space import Space
 

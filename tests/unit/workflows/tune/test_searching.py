@@ -6,9 +6,8 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.search import Part, Point, Probe
 from torchstone.core.schema.trial import Purpose
 from torchstone.execution.controller.active_run import ActiveRun
-from torchstone.workflows.tune.searching import Probes, allowed, search
 from torchstone.workflows.tune.space import Space
-from torchstone.workflows.tune.watching import SilentTune
+from torchstone.workflows.tune.tune import Probes, SilentTune, allowed, search
 
 
 class FakeRun(ActiveRun):

@@ -16,9 +16,9 @@ import msgspec
 from torchstone.core.over_ranks import ALONE as ALONE_METRIC
 from torchstone.core.over_ranks import TOGETHER, throughputs
 from torchstone.core.schema.codec import decode, encode
-from torchstone.core.schema.collective import ALL_GATHER, ALL_REDUCE, Collective
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.message import Entered, Event, Measured, TrialRequest
+from torchstone.core.schema.ranks import ALL_GATHER, ALL_REDUCE, Collective
 from torchstone.core.schema.trial import Measurement
 from torchstone.execution.timing.clock import system_clock
 from torchstone.execution.timing.loop import Step, unmarked

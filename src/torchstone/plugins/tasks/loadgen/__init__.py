@@ -18,9 +18,9 @@ from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.counted import Counted
-from torchstone.core.schema.load import SERVER, LoadMeasured, LoadPlan, Tell
 from torchstone.core.schema.model import LoadedModel
+from torchstone.core.schema.peaks import Counted
+from torchstone.core.schema.procedure import SERVER, LoadMeasured, LoadPlan, Tell
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
 from torchstone.plugins.tasks._inference import PreparedInference

@@ -2,25 +2,132 @@
 
 from __future__ import annotations
 
+import select
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
 
+from torchstone.analysis.advice.choices import SAFE_SHARE
 from torchstone.config.run_file import RunRequest
 from torchstone.core.cards import Card
-from torchstone.core.errors import UsageError
-from torchstone.core.library_workspace import workspace_bytes
+from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.schema.axis import LOADER_AXES, Scalar
 from torchstone.core.schema.case import Case, Placement, Workload, model_name
-from torchstone.core.schema.message import MemoryRequest, MemoryTold
+from torchstone.core.schema.machine import Machine
+from torchstone.core.schema.message import Ended, MemoryRequest, MemoryTold
+from torchstone.core.schema.peak_memory import PeakMemory
 from torchstone.core.schema.request import WorkloadRequest
-from torchstone.execution import plan
+from torchstone.core.schema.search import Point
+from torchstone.core.schema.trial import Status
+from torchstone.core.stats.peak_memory import workspace_bytes
+from torchstone.execution import machine_facts, plan
 from torchstone.execution.controller.session import Session
+from torchstone.execution.timing.clock import system_clock
 from torchstone.plugins import registry
+from torchstone.plugins.machine_protocols import Launcher
 from torchstone.plugins.model_choice import card_of
-from torchstone.workflows.memory import tracing
-from torchstone.workflows.memory.answer import Answer, Row, limit_bytes
+from torchstone.workflows.tune.space import Space
+from torchstone.workflows.tune.specification import TuneRequest, TuneSketch
+
+# How far a predicted peak was from what the allocator counted, of the cases of benchmarks/memory_model.py (CPU):
+# the median, and what nine of ten keep to (benchmarks/data/memory_model.json; a test holds the one against the other).
+CASES, MEDIAN_ERROR, USUAL_ERROR = 42, 0.001, 0.02
+
+
+class Verdict(StrEnum):
+    """Whether a step fits a card."""
+
+    FITS = "fits"  # and leaves a tenth of the memory free
+    TIGHT = "tight"  # the peak alone fits: fragments, the driver's own share and the error decide
+    TOO_LARGE = "too large"
+    UNKNOWN = "not predicted"
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One Configuration on one card. `largest`: the largest batch that leaves a tenth of the memory free.
+
+    `why_not`: why nothing can be told; `fixed`: why there is no other batch size.
+    """
+
+    task: str
+    model: str
+    card: str
+    memory_bytes: int
+    configuration: Mapping[str, Scalar]
+    peak: PeakMemory | None = None
+    largest: PeakMemory | None = None
+    why_not: str | None = None
+    fixed: str | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """Say whether the batch asked about fits."""
+        if self.peak is None:
+            return Verdict.UNKNOWN
+        if self.peak.allocated_bytes <= limit_bytes(self.memory_bytes):
+            return Verdict.FITS
+        return Verdict.TIGHT if self.peak.allocated_bytes <= self.memory_bytes else Verdict.TOO_LARGE
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """All rows, in the order asked. `axes`: those that differ between rows. `sources`: the vendors' documents.
+
+    `checked`: how many cases stand behind the errors.
+    """
+
+    rows: tuple[Row, ...]
+    axes: tuple[str, ...]
+    sources: Mapping[str, str | None]
+    checked: int = CASES
+    median_error: float = MEDIAN_ERROR
+    usual_error: float = USUAL_ERROR
+
+
+def limit_bytes(memory_bytes: int) -> int:
+    """Return what a peak must stay below to be safe: a tenth stays free, as `tune` keeps it."""
+    return int(SAFE_SHARE * memory_bytes)
+
+
+_MOST_S = 600.0  # to follow all the steps of one request: seconds each, minutes for a model of a thousand layers
+
+
+def trace_peaks(launcher: Launcher, request: MemoryRequest, most_s: float = _MOST_S) -> MemoryTold | str:
+    """Return the peaks, or why they are unknown.
+
+    Raises UsageError where the user's own model or data is at fault, TorchstoneError where the process dies or hangs.
+    """
+    live = launcher.start(request)
+    ended: Ended | None = None
+    found: MemoryTold | None = None
+    ends_s = system_clock() + most_s
+    try:
+        while select.select([live], [], [], max(0.0, ends_s - system_clock()))[0]:
+            events = live.events()
+            if events is None:
+                break
+            for event in events:
+                found = event if isinstance(event, MemoryTold) else found
+                ended = event if isinstance(event, Ended) else ended
+        else:
+            raise TorchstoneError(f"{request.case.workload.model}: tracing its step took more than {most_s:g} s")
+    finally:
+        live.kill()
+        ending = live.ending()
+    if found is not None:
+        return found
+    if ended is None:
+        raise TorchstoneError(f"{request.case.workload.model}: the tracing process ended: {ending}")
+    if ended.mistake is not None:
+        raise UsageError(ended.mistake)
+    if ended.outcome.status == Status.CRASHED:  # not a step without data, but what builds the model
+        lines = (ended.outcome.traceback or "").splitlines()[:-1]
+        raise UsageError("\n".join((f"{request.case.workload.model} raised {ended.outcome.message}", *lines)))
+    if ended.outcome.status == Status.OUT_OF_MEMORY:
+        return f"this host has too little memory to build the model ({ended.outcome.message})"
+    return ended.outcome.message or str(ended.outcome.status)
+
 
 TASKS = ("train", "infer")
 _OTHERWISE = "memory predicts train and infer only"
@@ -121,7 +228,7 @@ def _rows(session: Session, request: RunRequest, group: Sequence[tuple[int, Aske
     batches = tuple(dict.fromkeys(_batch(one.case) for _, one in group))
     limits = tuple(dict.fromkeys(limit_bytes(one.card.memory_bytes) for _, one in group))
     procedure = request.procedure
-    told = tracing.told(
+    told = trace_peaks(
         session.launcher,
         MemoryRequest(
             first.case, first.card.info(), batches, limits, procedure.settings, procedure.seed, first.left_open
@@ -154,3 +261,38 @@ def _shown(workload: Workload, case: Case) -> Mapping[str, Scalar]:
 
 def _batch(case: Case) -> int:
     return int(case.configuration.get("batch_size") or 1)
+
+
+class Tried(msgspec.Struct, frozen=True):
+    """The points of a tune on a card, as far as the device sees them, and what to ask of each combination of others."""
+
+    points: tuple[Point, ...]
+    asked: tuple[Asked, ...]
+
+
+def tried_on(request: TuneRequest, card: Card) -> Tried:
+    """Return what a tune of the request would try on that card. Raises UsageError for what is wrong with it."""
+    sketch = TuneSketch(request)
+    info = card.info()
+    spec = sketch.spec(Placement(card.kind), Machine(machine_facts.host(), (info,), {}, {}), 1)
+    space = Space(spec)
+    points: dict[tuple[Scalar, ...], Point] = {}
+    asked: dict[tuple[Scalar, ...], Asked] = {}
+    for point in space.points:
+        seen = {axis: value for axis, value in point.items() if axis not in LOADER_AXES}
+        points.setdefault(tuple(seen.values()), seen)
+        others = tuple(value for axis, value in seen.items() if axis != "batch_size")
+        asked.setdefault(others, Asked(card, space.case(point), sketch.sketch.left_open))
+    return Tried(tuple(points.values()), tuple(asked.values()))
+
+
+def fitting(tried: Tried, rows: Sequence[Row]) -> int:
+    """Return how many of the points fit, with a tenth of the memory free."""
+    count = 0
+    for point in tried.points:
+        for row in rows:
+            same = all(row.configuration.get(axis) == value for axis, value in point.items() if axis != "batch_size")
+            size = point.get("batch_size", row.configuration.get("batch_size"))
+            if same and row.largest is not None and int(size or 1) <= row.largest.batch_size:
+                count += 1
+    return count
