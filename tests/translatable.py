@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from source_texts import said_of, texts_of
 
 import torchstone
-from torchstone.analysis.ci import Verdict as Change
+from torchstone.analysis.ci import ChangeVerdict as Change
 from torchstone.core.messages import DISTURBED, MESSAGES, NOT_COMPARED, OUTCOMES, REMEDIES
 from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.comparison import Judgement
-from torchstone.core.schema.diagnosis import Kind
+from torchstone.core.schema.diagnosis import CauseKind
 from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.metric import FIGURES, MetricGroup
 from torchstone.core.schema.trial import Status
@@ -28,7 +28,7 @@ from torchstone.report.renderers.html.page import SAID
 from torchstone.report.translation.catalogue import DOMAIN, LOCALE
 from torchstone.report.translation.joints import bare
 from torchstone.workflows.machine_check.conditions import Fitness
-from torchstone.workflows.memory import Verdict as Fits
+from torchstone.workflows.memory import FitVerdict as Fits
 
 if TYPE_CHECKING:
     from babel.messages.catalog import Catalog
@@ -155,7 +155,7 @@ def _of_tables() -> Iterator[str]:
     yield from (name.replace("_", " ") for name in AXES)
     yield from (
         str(word).replace("_", " ")
-        for words in (Judgement, Severity, Fitness, Fits, Kind, Status, Change)
+        for words in (Judgement, Severity, Fitness, Fits, CauseKind, Status, Change)
         for word in words
     )
     yield from (*_TITLES.split(), *_COMPARED, *_JOINED)

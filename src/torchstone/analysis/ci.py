@@ -47,7 +47,7 @@ def entry_of(found: Assessment) -> HistoryEntry:
     return HistoryEntry(SCHEMA, result.head, result.base, when, found.limit, tuple(map(_point, found.changes)))
 
 
-def _point(change: Change) -> HistoryPoint:
+def _point(change: BenchmarkChange) -> HistoryPoint:
     device = change.device[:200] if change.device is not None else None
     point = HistoryPoint(change.name, str(change.verdict), step_time_s=change.step_time_s, device=device)
     ratio = change.ratio
@@ -56,7 +56,7 @@ def _point(change: Change) -> HistoryPoint:
     return msgspec.structs.replace(point, ratio=ratio.value, low=ratio.low, high=ratio.high, level=ratio.level)
 
 
-class Step(msgspec.Struct, frozen=True):
+class CommitStep(msgspec.Struct, frozen=True):
     """One commit of a chain. `total`, `low`, `high`: time of a step ÷ that before the chain, with its 95 % interval."""
 
     commit: str
@@ -81,7 +81,7 @@ class Trace(msgspec.Struct, frozen=True):
     """The history of one benchmark, oldest first. `drift`: proven beyond the limit; None where that is not so."""
 
     name: str
-    steps: tuple[Step, ...]
+    steps: tuple[CommitStep, ...]
     drift: Drift | None
 
 
@@ -109,7 +109,7 @@ def _in_order(entries: Sequence[HistoryEntry]) -> list[HistoryEntry]:
 
 
 def _trace(name: str, entries: Sequence[HistoryEntry]) -> Trace:
-    steps: list[Step] = []
+    steps: list[CommitStep] = []
     chain: list[tuple[float, float]] = []  # the logarithm of each ratio, and its standard error
     small: list[tuple[float, float] | None] = []  # the same; None for a step
     last = None
@@ -133,11 +133,13 @@ def _is_step(point: HistoryPoint, limit: float) -> bool:
     return (point.low or 0.0) > 1.0 + limit or (point.high or math.inf) < 1.0 / (1.0 + limit)
 
 
-def _step(entry: HistoryEntry, point: HistoryPoint, chain: Sequence[tuple[float, float]], *, begins: bool) -> Step:
+def _step(
+    entry: HistoryEntry, point: HistoryPoint, chain: Sequence[tuple[float, float]], *, begins: bool
+) -> CommitStep:
     log, error = _sum(chain)
     half = normal_quantile(0.5 + _LEVEL / 2.0) * error
     total, low, high = (math.exp(max(-50.0, min(50.0, end))) for end in (log, log - half, log + half))
-    return Step(entry.commit, entry.committed_utc, point, total, low, high, begins)
+    return CommitStep(entry.commit, entry.committed_utc, point, total, low, high, begins)
 
 
 def _drift(chain: Sequence[tuple[float, float] | None], limit: float) -> Drift | None:
@@ -173,7 +175,7 @@ _LARGEST = 1e6
 _LONGEST_COMMAND = 1000  # characters
 
 
-class Verdict(StrEnum):
+class ChangeVerdict(StrEnum):
     """What a change does to a benchmark, in the words of the comment."""
 
     SLOWER = "slower"
@@ -185,9 +187,11 @@ class Verdict(StrEnum):
 
 
 _VERDICTS = {
-    Judgement.WORSE: Verdict.SLOWER, Judgement.BETTER: Verdict.FASTER,
-    Judgement.SAME: Verdict.UNCHANGED, Judgement.UNCLEAR: Verdict.UNDECIDED,
-}  # fmt: skip
+    Judgement.WORSE: ChangeVerdict.SLOWER,
+    Judgement.BETTER: ChangeVerdict.FASTER,
+    Judgement.SAME: ChangeVerdict.UNCHANGED,
+    Judgement.UNCLEAR: ChangeVerdict.UNDECIDED,
+}
 
 
 class OtherResult(msgspec.Struct, frozen=True):
@@ -198,7 +202,7 @@ class OtherResult(msgspec.Struct, frozen=True):
     head: float
 
 
-class Change(msgspec.Struct, frozen=True):
+class BenchmarkChange(msgspec.Struct, frozen=True):
     """One benchmark. `ratio`: time of a step of the change ÷ of the base; None where it is not known.
 
     `beyond`: it is proven to be slower by more than the limit; `open`: it may be. `why`: of a failure, of no baseline,
@@ -207,7 +211,7 @@ class Change(msgspec.Struct, frozen=True):
     """
 
     name: str
-    verdict: Verdict
+    verdict: ChangeVerdict
     ratio: Estimate | None = None
     beyond: bool = False
     open: bool = True
@@ -220,31 +224,33 @@ class Change(msgspec.Struct, frozen=True):
     other: OtherResult | None = None
 
 
-def why_text(change: Change) -> str | None:
+def why_text(change: BenchmarkChange) -> str | None:
     """Return why a benchmark has no ratio, in English."""
     return not_compared(change.why.id, change.why.values) if isinstance(change.why, Statement) else change.why
 
 
 def change_of(
     one: CiBenchmark, result: CiResult, runs: Mapping[str, Run], limit: float, per_hour: float | None = None
-) -> Change:
+) -> BenchmarkChange:
     """Return what is known of a benchmark of `result`. `limit`: relative; `per_hour`: the price of the machine.
 
     `runs`: those that were read, by their ids. A record that does not compare the two commits of `result` is a failure.
     """
     command = ab_command(one, result)
     if one.state is State.NO_BASELINE or result.base is None:
-        return Change(one.name, Verdict.NO_BASELINE, why=one.why or result.why_no_base, command=command)
+        return BenchmarkChange(one.name, ChangeVerdict.NO_BASELINE, why=one.why or result.why_no_base, command=command)
     if one.state is not State.MEASURED:
         why = one.why or "the job ended before it was measured"
-        return Change(one.name, Verdict.FAILED, why=why, command=command)
+        return BenchmarkChange(one.name, ChangeVerdict.FAILED, why=why, command=command)
     run = runs.get(one.run_id or "")
     if run is None or not isinstance(run.answer, AbResult):
-        return Change(one.name, Verdict.FAILED, why="its record is missing, or has no comparison", command=command)
+        return BenchmarkChange(
+            one.name, ChangeVerdict.FAILED, why="its record is missing, or has no comparison", command=command
+        )
     head = result.base if one is result.control else result.head
     comparison = run.answer.comparison
     if (fault := _of_other_commits(run, comparison, result.base, head)) is not None:
-        return Change(one.name, Verdict.FAILED, why=fault, command=command)
+        return BenchmarkChange(one.name, ChangeVerdict.FAILED, why=fault, command=command)
     found = _measured(one.name, run, comparison, result.margin, limit, command, per_hour)
     comparisons = len(result.benchmarks) + (result.control is not None)
     return (
@@ -265,24 +271,24 @@ def ab_command(one: CiBenchmark, result: CiResult) -> tuple[str, ...]:
 def _measured(
     name: str, run: Run, found: Comparison, margin: float, limit: float, command: tuple[str, ...],
     per_hour: float | None,
-) -> Change:  # fmt: skip
+) -> BenchmarkChange:  # fmt: skip
     about: dict[str, Any] = {"command": command, "device": _device(run), "step_time_s": _step_time_s(run, found)}
     about["other"] = _other_result(run)
     if found.verdict is Judgement.NOT_COMPARABLE:
-        verdict = Verdict.NO_BASELINE if _only_the_base_failed(run) else Verdict.FAILED
-        return Change(name, verdict, why=found.why or "its sides are not comparable", **about)
+        verdict = ChangeVerdict.NO_BASELINE if _only_the_base_failed(run) else ChangeVerdict.FAILED
+        return BenchmarkChange(name, verdict, why=found.why or "its sides are not comparable", **about)
     ratio = found.ratio
     if ratio is None or ratio.low is None or ratio.high is None:
-        return Change(name, Verdict.UNDECIDED, why=found.why or "too few pairs of processes", **about)
+        return BenchmarkChange(name, ChangeVerdict.UNDECIDED, why=found.why or "too few pairs of processes", **about)
     ends = (ratio.low, ratio.value, ratio.high)
     if not 1.0 / _LARGEST <= ends[0] <= ends[1] <= ends[2] <= _LARGEST or not 0.0 < ratio.level < 1.0:
-        return Change(name, Verdict.FAILED, why="the interval in its record is none", **about)
+        return BenchmarkChange(name, ChangeVerdict.FAILED, why="the interval in its record is none", **about)
     verdict = _VERDICTS[judge(ratio.low, ratio.high, margin, higher_is_better=False)]
-    price = price_of(run, command, per_hour) if verdict is Verdict.UNDECIDED else None
+    price = price_of(run, command, per_hour) if verdict is ChangeVerdict.UNDECIDED else None
     pairs = max(0, min(ratio.trials, 10**6))
-    beyond = verdict is Verdict.SLOWER and ratio.low > 1.0 + limit
+    beyond = verdict is ChangeVerdict.SLOWER and ratio.low > 1.0 + limit
     open_ = ratio.high > 1.0 + max(limit, margin)
-    return Change(name, verdict, ratio, beyond, open_, price=price, pairs=pairs, **about)
+    return BenchmarkChange(name, verdict, ratio, beyond, open_, price=price, pairs=pairs, **about)
 
 
 def _of_other_commits(run: Run, found: Comparison, base: str, head: str) -> str | None:
@@ -319,9 +325,10 @@ def _device(run: Run) -> str | None:
 def _step_time_s(run: Run, found: Comparison) -> float | None:
     """Return the median over the processes of the change."""
     told = [
-        figures(t).values.get("step_time_mean") for t in run.trials
+        figures(t).values.get("step_time_mean")
+        for t in run.trials
         if t.facts.side == "B" and t.outcome.status == Status.OK and t.case_id == found.candidate.case_id
-    ]  # fmt: skip
+    ]
     known = [value for value in told if value is not None and math.isfinite(value) and value > 0.0]
     return median(known) if known else None
 
@@ -422,24 +429,24 @@ class Assessment(msgspec.Struct, frozen=True):
 
     result: CiResult
     limit: float
-    changes: tuple[Change, ...]
-    control: Change | None
+    changes: tuple[BenchmarkChange, ...]
+    control: BenchmarkChange | None
     conclusion: Conclusion
     acceptance: Acceptance | None = None
     environment: tuple[tuple[str, str], ...] = ()
 
-    def of(self, *verdicts: Verdict) -> list[Change]:
+    def of(self, *verdicts: ChangeVerdict) -> list[BenchmarkChange]:
         """Return the changes with one of these verdicts, the slowest first."""
         found = [one for one in self.changes if one.verdict in verdicts]
         return sorted(found, key=lambda one: (-one.ratio.value if one.ratio is not None else 0.0, one.name))
 
     @property
-    def counts(self) -> Counter[Verdict]:
+    def counts(self) -> Counter[ChangeVerdict]:
         """How many there are of each verdict."""
         return Counter(one.verdict for one in self.changes)
 
     @property
-    def with_other_results(self) -> list[Change]:
+    def with_other_results(self) -> list[BenchmarkChange]:
         """The benchmarks that compute something else than the base; none where the base differs from itself."""
         if self.control is not None and self.control.other is not None:
             return []
@@ -450,12 +457,12 @@ class Assessment(msgspec.Struct, frozen=True):
         """Whether there is something to tell people: a verdict that is proven, or that one is missing."""
         if self.conclusion not in (Conclusion.PASSED, Conclusion.UNDECIDED):
             return True
-        return self.is_reliable and bool(self.of(Verdict.SLOWER, Verdict.FASTER))
+        return self.is_reliable and bool(self.of(ChangeVerdict.SLOWER, ChangeVerdict.FASTER))
 
     @property
     def is_reliable(self) -> bool:
         """Whether the control, where there is one, was not found to differ from itself."""
-        return self.control is None or self.control.verdict not in (Verdict.SLOWER, Verdict.FASTER)
+        return self.control is None or self.control.verdict not in (ChangeVerdict.SLOWER, ChangeVerdict.FASTER)
 
     @property
     def floor(self) -> float | None:
@@ -467,9 +474,13 @@ class Assessment(msgspec.Struct, frozen=True):
 
 
 def assess(
-    result: CiResult, runs: Mapping[str, Run], *, limit: float | None = None, per_hour: float | None = None,
+    result: CiResult,
+    runs: Mapping[str, Run],
+    *,
+    limit: float | None = None,
+    per_hour: float | None = None,
     acceptance: Acceptance | None = None,
-) -> Assessment:  # fmt: skip
+) -> Assessment:
     """Return the assessment of a result. `limit`: in place of its own; `per_hour`: the price of an hour of the machine.
 
     `runs`: its records, by their ids (ci_folder.read_result). A limit below the equivalence margin is taken for that:
@@ -487,9 +498,9 @@ def _conclusion(found: Assessment) -> Conclusion:
     is_slower = found.is_reliable and any(one.beyond for one in found.changes)
     if is_slower and not (found.acceptance is not None and found.acceptance.reason):
         return Conclusion.SLOWER
-    if verdicts[Verdict.FAILED]:
+    if verdicts[ChangeVerdict.FAILED]:
         return Conclusion.FAILED
-    if verdicts[Verdict.NO_BASELINE] or not found.changes:
+    if verdicts[ChangeVerdict.NO_BASELINE] or not found.changes:
         return Conclusion.NO_BASELINE
     if is_slower:
         return Conclusion.ACCEPTED

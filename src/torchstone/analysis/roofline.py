@@ -50,9 +50,13 @@ class Ceilings(msgspec.Struct, frozen=True):
 
 
 def ceilings(
-    machine: Machine, placement: Placement, configuration: Mapping[str, Scalar], threads: int | None, *,
+    machine: Machine,
+    placement: Placement,
+    configuration: Mapping[str, Scalar],
+    threads: int | None,
+    *,
     peaks: Peaks | None = None,
-) -> Ceilings:  # fmt: skip
+) -> Ceilings:
     """Return what bounds a Case: by the Peaks given, else by those that the Machine carries, and by the datasheet.
 
     `threads`: those that the Case ran with. On a CPU peaks of as many are wanted: others bound something else.
@@ -255,9 +259,10 @@ def _said(name: str, values: Mapping[str, float], top: Ceilings, step_s: float, 
     if name == COMPUTE:
         measured = top.measured_flops is not None
         need: dict[str, Scalar] = {
-            "flops": values["flops_per_step"], "peak": top.measured_flops or top.datasheet_flops,
+            "flops": values["flops_per_step"],
+            "peak": top.measured_flops or top.datasheet_flops,
             "precision": top.precision,
-        }  # fmt: skip
+        }
         return Statement("bound_compute" if measured else "bound_compute_datasheet", {**need, **of_step})
     if name == MEMORY:
         rate = top.measured_bandwidth

@@ -205,8 +205,10 @@ def _energy(series: Series, begin_s: float, end_s: float) -> dict[str, Scalar]:
         return {"energy_j": value, "energy_low_j": None, "energy_high_j": None}
     low, high = bounds(series, begin_s, end_s)
     return {
-        "energy_j": increase(series.at_s, series.values, begin_s, end_s), "energy_low_j": low, "energy_high_j": high,
-    }  # fmt: skip
+        "energy_j": increase(series.at_s, series.values, begin_s, end_s),
+        "energy_low_j": low,
+        "energy_high_j": high,
+    }
 
 
 def _windows(trial: Trial) -> Iterator[tuple[str | None, float, float, Sequence[float]]]:

@@ -168,4 +168,4 @@ def _case(
     limit = bound({name: one.value for name, one in found.items()}, top) if top is not None else None
     return CaseSummary(
         case_id, case.workload, case.configuration, case.placement, judged, own, found, taken, top, limit, pairs
-    )  # fmt: skip
+    )

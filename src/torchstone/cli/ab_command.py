@@ -37,7 +37,7 @@ from torchstone.workflows.ab.sides import Revision, checked_out, find, uncommitt
 
 if TYPE_CHECKING:
     from torchstone.config.run_file import RunRequest
-    from torchstone.workflows.ab.experiment import Progress
+    from torchstone.workflows.ab.experiment import ExperimentProgress
     from torchstone.workflows.ab.sides import SideRequest
 
 MEASURES_PROGRAMS = True  # behind --
@@ -51,7 +51,7 @@ class AbProgress:
         self._quiet = quiet
         self._shown = not quiet and sys.stderr.isatty()
 
-    def tell(self, progress: Progress) -> None:
+    def tell(self, progress: ExperimentProgress) -> None:
         """Draw the line anew."""
         if not self._shown:
             return

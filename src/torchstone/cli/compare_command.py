@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Compare, write the document, show it; return 1 if --fail-on finds something."""
-    from torchstone.analysis.compare.compare import Asked, compare
+    from torchstone.analysis.compare.compare import ComparisonRequest, compare
     from torchstone.analysis.compare.task_answers import answers
     from torchstone.core.units import share
     from torchstone.report.comparison_json import checked_output, report, write_report
@@ -95,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
     offers = _offers(options, participants)
     prices = {letter: one.price.per_hour for letter, one in offers.items()}
     prices |= _prices(options.price_per_hour, participants)
-    asked = Asked(margin, prices, offers)
+    asked = ComparisonRequest(margin, prices, offers)
     compared = compare(participants, asked)
     told = answers(compared)
     document = report(compared, told)

@@ -80,10 +80,10 @@ def _documents(options: argparse.Namespace, place: Place, how: Made) -> dict[str
     if options.combined:
         return _combined(options.runs, place, how)
     if options.compare:
-        from torchstone.analysis.compare.compare import Asked
+        from torchstone.analysis.compare.compare import ComparisonRequest
         from torchstone.analysis.compare.inputs import gather
 
-        return compared_report(gather(options.runs, place), Asked(), place, how)
+        return compared_report(gather(options.runs, place), ComparisonRequest(), place, how)
     return _of_each(options.runs, place, how)
 
 

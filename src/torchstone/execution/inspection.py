@@ -94,9 +94,10 @@ def located(device: DeviceInfo, sys: Path = SYS) -> DeviceInfo:
     folder = sys / "bus/pci/devices" / device.bus_id.lower()
     node, cores = _line(folder / "numa_node"), _line(folder / "local_cpulist")
     return msgspec.structs.replace(
-        device, numa_node=int(node) if node.isdigit() else None,  # -1: the firmware does not tell
+        device,
+        numa_node=int(node) if node.isdigit() else None,  # -1: the firmware does not tell
         local_cpus=cores if LIST.fullmatch(cores) else None,
-    )  # fmt: skip
+    )
 
 
 def nodes(sys: Path = SYS) -> Mapping[int, tuple[int, ...]]:

@@ -32,7 +32,7 @@ from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.model import LoadedModel, ModelCard
 from torchstone.core.schema.peak_memory import PeakMemory
-from torchstone.core.schema.peaks import Counted
+from torchstone.core.schema.peaks import StepCounts
 from torchstone.core.schema.procedure import LoadMeasured, LoadPlan, Tell
 from torchstone.core.schema.ranks import Collective
 from torchstone.core.schema.run import Run
@@ -179,7 +179,7 @@ class Prepared(ABC):
         """Return raw metrics known only to the engine (loss, fingerprint). Called after the last window."""
 
     @abstractmethod
-    def count(self, batch: Batch) -> Counted:
+    def count(self, batch: Batch) -> StepCounts:
         """Count operations, traffic and operators of one step outside timing, and say what could not be counted."""
 
     def enter(self, window: str) -> None:  # noqa: B027  most steps are the same in all windows

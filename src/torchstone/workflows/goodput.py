@@ -24,7 +24,7 @@ from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.procedure import OFFLINE, SERVER, SINGLE_STREAM, Procedure
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Purpose, Trial
-from torchstone.core.stats.rate_search import Bracket, Reading, bracket, middle_of, moved, rates_about
+from torchstone.core.stats.rate_search import Bracket, LoadReading, bracket, middle_of, moved, rates_about
 from torchstone.execution import plan
 from torchstone.execution.controller.active_run import ActiveRun, OutOfTime, conclude, recorded
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy
@@ -157,7 +157,7 @@ class Search:
         self._open_run, self._loads, self._watcher, self._rounds = open_run, loads, watcher, rounds
         self._numbers: dict[str, int] = {}
         self._taken: list[float] = []  # durations
-        self._readings: list[Reading] = []  # of the rounds
+        self._readings: list[LoadReading] = []  # of the rounds
 
     def carry_out(self) -> str | None:
         """Take every trial; return why no more were taken, where the search ended before its rounds."""

@@ -28,7 +28,7 @@ from torchstone.execution.timing.clock import system_clock
 from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Launcher
 from torchstone.plugins.model_choice import card_of
-from torchstone.workflows.tune.space import Space
+from torchstone.workflows.tune.space import TuneSpace
 from torchstone.workflows.tune.specification import TuneRequest, TuneSketch
 
 # How far a predicted peak was from what the allocator counted, of the cases of benchmarks/memory_model.py (CPU):
@@ -36,7 +36,7 @@ from torchstone.workflows.tune.specification import TuneRequest, TuneSketch
 CASES, MEDIAN_ERROR, USUAL_ERROR = 42, 0.001, 0.02
 
 
-class Verdict(StrEnum):
+class FitVerdict(StrEnum):
     """Whether a step fits a card."""
 
     FITS = "fits"  # and leaves a tenth of the memory free
@@ -45,7 +45,7 @@ class Verdict(StrEnum):
     UNKNOWN = "not predicted"
 
 
-class Row(msgspec.Struct, frozen=True):
+class FitRow(msgspec.Struct, frozen=True):
     """One Configuration on one card. `largest`: the largest batch that leaves a tenth of the memory free.
 
     `why_not`: why nothing can be told; `fixed`: why there is no other batch size.
@@ -62,22 +62,22 @@ class Row(msgspec.Struct, frozen=True):
     fixed: str | None = None
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> FitVerdict:
         """Say whether the batch asked about fits."""
         if self.peak is None:
-            return Verdict.UNKNOWN
+            return FitVerdict.UNKNOWN
         if self.peak.allocated_bytes <= limit_bytes(self.memory_bytes):
-            return Verdict.FITS
-        return Verdict.TIGHT if self.peak.allocated_bytes <= self.memory_bytes else Verdict.TOO_LARGE
+            return FitVerdict.FITS
+        return FitVerdict.TIGHT if self.peak.allocated_bytes <= self.memory_bytes else FitVerdict.TOO_LARGE
 
 
-class Answer(msgspec.Struct, frozen=True):
+class MemoryAnswer(msgspec.Struct, frozen=True):
     """All rows, in the order asked. `axes`: those that differ between rows. `sources`: the vendors' documents.
 
     `checked`: how many cases stand behind the errors.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[FitRow, ...]
     axes: tuple[str, ...]
     sources: Mapping[str, str | None]
     checked: int = CASES
@@ -134,7 +134,7 @@ _OTHERWISE = "memory predicts train and infer only"
 Tell = Callable[[str], None]
 
 
-class Asked(NamedTuple):
+class MemoryQuestion(NamedTuple):
     """One Configuration on one card."""
 
     card: Card
@@ -142,7 +142,7 @@ class Asked(NamedTuple):
     left_open: tuple[str, ...] = ()
 
 
-def asked_of(request: RunRequest, cards: Sequence[Card]) -> list[Asked]:
+def asked_of(request: RunRequest, cards: Sequence[Card]) -> list[MemoryQuestion]:
     """Return every Configuration of the request on every card. Raises UsageError for what is wrong with it."""
     found = []
     for workload in shapes_only(request).workloads:
@@ -150,7 +150,9 @@ def asked_of(request: RunRequest, cards: Sequence[Card]) -> list[Asked]:
         for card in cards:
             for configuration in sketch.configurations:
                 settings = plan.on_device(configuration, card.info())
-                found.append(Asked(card, Case(sketch.workload, settings, Placement(card.kind)), sketch.left_open))
+                found.append(
+                    MemoryQuestion(card, Case(sketch.workload, settings, Placement(card.kind)), sketch.left_open)
+                )
     return found
 
 
@@ -186,11 +188,11 @@ def _shaped(workload: WorkloadRequest) -> WorkloadRequest:
     return msgspec.structs.replace(workload, data=None, data_options={}, options=options, axes=axes)
 
 
-def answered(request: RunRequest, asked: Sequence[Asked], tell: Tell) -> Answer:
+def answered(request: RunRequest, asked: Sequence[MemoryQuestion], tell: Tell) -> MemoryAnswer:
     """Follow what was asked about. `tell` hears what is followed next. Raises UsageError, TorchstoneError."""
     models = dict.fromkeys(one.case.workload.model for one in asked)
     groups = _alike(asked)
-    found: dict[int, Row] = {}
+    found: dict[int, FitRow] = {}
     with Session(request.procedure, tuple(models)) as session:
         for group in groups:
             first = asked[group[0]]
@@ -199,18 +201,18 @@ def answered(request: RunRequest, asked: Sequence[Asked], tell: Tell) -> Answer:
     rows = tuple(found[number] for number in range(len(asked)))
     axes = tuple(axis for axis in _names(rows) if len({_value(row, axis) for row in rows}) > 1)
     sources = {one.card.title: one.card.source for one in asked}
-    return Answer(rows, axes, sources)
+    return MemoryAnswer(rows, axes, sources)
 
 
-def _value(row: Row, axis: str) -> tuple[bool, Scalar]:
+def _value(row: FitRow, axis: str) -> tuple[bool, Scalar]:
     return axis in row.configuration, row.configuration.get(axis)
 
 
-def _names(rows: Sequence[Row]) -> list[str]:
+def _names(rows: Sequence[FitRow]) -> list[str]:
     return list(dict.fromkeys(axis for row in rows for axis in row.configuration))
 
 
-def _alike(asked: Sequence[Asked]) -> list[list[int]]:
+def _alike(asked: Sequence[MemoryQuestion]) -> list[list[int]]:
     """Return the numbers of what one process answers: equal but for batch and size of memory."""
     groups: dict[object, list[int]] = {}
     for number, one in enumerate(asked):
@@ -223,7 +225,9 @@ def _alike(asked: Sequence[Asked]) -> list[list[int]]:
     return list(groups.values())
 
 
-def _rows(session: Session, request: RunRequest, group: Sequence[tuple[int, Asked]]) -> Iterator[tuple[int, Row]]:
+def _rows(
+    session: Session, request: RunRequest, group: Sequence[tuple[int, MemoryQuestion]]
+) -> Iterator[tuple[int, FitRow]]:
     _, first = group[0]
     batches = tuple(dict.fromkeys(_batch(one.case) for _, one in group))
     limits = tuple(dict.fromkeys(limit_bytes(one.card.memory_bytes) for _, one in group))
@@ -238,18 +242,16 @@ def _rows(session: Session, request: RunRequest, group: Sequence[tuple[int, Aske
         yield number, _row(one, told, limits)
 
 
-def _row(one: Asked, told: MemoryTold | str, limits: Sequence[int]) -> Row:
+def _row(one: MemoryQuestion, told: MemoryTold | str, limits: Sequence[int]) -> FitRow:
     workload, card = one.case.workload, one.card
-    row = Row(str(workload.task), workload.model, card.title, card.memory_bytes, _shown(workload, one.case))
+    row = FitRow(str(workload.task), workload.model, card.title, card.memory_bytes, _shown(workload, one.case))
     if isinstance(told, str):
         return msgspec.structs.replace(row, why_not=told)
     wanted = _batch(one.case)
     peak = next((peak for peak in told.peaks if peak.batch_size == wanted), told.peaks[0])
     largest = told.largest[limits.index(limit_bytes(card.memory_bytes))]
     configuration = {**row.configuration, "batch_size": peak.batch_size}
-    return msgspec.structs.replace(
-        row, peak=peak, largest=largest, fixed=told.fixed, configuration=configuration
-    )  # fmt: skip
+    return msgspec.structs.replace(row, peak=peak, largest=largest, fixed=told.fixed, configuration=configuration)
 
 
 def _shown(workload: Workload, case: Case) -> Mapping[str, Scalar]:
@@ -263,30 +265,30 @@ def _batch(case: Case) -> int:
     return int(case.configuration.get("batch_size") or 1)
 
 
-class Tried(msgspec.Struct, frozen=True):
+class CardPoints(msgspec.Struct, frozen=True):
     """The points of a tune on a card, as far as the device sees them, and what to ask of each combination of others."""
 
     points: tuple[Point, ...]
-    asked: tuple[Asked, ...]
+    asked: tuple[MemoryQuestion, ...]
 
 
-def tried_on(request: TuneRequest, card: Card) -> Tried:
+def tried_on(request: TuneRequest, card: Card) -> CardPoints:
     """Return what a tune of the request would try on that card. Raises UsageError for what is wrong with it."""
     sketch = TuneSketch(request)
     info = card.info()
     spec = sketch.spec(Placement(card.kind), Machine(machine_facts.host(), (info,), {}, {}), 1)
-    space = Space(spec)
+    space = TuneSpace(spec)
     points: dict[tuple[Scalar, ...], Point] = {}
-    asked: dict[tuple[Scalar, ...], Asked] = {}
+    asked: dict[tuple[Scalar, ...], MemoryQuestion] = {}
     for point in space.points:
         seen = {axis: value for axis, value in point.items() if axis not in LOADER_AXES}
         points.setdefault(tuple(seen.values()), seen)
         others = tuple(value for axis, value in seen.items() if axis != "batch_size")
-        asked.setdefault(others, Asked(card, space.case(point), sketch.sketch.left_open))
-    return Tried(tuple(points.values()), tuple(asked.values()))
+        asked.setdefault(others, MemoryQuestion(card, space.case(point), sketch.sketch.left_open))
+    return CardPoints(tuple(points.values()), tuple(asked.values()))
 
 
-def fitting(tried: Tried, rows: Sequence[Row]) -> int:
+def fitting(tried: CardPoints, rows: Sequence[FitRow]) -> int:
     """Return how many of the points fit, with a tenth of the memory free."""
     count = 0
     for point in tried.points:

@@ -14,8 +14,8 @@ from torchstone.analysis.advice.trainings import (
     LOSS_AXES,
     Curves,
     Span,
-    Training,
     Trainings,
+    TrainingSummary,
     alike_but_for,
     beside_each_other,
     compared,
@@ -57,8 +57,8 @@ def optimizers(trainings: Trainings, cases: Mapping[str, CaseSummary]) -> tuple[
     )
 
 
-def _compared_optimizers(alike: Sequence[Training], cases: Mapping[str, CaseSummary]) -> Optimizers:
-    each: dict[str, list[Training]] = {}
+def _compared_optimizers(alike: Sequence[TrainingSummary], cases: Mapping[str, CaseSummary]) -> Optimizers:
+    each: dict[str, list[TrainingSummary]] = {}
     for one in alike:
         each.setdefault(str(one.point[_OPTIMIZER]), []).append(one)
     standings = [_optimizer_result(name, lowest(those) or those[0], cases) for name, those in each.items()]
@@ -67,7 +67,7 @@ def _compared_optimizers(alike: Sequence[Training], cases: Mapping[str, CaseSumm
     return Optimizers(where, tuple(standings), all(len(those) > 1 for those in each.values()))
 
 
-def _optimizer_result(name: str, best: Training, cases: Mapping[str, CaseSummary]) -> OptimizerResult:
+def _optimizer_result(name: str, best: TrainingSummary, cases: Mapping[str, CaseSummary]) -> OptimizerResult:
     case = cases[best.case_id]
     speed = case.estimates.get("throughput")
     return OptimizerResult(
@@ -108,7 +108,7 @@ def learning_rates(trainings: Trainings) -> tuple[LearningRates, ...]:
     return tuple(_best_rate(alike, trainings.losses) for alike in alike_but_for((_RATE,), trainings.each))
 
 
-def _best_rate(alike: Sequence[Training], losses: Mapping[str, Sequence[float]]) -> LearningRates:
+def _best_rate(alike: Sequence[TrainingSummary], losses: Mapping[str, Sequence[float]]) -> LearningRates:
     tried = tuple(sorted(_of(one) for one in alike))
     unsteady = tuple(sorted(_of(one) for one in alike if one.broke))
     where = {axis: value for axis, value in alike[0].point.items() if axis != _RATE}
@@ -128,7 +128,7 @@ def _best_rate(alike: Sequence[Training], losses: Mapping[str, Sequence[float]])
     )  # fmt: skip
 
 
-def _of(training: Training) -> float:
+def _of(training: TrainingSummary) -> float:
     return float(training.point[_RATE] or 0.0)
 
 
@@ -137,7 +137,9 @@ class _Match(NamedTuple):
     too_few_steps: bool = False
 
 
-def _match(best: Training, other: Training, losses: Mapping[str, Sequence[float]], level: float) -> _Match:
+def _match(
+    best: TrainingSummary, other: TrainingSummary, losses: Mapping[str, Sequence[float]], level: float
+) -> _Match:
     """Return what the last quarters of two trainings on the same batches tell, beyond what their steps vary.
 
     The margin is a share of the mean loss of the whole best training: near 0 all is the same. Losses whose own
@@ -187,7 +189,7 @@ class Convergence(msgspec.Struct, frozen=True):
     where: Mapping[str, Scalar]
     horizon_items: float
     target_loss: float | None
-    trainings: tuple[Training, ...]
+    trainings: tuple[TrainingSummary, ...]
     learning_rates: tuple[LearningRates, ...]
     optimizers: tuple[Optimizers, ...]
     precisions: tuple[PrecisionEffect, ...]

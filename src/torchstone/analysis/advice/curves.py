@@ -85,15 +85,19 @@ def read_spread(case: CaseSummary, procedure: Procedure) -> list[Advice]:
         return []
     around = (rate.value, rate.low, rate.high)
     causes = ("few_trials", "warmup_not_over", "changing_clocks")
-    return [Advice(
-        (Statement("varies", {"spread": around, "trials": rate.trials}),),
-        (rules.OTHER_WORK, *map(Statement, causes)),
-        (
-            rules.END_OTHERS, Remedy("trials", {"trials": max(_TRIALS, 2 * rate.trials)}),
-            Remedy("warmup", {"steps": max(_WARMUP, 2 * (procedure.warmup or 0))}),
-            Remedy("budget", {"budget_s": max(_BUDGET_S, 4 * procedure.budget_s)}), Remedy("ab"),
-        ),
-    )]  # fmt: skip
+    return [
+        Advice(
+            (Statement("varies", {"spread": around, "trials": rate.trials}),),
+            (rules.OTHER_WORK, *map(Statement, causes)),
+            (
+                rules.END_OTHERS,
+                Remedy("trials", {"trials": max(_TRIALS, 2 * rate.trials)}),
+                Remedy("warmup", {"steps": max(_WARMUP, 2 * (procedure.warmup or 0))}),
+                Remedy("budget", {"budget_s": max(_BUDGET_S, 4 * procedure.budget_s)}),
+                Remedy("ab"),
+            ),
+        )
+    ]
 
 
 def ran_out(case: CaseSummary, cases: Sequence[CaseSummary]) -> int | None:
@@ -104,13 +108,13 @@ def ran_out(case: CaseSummary, cases: Sequence[CaseSummary]) -> int | None:
     return min((size for size in sizes if isinstance(size, int)), default=None)
 
 
-def curve_of(case: CaseSummary, cases: Sequence[CaseSummary], machine: Machine) -> Curve | None:
+def curve_of(case: CaseSummary, cases: Sequence[CaseSummary], machine: Machine) -> BatchCurve | None:
     """Return the curve over the batch sizes of the Cases that are otherwise like `case`; None under three."""
     alike = _alike(case, cases)
     return read_curve([p for c in alike if (p := _point(c, machine)) is not None], InRounds(alike))
 
 
-def curves(cases: Sequence[CaseSummary], machine: Machine) -> list[tuple[CaseSummary, Curve]]:
+def curves(cases: Sequence[CaseSummary], machine: Machine) -> list[tuple[CaseSummary, BatchCurve]]:
     """Return every curve there is, each with one of its Cases."""
     leaders: list[CaseSummary] = []
     known: set[str] = set()
@@ -147,10 +151,13 @@ def _point(case: CaseSummary, machine: Machine) -> BatchPoint | None:
     memory = case.peak_memory_bytes
     flushed = case.estimates.get("allocator_retries")
     return BatchPoint(
-        size, rate.value, log_mean(rate.value, rate.low, rate.high, rate.trials, rate.level),
-        memory / held if memory is not None and held else None, case.case_id,
+        size,
+        rate.value,
+        log_mean(rate.value, rate.low, rate.high, rate.trials, rate.level),
+        memory / held if memory is not None and held else None,
+        case.case_id,
         flushed.value if flushed is not None else None,
-    )  # fmt: skip
+    )
 
 
 _LEVEL = 0.05
@@ -173,7 +180,7 @@ class BatchPoint(msgspec.Struct, frozen=True):
     retries: float | None = None
 
 
-class Curve(msgspec.Struct, frozen=True):
+class BatchCurve(msgspec.Struct, frozen=True):
     """What the points (by batch size) say. `saturated`: the smallest batch within 95 % of the top.
 
     `overhead_s` is what a step costs whatever its size, from a fit of step time = overhead + batch ÷ rate; None where
@@ -191,7 +198,7 @@ class Curve(msgspec.Struct, frozen=True):
     apart: tuple[bool, ...]
 
 
-def read_curve(points: Sequence[BatchPoint], rounds: InRounds | None = None) -> Curve | None:
+def read_curve(points: Sequence[BatchPoint], rounds: InRounds | None = None) -> BatchCurve | None:
     """Return the reading of one curve; None under three batch sizes. Batch sizes differ, throughputs are positive.
 
     `rounds`: the cases of the points, where one run measured them in turn.
@@ -204,17 +211,18 @@ def read_curve(points: Sequence[BatchPoint], rounds: InRounds | None = None) -> 
     at = ordered.index(top)
     beyond = [p for p in ordered[at + 1 :] if p.throughput <= _FELL * top.throughput and noise.above(top, p)]
     first = ordered[0]
-    return Curve(
+    return BatchCurve(
         points=ordered,
         top=top,
         saturated=next(p for p in ordered if p.throughput >= _SATURATED * top.throughput),
         low=first.throughput < (1.0 - rules.FIXED_COST.least) * top.throughput and noise.above(top, first),
-        rising=at == len(ordered) - 1 and ordered[-2].throughput < _SATURATED * top.throughput
+        rising=at == len(ordered) - 1
+        and ordered[-2].throughput < _SATURATED * top.throughput
         and noise.above(top, ordered[-2]),
         fell=min(beyond, key=lambda p: p.throughput, default=None),
         overhead_s=_overhead_s(ordered[: at + 1], noise),
         apart=tuple(noise.apart(p, ordered[0]) for p in ordered),
-    )  # fmt: skip
+    )
 
 
 class _Noise:
@@ -281,7 +289,7 @@ def _overhead_s(points: Sequence[BatchPoint], noise: _Noise) -> float | None:
     return overhead if overhead > 2.0 * math.sqrt(spread * c / determinant) else None
 
 
-def advise(curve: Curve, configuration: Mapping[str, Scalar], ran_out: int | None = None) -> list[Advice]:
+def advise(curve: BatchCurve, configuration: Mapping[str, Scalar], ran_out: int | None = None) -> list[Advice]:
     """Return what the curve says: low at small batches, the optimum, the decline beyond it, where it stops to rise.
 
     `ran_out`: the smallest batch size beyond the curve that ran out of memory.
@@ -298,7 +306,7 @@ def advise(curve: Curve, configuration: Mapping[str, Scalar], ran_out: int | Non
     return found
 
 
-def speed_up(curve: Curve, item: str) -> Statement:
+def speed_up(curve: BatchCurve, item: str) -> Statement:
     """Return how many times the throughput of the smallest batch size each other one has.
 
     Of one whose interval holds 1 that the two are not significantly different.
@@ -306,15 +314,16 @@ def speed_up(curve: Curve, item: str) -> Statement:
     first = curve.points[0]
     others = tuple(
         Statement("speed_up_at", {"batch_size": p.batch, "ratio": p.throughput / first.throughput})
-        if apart else Statement("speed_up_none", {"batch_size": p.batch})
+        if apart
+        else Statement("speed_up_none", {"batch_size": p.batch})
         for p, apart in zip(curve.points[1:], curve.apart[1:], strict=True)
-    )  # fmt: skip
+    )
     return Statement(
         "speed_up", {"batch_size": first.batch, "rate": first.throughput, "unit": f"{item}s/s", "others": others}
     )
 
 
-def _low(curve: Curve, configuration: Mapping[str, Scalar]) -> Advice:
+def _low(curve: BatchCurve, configuration: Mapping[str, Scalar]) -> Advice:
     first, top = curve.points[0], curve.top
     seen = [Statement("low", {"batch_size": first.batch, "share": first.throughput / top.throughput})]
     if curve.overhead_s is not None:
@@ -327,7 +336,7 @@ def _low(curve: Curve, configuration: Mapping[str, Scalar]) -> Advice:
     return Advice(tuple(seen), rule.causes(setting), rule.remedies(setting, curve.saturated.batch))
 
 
-def _optimum(curve: Curve, configuration: Mapping[str, Scalar]) -> Advice:
+def _optimum(curve: BatchCurve, configuration: Mapping[str, Scalar]) -> Advice:
     size = {"batch_size": curve.top.batch}
     remedies = [Remedy("optimum", size, "batch_size")]
     if _setting(configuration).trains:
@@ -342,7 +351,7 @@ def _setting(configuration: Mapping[str, Scalar]) -> Setting:
     return Setting(configuration, trains="grad_accumulation" in configuration)  # an axis of training only
 
 
-def _decline(curve: Curve, fell: BatchPoint, configuration: Mapping[str, Scalar]) -> Advice:
+def _decline(curve: BatchCurve, fell: BatchPoint, configuration: Mapping[str, Scalar]) -> Advice:
     seen = [Statement("falls", {"share": 1.0 - fell.throughput / curve.top.throughput, "batch_size": fell.batch})]
     if fell.retries:
         seen.append(Statement("flushed_there", {"times": fell.retries}))
@@ -352,7 +361,7 @@ def _decline(curve: Curve, fell: BatchPoint, configuration: Mapping[str, Scalar]
     return Advice(tuple(seen), rule.causes(setting), rule.remedies(setting))
 
 
-def _rising(curve: Curve, ran_out: int | None) -> Advice:
+def _rising(curve: BatchCurve, ran_out: int | None) -> Advice:
     top, before = curve.top, curve.points[-2]
     gain = top.throughput / before.throughput - 1.0
     seen = [Statement("rises", {"batch_size": top.batch, "share": gain, "before": before.batch})]

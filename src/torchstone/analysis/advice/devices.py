@@ -14,7 +14,7 @@ from torchstone.analysis.advice import rules
 from torchstone.analysis.advice.curves import phases_s
 from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.advice.rules import Setting
-from torchstone.analysis.advice.trainings import Span, Training, Trainings, alike_but_for
+from torchstone.analysis.advice.trainings import Span, Trainings, TrainingSummary, alike_but_for
 from torchstone.analysis.summary import CaseSummary
 from torchstone.core import units
 from torchstone.core.schema.advice import Advice, Remedy, Statement, Value
@@ -73,18 +73,21 @@ def precisions(trainings: Trainings, cases: Mapping[str, CaseSummary]) -> tuple[
 
 
 def _effects(
-    alike: Sequence[Training], losses: Mapping[str, Sequence[float]], cases: Mapping[str, CaseSummary]
+    alike: Sequence[TrainingSummary], losses: Mapping[str, Sequence[float]], cases: Mapping[str, CaseSummary]
 ) -> list[PrecisionEffect]:
     ordered = sorted((one for one in alike if one.point[AXIS] in _FINEST_FIRST), key=_coarseness)
     return [_effect(other, ordered[0], losses, cases) for other in ordered[1:]]
 
 
-def _coarseness(training: Training) -> int:
+def _coarseness(training: TrainingSummary) -> int:
     return _FINEST_FIRST.index(str(training.point[AXIS]))
 
 
 def _effect(
-    one: Training, reference: Training, losses: Mapping[str, Sequence[float]], cases: Mapping[str, CaseSummary]
+    one: TrainingSummary,
+    reference: TrainingSummary,
+    losses: Mapping[str, Sequence[float]],
+    cases: Mapping[str, CaseSummary],
 ) -> PrecisionEffect:
     case, other = cases[one.case_id], cases[reference.case_id]
     found = of_losses(losses[one.case_id], losses[reference.case_id]) if one.loss_end and reference.loss_end else None
@@ -108,30 +111,34 @@ def _effect(
 def _with_losses(effect: PrecisionEffect, found: Equivalence) -> PrecisionEffect:
     level = found.margin / MARGIN if found.margin > 0.0 else 1.0  # the reference's mean loss
     return msgspec.structs.replace(
-        effect, verdict=found.verdict, difference=found.difference / level, low=found.low / level,
-        high=found.high / level, units=found.units,
-    )  # fmt: skip
+        effect,
+        verdict=found.verdict,
+        difference=found.difference / level,
+        low=found.low / level,
+        high=found.high / level,
+        units=found.units,
+    )
 
 
 _CPU = "cpu"
 _NOT_THE_CPUS = ("pin_memory",)  # there is nothing to transfer to: it differs, and compares nothing
 
 
-class Pair(NamedTuple):
+class DevicePair(NamedTuple):
     """The fastest Case of an accelerator and that of the CPU, at one batch size."""
 
     own: CaseSummary
     cpu: CaseSummary
 
 
-class Beside(NamedTuple):
+class CpuContrast(NamedTuple):
     """What is said of an accelerator, and the Case of its largest batch that the CPU ran, too."""
 
     case: CaseSummary
     advice: Advice
 
 
-def beside_the_cpu(cases: Sequence[CaseSummary]) -> list[Beside]:
+def beside_the_cpu(cases: Sequence[CaseSummary]) -> list[CpuContrast]:
     """Return a reading of each accelerator among the Cases of one workload; none where the CPU was not measured.
 
     Each device stands there with its fastest settings; where they differ, a second reading says which, and how many
@@ -144,18 +151,21 @@ def beside_the_cpu(cases: Sequence[CaseSummary]) -> list[Beside]:
     return [] if cpu is None else [one for device, own in by_device.items() for one in _beside(device, own, cpu)]
 
 
-def _beside(device: str, own: Sequence[CaseSummary], cpu: Sequence[CaseSummary]) -> list[Beside]:
+def _beside(device: str, own: Sequence[CaseSummary], cpu: Sequence[CaseSummary]) -> list[CpuContrast]:
     ours, theirs = _fastest(own), _fastest(cpu)
-    pairs: dict[int, Pair] = {}
+    pairs: dict[int, DevicePair] = {}
     gains: dict[int, Span] = {}
     for size, case in theirs.items():
         if size in ours and (gain := times_as_fast(ours[size], case)) is not None:
-            pairs[size], gains[size] = Pair(ours[size], case), gain
+            pairs[size], gains[size] = DevicePair(ours[size], case), gain
     if not gains:
-        return [Beside(own[0], Advice((Statement("no_size_in_common", {"device": device}),)))]
+        return [CpuContrast(own[0], Advice((Statement("no_size_in_common", {"device": device}),)))]
     last = pairs[max(pairs)].own
     unequal = _at_equal_settings(device, pairs, own, cpu)
-    return [Beside(last, _reading(device, last, gains)), *([Beside(last, unequal)] if unequal is not None else [])]
+    return [
+        CpuContrast(last, _reading(device, last, gains)),
+        *([CpuContrast(last, unequal)] if unequal is not None else []),
+    ]
 
 
 def _fastest(cases: Sequence[CaseSummary]) -> Mapping[int, CaseSummary]:
@@ -209,7 +219,7 @@ def _copying(case: CaseSummary) -> float | None:
 
 
 def _at_equal_settings(
-    device: str, pairs: Mapping[int, Pair], own: Sequence[CaseSummary], cpu: Sequence[CaseSummary]
+    device: str, pairs: Mapping[int, DevicePair], own: Sequence[CaseSummary], cpu: Sequence[CaseSummary]
 ) -> Advice | None:
     """Return which settings differ, by batch size, and how many times as fast the accelerator is where both ran equal.
 
@@ -227,26 +237,28 @@ def _at_equal_settings(
     equal = {size: _equal_pairs(pairs[size], _measured(size, own), _measured(size, cpu)) for size in unlike}
     ratios = tuple(
         _times(gain, size, _named(pair.own.configuration, unlike[size]))
-        for size, found in equal.items() for pair in found if (gain := times_as_fast(*pair)) is not None
-    )  # fmt: skip
+        for size, found in equal.items()
+        for pair in found
+        if (gain := times_as_fast(*pair)) is not None
+    )
     both = Statement("at_equal_settings", {"gains": ratios}) if ratios else Statement("no_equal_settings")
     lacking = [size for size, found in equal.items() if not found]
     return Advice((seen, both), (), tuple(_to_measure(pairs[size], unlike[size]) for size in lacking[-1:]))
 
 
-def _differing(pair: Pair) -> list[str]:
+def _differing(pair: DevicePair) -> list[str]:
     own, cpu = pair.own.configuration, pair.cpu.configuration
     axes = (axis for axis in dict.fromkeys((*own, *cpu)) if axis not in _NOT_THE_CPUS)
     return [axis for axis in axes if own.get(axis) != cpu.get(axis)]
 
 
-def _equal_pairs(pair: Pair, own: Sequence[CaseSummary], cpu: Sequence[CaseSummary]) -> list[Pair]:
+def _equal_pairs(pair: DevicePair, own: Sequence[CaseSummary], cpu: Sequence[CaseSummary]) -> list[DevicePair]:
     ours, theirs = ({_settings(case): case for case in cases} for cases in (own, cpu))  # of equal ones the fastest
     both = [key for key in ours if key in theirs]
     chosen = [key for key in map(_settings, pair) if key in both]
     if both and not chosen:
         chosen = [max(both, key=lambda key: ours[key].estimates["throughput"].value)]
-    return [Pair(ours[key], theirs[key]) for key in chosen]
+    return [DevicePair(ours[key], theirs[key]) for key in chosen]
 
 
 def _measured(size: int, cases: Sequence[CaseSummary]) -> list[CaseSummary]:
@@ -260,7 +272,7 @@ def _settings(case: CaseSummary) -> tuple[tuple[str, Scalar], ...]:
     return tuple(sorted(items, key=lambda item: item[0]))
 
 
-def _against(pair: Pair, axes: Sequence[str]) -> str:
+def _against(pair: DevicePair, axes: Sequence[str]) -> str:
     own, cpu = pair.own.configuration, pair.cpu.configuration
     return ", ".join(f"{axis} {scalar_word(own.get(axis))}, on the CPU {scalar_word(cpu.get(axis))}" for axis in axes)
 
@@ -269,7 +281,7 @@ def _named(configuration: Mapping[str, Scalar], axes: Sequence[str]) -> str:
     return ", ".join(f"{axis} {scalar_word(configuration.get(axis))}" for axis in axes)
 
 
-def _to_measure(pair: Pair, axes: Sequence[str]) -> Remedy:
+def _to_measure(pair: DevicePair, axes: Sequence[str]) -> Remedy:
     """Return what makes the next run hold both settings on both devices."""
     both = {axis: dict.fromkeys(scalar_word(case.configuration.get(axis)) for case in pair) for axis in axes}
     flags = " ".join(f"--axis {axis}={','.join(values)}" for axis, values in both.items())

@@ -23,7 +23,7 @@ _EVEN = 0.05  # rates this close set the pace together
 _SHORT = 0.9  # of what both allow: below it something else is in the way
 
 
-class Pace(StrEnum):
+class FeedPace(StrEnum):
     """What sets the pace."""
 
     LOADER = "loader"
@@ -40,7 +40,7 @@ class Feeding(msgspec.Struct, frozen=True):
     device waits for data. `faster`: up to how many times faster a loader that is never waited for makes it.
     """
 
-    pace: Pace
+    pace: FeedPace
     seen: tuple[Statement, ...]
     possible: float | None = None
     wait_share: float | None = None
@@ -62,7 +62,7 @@ def feeding(
     loader; None takes it that there are some.
     """
     if not loader or not device:
-        return Feeding(Pace.UNKNOWN, (Statement("loader_unmeasured" if not loader else "device_unmeasured"),))
+        return Feeding(FeedPace.UNKNOWN, (Statement("loader_unmeasured" if not loader else "device_unmeasured"),))
     possible = min(loader, device) if workers != 0 else 1.0 / (1.0 / loader + 1.0 / device)
     rate = whole or possible
     idle = max(0.0, 1.0 - rate / device)
@@ -70,20 +70,24 @@ def feeding(
     faster = 1.0 / (1.0 - waits)
     pace = _pace(loader, device, rate, workers)
     rates: dict[str, Scalar] = {
-        "loader": loader, "device": device, "share": waits, "faster": faster, "ahead": loader / device,
-    }  # fmt: skip
+        "loader": loader,
+        "device": device,
+        "share": waits,
+        "faster": faster,
+        "ahead": loader / device,
+    }
     seen: tuple[Statement, ...] = (Statement(f"paced_by_{pace}", rates),)
     if whole is not None and whole < _SHORT * possible:
         seen = (*seen, Statement("together_only", {"rate": whole, "possible": possible}))
     return Feeding(pace, seen, possible, waits, faster)
 
 
-def _pace(loader: float, device: float, rate: float, workers: int | None) -> Pace:
+def _pace(loader: float, device: float, rate: float, workers: int | None) -> FeedPace:
     if workers == 0 and rate < (1.0 - _EVEN) * min(loader, device):
-        return Pace.TURNS
+        return FeedPace.TURNS
     if abs(loader - device) <= _EVEN * max(loader, device):
-        return Pace.BOTH
-    return Pace.LOADER if loader < device else Pace.DEVICE
+        return FeedPace.BOTH
+    return FeedPace.LOADER if loader < device else FeedPace.DEVICE
 
 
 EXAMPLE = "the example batch"

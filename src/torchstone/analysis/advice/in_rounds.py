@@ -45,25 +45,26 @@ class InRounds:
         return found.ratio(level or self.level)
 
 
-class _Taken(NamedTuple):
+class _RoundLogs(NamedTuple):
     """The logarithm of a figure in each round, and the template of its trial; none where not all are known."""
 
     logs: Mapping[int, float]
     templates: Mapping[int, Scalar]
 
 
-_NONE = _Taken({}, {})
+_NONE = _RoundLogs({}, {})
 
 
-def _taken(case: CaseSummary, figure: str) -> _Taken:
+def _taken(case: CaseSummary, figure: str) -> _RoundLogs:
     """Return the trials of a Case; what only probed it, or failed, is no part of a round."""
     having = [
-        (trial, value) for trial in estimation_trials(ended_well(case.trials))
+        (trial, value)
+        for trial in estimation_trials(ended_well(case.trials))
         if (value := trial.figures.values.get(figure)) is not None and value > 0.0
-    ]  # fmt: skip
+    ]
     templates = {trial.number: trial.facts.template for trial, _ in having if trial.facts.template is not None}
     logs = {trial.number: math.log(value) for trial, value in having}
-    return _Taken(logs, templates if len(templates) == len(logs) else {})
+    return _RoundLogs(logs, templates if len(templates) == len(logs) else {})
 
 
 BEST, SAME = "*", "="
@@ -89,9 +90,7 @@ def marks(
         paired = rounds.ratio(cases[at], cases[place]) if rounds is not None else None
         return paired[1] <= 1.0 <= paired[2] if paired is not None else best is not None and _same(one, best)
 
-    return [
-        "" if e is None else BEST if at == place else SAME if same(at, e) else "" for at, e in enumerate(column)
-    ]  # fmt: skip
+    return ["" if e is None else BEST if at == place else SAME if same(at, e) else "" for at, e in enumerate(column)]
 
 
 def _same(a: Estimate, b: Estimate) -> bool:

@@ -44,7 +44,7 @@ class Said(msgspec.Struct, frozen=True):
     remedies: tuple[Remedy, ...]
 
 
-class Readings(msgspec.Struct, frozen=True):
+class Insights(msgspec.Struct, frozen=True):
     """What measured Cases say: advice on each, trainings beside each other, a sweep in few numbers, and cut by axis."""
 
     advice: tuple[Said, ...]
@@ -53,13 +53,13 @@ class Readings(msgspec.Struct, frozen=True):
     performance_analysis: tuple[Analysis, ...]
 
 
-def readings(run: RunSummary) -> Readings:
+def readings(run: RunSummary) -> Insights:
     """Return all readings of a run. Its record is read where losses are compared; raises UsageError if it cannot be."""
     advice = [said for cases in groups(run.cases) for said in _advice(run, cases)]
     for cases in over_devices([case for case in run.cases if case.verdict != Verdict.INVALID]):
         advice += [_said("device", case, one) for case, one in beside_the_cpu(cases)]
     told = convergence(run, read_curves(run))
-    return Readings(tuple(advice), tuple(told), performance_summary(run), tuple(analyses(run)))
+    return Insights(tuple(advice), tuple(told), performance_summary(run), tuple(analyses(run)))
 
 
 def _advice(run: RunSummary, cases: Sequence[CaseSummary]) -> Iterator[Said]:

@@ -189,10 +189,12 @@ def recorded_step(run: RunSummary, case: CaseSummary) -> Evidence:
     cores = facts.logical_cores
     return Evidence(
         Case(case.workload, case.configuration, case.placement),
-        {name: found.value for name, found in case.estimates.items()}, facts,
+        {name: found.value for name, found in case.estimates.items()},
+        facts,
         run.machine.device(case.placement.device, case.placement.index),
-        cores if isinstance(cores, int) else run.machine.host.logical_cores, run.procedure.heap,
-    )  # fmt: skip
+        cores if isinstance(cores, int) else run.machine.host.logical_cores,
+        run.procedure.heap,
+    )
 
 
 def recorded_evidence(run: RunSummary, case: CaseSummary) -> Evidence:

@@ -24,14 +24,14 @@ METRICS = frozenset(("loss", "items", "step_time_s"))  # what a Curve is made of
 LOSS_AXES = ("learning_rate", "optimizer", "grad_accumulation", "precision")  # whose effect on the loss is asked for
 
 
-class Curve(msgspec.Struct, frozen=True):
+class LossCurve(msgspec.Struct, frozen=True):
     """The losses of the first steps of one trial, in order, and how many items a step worked on."""
 
     losses: tuple[float, ...]
     items: float
 
 
-Curves = Mapping[str, tuple[Curve, ...]]  # by case_id: one a trial; all trials of a Case repeat one training
+Curves = Mapping[str, tuple[LossCurve, ...]]  # by case_id: one a trial; all trials of a Case repeat one training
 
 
 def compared(run: RunSummary) -> list[list[CaseSummary]]:
@@ -56,7 +56,7 @@ def compared_cases(run: RunSummary) -> frozenset[str]:
 
 def curves_of(run: Run) -> Curves:
     """Return the losses of every Case that has some, of failed trials too: a loss that became NaN is one of them."""
-    found: dict[str, list[Curve]] = {}
+    found: dict[str, list[LossCurve]] = {}
     taken: dict[str, list[Trial]] = {case.case_id: [] for case in run.head.plan.cases}
     for trial in run.trials:  # in one pass: an imported run may have 100,000
         taken.setdefault(trial.case_id, []).append(trial)
@@ -64,7 +64,7 @@ def curves_of(run: Run) -> Curves:
         for trial in estimation_trials(trials):
             losses, items = loss_curve(trial), raw(trial, "items")
             if losses and items and sum(items) > 0.0:
-                found.setdefault(case_id, []).append(Curve(losses, fmean(items)))
+                found.setdefault(case_id, []).append(LossCurve(losses, fmean(items)))
     return {case_id: tuple(curves) for case_id, curves in found.items()}
 
 
@@ -79,7 +79,7 @@ class Span(msgspec.Struct, frozen=True):
     high: float | None = None
 
 
-class Training(msgspec.Struct, frozen=True):
+class TrainingSummary(msgspec.Struct, frozen=True):
     """What the loss of one Case did. `point`: its values of the axes that vary; `steps`: all that were kept.
 
     Rates and the end are those of the first items, which all compared trainings saw; behaviour and spikes are of all
@@ -112,7 +112,7 @@ class Training(msgspec.Struct, frozen=True):
 class Trainings(msgspec.Struct, frozen=True):
     """Trainings that differ in LOSS_AXES alone. `losses`: of each, by case_id, over the first `horizon` items."""
 
-    each: tuple[Training, ...]
+    each: tuple[TrainingSummary, ...]
     horizon: float
     target: float | None
     losses: Mapping[str, Sequence[float]]
@@ -137,12 +137,12 @@ def beside_each_other(cases: Sequence[CaseSummary], curves: Curves) -> Trainings
 
 
 def _training(
-    case: CaseSummary, axes: Sequence[str], curves: Sequence[Curve], curve: Curve, losses: Sequence[float]
-) -> Training:
+    case: CaseSummary, axes: Sequence[str], curves: Sequence[LossCurve], curve: LossCurve, losses: Sequence[float]
+) -> TrainingSummary:
     fall = rate(losses) if losses else None
     end = ending(losses)
     different = tuple(dict.fromkeys(one.losses for one in curves))  # trials of one seed mostly have the same
-    return Training(
+    return TrainingSummary(
         case_id=case.case_id,
         point={axis: case.configuration.get(axis) for axis in axes},
         behaviour=min(map(behaviour, different), key=_WORST_FIRST.index),
@@ -155,7 +155,7 @@ def _training(
     )
 
 
-def _timed(training: Training, case: CaseSummary, curve: Curve, target: float) -> Training:
+def _timed(training: TrainingSummary, case: CaseSummary, curve: LossCurve, target: float) -> TrainingSummary:
     if not training.steady or (steps := steps_to(curve.losses, target)) is None:
         return training
     items, speed = steps * curve.items, case.estimates.get("throughput")
@@ -163,21 +163,21 @@ def _timed(training: Training, case: CaseSummary, curve: Curve, target: float) -
     return msgspec.structs.replace(training, items_to_target=items, time_to_target_s=time_s)
 
 
-def alike_but_for(axes: Sequence[str], trainings: Sequence[Training]) -> list[list[Training]]:
+def alike_but_for(axes: Sequence[str], trainings: Sequence[TrainingSummary]) -> list[list[TrainingSummary]]:
     """Return the trainings that differ in these axes alone, together: two or more.
 
     Nothing where the first of the axes is the same in all: they differ in something that is no axis.
     """
     if not trainings or axes[0] not in trainings[0].point:
         return []
-    found: dict[tuple[tuple[str, Scalar], ...], list[Training]] = {}
+    found: dict[tuple[tuple[str, Scalar], ...], list[TrainingSummary]] = {}
     for one in trainings:
         rest = tuple((axis, value) for axis, value in one.point.items() if axis not in axes)
         found.setdefault(rest, []).append(one)
     return [together for together in found.values() if len(together) > 1]
 
 
-def lowest(trainings: Sequence[Training]) -> Training | None:
+def lowest(trainings: Sequence[TrainingSummary]) -> TrainingSummary | None:
     """Return the steady training whose loss ended lowest."""
     steady = [one for one in trainings if one.steady]
     return min(steady, key=lambda one: one.loss_end.value if one.loss_end is not None else math.inf, default=None)

@@ -9,7 +9,7 @@ from statistics import fmean
 
 import msgspec
 
-from torchstone.analysis.compare.inputs import Taken, traits
+from torchstone.analysis.compare.inputs import CaseTrials, traits
 from torchstone.core import units
 from torchstone.core.figures import raw
 from torchstone.core.fingerprints import Entries, fingerprint_of, furthest
@@ -26,7 +26,7 @@ _WORK = 0.01  # of the operations an item: more is another network, or other sha
 SHAPES = axes_of(AxisStage.BATCH, AxisStage.ITEM, AxisStage.GENERATION)  # what a step or an item consists of
 
 
-class Sameness(msgspec.Struct, frozen=True):
+class Comparability(msgspec.Struct, frozen=True):
     """`against`: why the two cannot be compared, None if they can. `labels`: under what they are read all the same."""
 
     against: Statement | None
@@ -34,20 +34,20 @@ class Sameness(msgspec.Struct, frozen=True):
     differing: tuple[Differing, ...]
 
 
-def sameness(a: Sequence[Taken], b: Sequence[Taken]) -> Sameness:
+def sameness(a: Sequence[CaseTrials], b: Sequence[CaseTrials]) -> Comparability:
     """Return what is to be said of the newest run of each side."""
     one, other = a[-1], b[-1]
     differing = tuple(_settings(one, other))
     against = next(_against(one, other), None)
-    return Sameness(against, tuple(_labels(one, other, differing)), differing)
+    return Comparability(against, tuple(_labels(one, other, differing)), differing)
 
 
-def shapes_differ(same: Sameness) -> bool:
+def shapes_differ(same: Comparability) -> bool:
     """Say whether a step of the one consists of something else than a step of the other."""
     return any(one.what in SHAPES for one in same.differing)
 
 
-def _settings(a: Taken, b: Taken) -> Iterator[Differing]:
+def _settings(a: CaseTrials, b: CaseTrials) -> Iterator[Differing]:
     """Yield the settings that differ: what they do to the result is what matters about them."""
     mine, yours = traits(a.case), traits(b.case)
     for name, axis in AXES.items():
@@ -66,7 +66,7 @@ def _settings(a: Taken, b: Taken) -> Iterator[Differing]:
             yield Differing(f"{name} of devices", str(mine[name]), str(yours[name]), "another number shares the work")
 
 
-def _against(a: Taken, b: Taken) -> Iterator[Statement]:
+def _against(a: CaseTrials, b: CaseTrials) -> Iterator[Statement]:
     """Yield what makes a comparison meaningless, worst first."""
     for side, taken in (("baseline", a), ("candidate", b)):
         if not taken.trials:
@@ -94,7 +94,7 @@ def _against(a: Taken, b: Taken) -> Iterator[Statement]:
         yield Statement("other_results", {"baseline": moved.one, "candidate": moved.other})
 
 
-def _labels(a: Taken, b: Taken, settings: Sequence[Differing]) -> Iterator[str]:
+def _labels(a: CaseTrials, b: CaseTrials, settings: Sequence[Differing]) -> Iterator[str]:
     changed = [f"{one.what} {one.baseline} against {one.candidate}" for one in settings if one.what in AXES]
     if changed:
         yield "settings compared: " + ", ".join(changed)
@@ -106,7 +106,7 @@ def _labels(a: Taken, b: Taken, settings: Sequence[Differing]) -> Iterator[str]:
         yield f"first results differ ({significant(moved.one, 5)} and {significant(moved.other, 5)})"
 
 
-def _code(taken: Taken) -> str | None:
+def _code(taken: CaseTrials) -> str | None:
     """Return the digest of the user's own model file."""
     return taken.run.head.code.get(taken.case.workload.model) or next(
         (sha for model, sha in taken.run.head.code.items() if portable(model) == portable(taken.case.workload.model)),
@@ -114,12 +114,12 @@ def _code(taken: Taken) -> str | None:
     )
 
 
-def _fact(taken: Taken, name: str) -> float | None:
+def _fact(taken: CaseTrials, name: str) -> float | None:
     values = (getattr(t.facts, name) for t in taken.trials)
     return next((value for value in values if value is not None), None)
 
 
-def _work(taken: Taken) -> float | None:
+def _work(taken: CaseTrials) -> float | None:
     """Return the floating-point operations of one item."""
     for trial, known in zip(taken.trials, taken.figures, strict=True):
         found, items = known.values.get("flops_per_step"), raw(trial, "items")
@@ -132,7 +132,7 @@ def _reshaped(mine: Mapping[str, Scalar], yours: Mapping[str, Scalar]) -> bool:
     return any(mine[name] != yours[name] for name in (*SHAPES, "gradient_checkpointing", "grad_accumulation"))
 
 
-def _should_agree(a: Taken, b: Taken, mine: Mapping[str, Scalar], yours: Mapping[str, Scalar]) -> bool:
+def _should_agree(a: CaseTrials, b: CaseTrials, mine: Mapping[str, Scalar], yours: Mapping[str, Scalar]) -> bool:
     """Say whether nothing that is known explains another result: the card, torch, seed, settings and code are equal.
 
     Settings for speed alone count too: a compiled model draws other random numbers for its dropout.
@@ -146,13 +146,13 @@ def _should_agree(a: Taken, b: Taken, mine: Mapping[str, Scalar], yours: Mapping
     )
 
 
-def _processor(taken: Taken) -> str | None:
+def _processor(taken: CaseTrials) -> str | None:
     place, machine = taken.case.placement, taken.run.head.machine
     device = machine.device(place.device, place.index)
     return device.name if device is not None else machine.host.processor
 
 
-def _moved(a: Taken, b: Taken) -> Entries | None:
+def _moved(a: CaseTrials, b: CaseTrials) -> Entries | None:
     """Return the two entries of the fingerprints that lie furthest apart; None where these agree or are not known."""
     far = furthest(fingerprint_of(a.trials), fingerprint_of(b.trials))
     return far if far is not None and far.differ else None
@@ -176,7 +176,7 @@ _PROCEDURE = {
 }  # fmt: skip
 
 
-class _Reading(msgspec.Struct, frozen=True):
+class _MachineReading(msgspec.Struct, frozen=True):
     """A condition of the machine while it measured. `least`: a smaller difference is not worth a line."""
 
     what: str
@@ -194,39 +194,39 @@ def _gauge(name: str) -> Callable[[Trial], float | None]:
 
 
 _READINGS = (
-    _Reading(
+    _MachineReading(
         "other processes", other_cpu_cores, "cores", 0.05, bad_from=0.15,
         matters="other processes were busy during one side: one makes a 2-thread step 5 to 15 times slower",
         disturbs=True,
     ),
-    _Reading(
+    _MachineReading(
         "steal", steal_share, "ratio", 0.01, bad_from=0.02, matters="the hypervisor took CPU time from one side",
         disturbs=True,
     ),
-    _Reading(
+    _MachineReading(
         "throttled", _gauge("device_throttled"), "ratio", 0.02, bad_from=0.05,
         matters="one side was throttled by temperature or power",
     ),
-    _Reading("device clock", _gauge("device_clock_hz"), "Hz", 0.02, relative=True),
-    _Reading("device temperature", _gauge("device_temperature_c"), "°C", 5.0),
-    _Reading("CPU clock", _gauge("host_clock_hz"), "Hz", 0.05, relative=True),
+    _MachineReading("device clock", _gauge("device_clock_hz"), "Hz", 0.02, relative=True),
+    _MachineReading("device temperature", _gauge("device_temperature_c"), "°C", 5.0),
+    _MachineReading("CPU clock", _gauge("host_clock_hz"), "Hz", 0.05, relative=True),
 )  # fmt: skip
 
 
-def same_machine(a: Taken, b: Taken) -> bool:
+def same_machine(a: CaseTrials, b: CaseTrials) -> bool:
     """Say whether both were measured on one device of one computer, as far as the records tell."""
     ours = [(t.run.head.machine.host.hostname, t.run.head.machine.host.processor, _card(t)) for t in (a, b)]
     return ours[0] == ours[1]
 
 
-def differing(a: Taken, b: Taken) -> list[Differing]:
+def differing(a: CaseTrials, b: CaseTrials) -> list[Differing]:
     """Return everything that differs beside settings and figures, what matters first."""
     left_out = _changed("disturbed trials left out", a.disturbed, b.disturbed)
     found = [*_machine(a, b), *_procedure(a, b), *_conditions(a, b), *left_out, *_findings(a, b)]
     return sorted(found, key=lambda one: one.matters is None)
 
 
-def disturbed(side: Taken, other: Taken) -> str | None:
+def disturbed(side: CaseTrials, other: CaseTrials) -> str | None:
     """Return what disturbed a side from outside, and not the other, if anything did."""
     for reading in _READINGS:
         means = _means(reading, side, other) if reading.disturbs else None
@@ -235,13 +235,13 @@ def disturbed(side: Taken, other: Taken) -> str | None:
     return None
 
 
-def _card(taken: Taken) -> tuple[str, object]:
+def _card(taken: CaseTrials) -> tuple[str, object]:
     place = taken.case.placement
     device = taken.run.head.machine.device(place.device, place.index)
     return place.device, (device.uuid or (device.name, place.index)) if device is not None else place.index
 
 
-def _machine(a: Taken, b: Taken) -> Iterator[Differing]:
+def _machine(a: CaseTrials, b: CaseTrials) -> Iterator[Differing]:
     one, other = (taken.run.head.machine for taken in (a, b))
     yield from _changed("host", one.host.hostname, other.host.hostname)
     places = [taken.case.placement for taken in (a, b)]
@@ -264,7 +264,7 @@ def _mapping(one: Mapping[str, str | None], other: Mapping[str, str | None]) -> 
         yield from _changed(name, one.get(name), other.get(name), "can change timings")
 
 
-def _procedure(a: Taken, b: Taken) -> Iterator[Differing]:
+def _procedure(a: CaseTrials, b: CaseTrials) -> Iterator[Differing]:
     one, other = (msgspec.structs.asdict(taken.run.head.procedure) for taken in (a, b))
     for name, matters in _PROCEDURE.items():
         yield from _changed(name, one[name], other[name], matters)
@@ -272,7 +272,7 @@ def _procedure(a: Taken, b: Taken) -> Iterator[Differing]:
     yield from _changed("successful trials", len(a.trials), len(b.trials))
 
 
-def _tool(taken: Taken) -> object:
+def _tool(taken: CaseTrials) -> object:
     return next((trial.facts.imported_from for trial in taken.trials if trial.facts.imported_from is not None), None)
 
 
@@ -281,7 +281,7 @@ def _changed(what: str, one: object, other: object, matters: str | None = None) 
         yield Differing(what, None if one is None else str(one), None if other is None else str(other), matters)
 
 
-def _conditions(a: Taken, b: Taken) -> Iterator[Differing]:
+def _conditions(a: CaseTrials, b: CaseTrials) -> Iterator[Differing]:
     for reading in _READINGS:
         if (means := _means(reading, a, b)) is None:
             continue
@@ -294,7 +294,7 @@ def _conditions(a: Taken, b: Taken) -> Iterator[Differing]:
         yield Differing(reading.what, _written(mine, reading.unit), _written(yours, reading.unit), matters)
 
 
-def _means(reading: _Reading, a: Taken, b: Taken) -> tuple[float, float] | None:
+def _means(reading: _MachineReading, a: CaseTrials, b: CaseTrials) -> tuple[float, float] | None:
     known = [[v for t in taken.trials if (v := reading.of(t)) is not None] for taken in (a, b)]
     return (fmean(known[0]), fmean(known[1])) if all(known) else None
 
@@ -303,7 +303,7 @@ def _written(value: float, unit: str) -> str:
     return f"{value:.2f} cores" if unit == "cores" else units.quantity(value, unit)
 
 
-def _findings(a: Taken, b: Taken) -> Iterator[Differing]:
+def _findings(a: CaseTrials, b: CaseTrials) -> Iterator[Differing]:
     """Yield what a check doubts about one side alone."""
     said: list[dict[str, str]] = []
     for taken in (a, b):
@@ -319,7 +319,7 @@ def _findings(a: Taken, b: Taken) -> Iterator[Differing]:
         yield Differing("failed trials", words[0], words[1], "failed trials are not in the figures")
 
 
-def lengths_apart(a: Sequence[Taken], b: Sequence[Taken]) -> tuple[float, float] | None:
+def lengths_apart(a: Sequence[CaseTrials], b: Sequence[CaseTrials]) -> tuple[float, float] | None:
     """Return (seconds that lie between two sides of one machine, the same in lengths of the longer); None if unknown.
 
     Negative where they overlap: then their trials were taken in turn.

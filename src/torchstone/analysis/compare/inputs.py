@@ -30,7 +30,7 @@ _SIDE = "side"  # of a live comparison of two revisions: one Case, taken with tw
 _TRAITS = ("data", "device", "count", "nodes", "fixed", _SIDE)  # of a Case, beside its axes
 
 
-class _Entry(msgspec.Struct, frozen=True):
+class _CaseOfRun(msgspec.Struct, frozen=True):
     """A Case of a run. `side`: A or B, where both sides of a live comparison are this one Case."""
 
     run: Run
@@ -38,7 +38,7 @@ class _Entry(msgspec.Struct, frozen=True):
     side: str | None = None
 
 
-class Taken(msgspec.Struct, frozen=True):
+class CaseTrials(msgspec.Struct, frozen=True):
     """One Case in one run: its replicates that ended well (or probes, where there is nothing else), and the others.
 
     `figures`: of each of `trials`; `priors`: what moderates their intervals in the run (core/estimates.py); `of_run`:
@@ -89,7 +89,7 @@ class _Derived:
             ids = [(run.head.run_id, case.case_id) for case in run.head.plan.cases]
             self._priors |= dict(zip(ids, priors, strict=True))
 
-    def taken(self, run: Run, case: Case, side: str | None = None) -> Taken:
+    def taken(self, run: Run, case: Case, side: str | None = None) -> CaseTrials:
         """Return a Case in a run; `side`: of a live comparison of two revisions its trials of that side alone."""
         trials = tuple(t for t in run.of_case(case.case_id) if side is None or t.facts.side == side)
         failed = tuple(t for t in trials if t.outcome.status != Status.OK)
@@ -98,7 +98,7 @@ class _Derived:
         found = tuple(self._figures[id(trial)] for trial in used)
         priors = self._priors[run.head.run_id, case.case_id]
         whole = self._runs[run.head.run_id]
-        return Taken(run, case, used, found, priors, whole, failed, len(replicates(good) or good) - len(used))
+        return CaseTrials(run, case, used, found, priors, whole, failed, len(replicates(good) or good) - len(used))
 
 
 class Matched(msgspec.Struct, frozen=True):
@@ -106,7 +106,7 @@ class Matched(msgspec.Struct, frozen=True):
 
     label: str
     task: str
-    sides: Mapping[str, tuple[Taken, ...]]
+    sides: Mapping[str, tuple[CaseTrials, ...]]
 
 
 def match(participants: Sequence[ComparedInput]) -> list[Matched]:
@@ -114,7 +114,7 @@ def match(participants: Sequence[ComparedInput]) -> list[Matched]:
 
     Raises UsageError where there are none, naming what each has.
     """
-    groups: dict[tuple[str, str], dict[str, list[_Entry]]] = {}
+    groups: dict[tuple[str, str], dict[str, list[_CaseOfRun]]] = {}
     for one in participants:
         for entry in (entry for run in one.runs for entry in _entries(run)):
             which = (str(entry.case.workload.task), str(entry.case.workload.canonical()["model"]))
@@ -127,12 +127,12 @@ def match(participants: Sequence[ComparedInput]) -> list[Matched]:
     return list(_distinct(found))
 
 
-def _entries(run: Run) -> Iterator[_Entry]:
+def _entries(run: Run) -> Iterator[_CaseOfRun]:
     cases = run.head.plan.cases
     if run.head.ab is not None and len(cases) == 1 and any(trial.facts.side is not None for trial in run.trials):
-        yield from (_Entry(run, cases[0], side) for side in "AB")
+        yield from (_CaseOfRun(run, cases[0], side) for side in "AB")
         return
-    yield from (_Entry(run, case) for case in cases)
+    yield from (_CaseOfRun(run, case) for case in cases)
 
 
 def left_out(participants: Sequence[ComparedInput], matched: Sequence[Matched]) -> dict[str, tuple[str, ...]]:
@@ -156,15 +156,18 @@ def lost(participants: Sequence[ComparedInput], matched: Sequence[Matched]) -> d
     baseline = participants[0]
     well = {
         case.case_id: case
-        for run in baseline.runs for case in run.head.plan.cases if ended_well(run.of_case(case.case_id))
-    }  # fmt: skip
+        for run in baseline.runs
+        for case in run.head.plan.cases
+        if ended_well(run.of_case(case.case_id))
+    }
     found: dict[str, tuple[str, ...]] = {}
     for one in participants[1:]:
         having = {
             taken.case.case_id
-            for each in matched if any(theirs.trials for theirs in each.sides.get(one.letter, ()))
+            for each in matched
+            if any(theirs.trials for theirs in each.sides.get(one.letter, ()))
             for taken in each.sides.get(baseline.letter, ())
-        }  # fmt: skip
+        }
         if words := dict.fromkeys(_words(case) for case_id, case in well.items() if case_id not in having):
             found[one.letter] = tuple(words)
     return found
@@ -187,13 +190,17 @@ def traits(case: Case) -> dict[str, Scalar]:
     place = case.placement
     return {
         **{name: case.configuration.get(name, axis.default) for name, axis in AXES.items()},
-        "data": data, "device": place.device, "count": place.count, "nodes": place.nodes, "fixed": fixed,
-    }  # fmt: skip
+        "data": data,
+        "device": place.device,
+        "count": place.count,
+        "nodes": place.nodes,
+        "fixed": fixed,
+    }
 
 
 def _matched(
     which: tuple[str, str],
-    group: Mapping[str, Sequence[_Entry]],
+    group: Mapping[str, Sequence[_CaseOfRun]],
     participants: Sequence[ComparedInput],
     derived: _Derived,
 ) -> Iterator[Matched]:
@@ -204,10 +211,9 @@ def _matched(
         for letter, entries in group.items()
     }
     varying = [
-        name for name in (*AXES, *_TRAITS)
-        if any(len({each[name] for each in cases}) > 1 for cases in own.values())
-    ]  # fmt: skip
-    rows: dict[tuple[Scalar, ...], dict[str, list[Taken]]] = {}
+        name for name in (*AXES, *_TRAITS) if any(len({each[name] for each in cases}) > 1 for cases in own.values())
+    ]
+    rows: dict[tuple[Scalar, ...], dict[str, list[CaseTrials]]] = {}
     for one in participants:
         for entry, known in zip(group.get(one.letter, ()), own.get(one.letter, ()), strict=True):
             if entry.side == "B" and not sided:
@@ -226,7 +232,7 @@ def _matched(
             yield Matched(f"{label}, {values}" if values else label, task, kept)
 
 
-def _having(side: Sequence[Taken]) -> Sequence[Taken]:
+def _having(side: Sequence[CaseTrials]) -> Sequence[CaseTrials]:
     """Return what has trials; where nothing has, the newest, which tells why."""
     return [taken for taken in side if taken.trials] or side[-1:]
 

@@ -9,7 +9,7 @@ import msgspec
 from torchstone.analysis.compare.comparability import sameness
 from torchstone.analysis.compare.compare import ComparedRuns
 from torchstone.analysis.compare.compared_figures import primary
-from torchstone.analysis.compare.inputs import ComparedInput, Taken, device_of
+from torchstone.analysis.compare.inputs import CaseTrials, ComparedInput, device_of
 from torchstone.core import units
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Task
@@ -136,7 +136,9 @@ def runtime_ratios(compared: ComparedRuns) -> list[RuntimeRatio]:
     return found
 
 
-def _ratio(case: str, baseline: ComparedInput, candidate: ComparedInput, a: Taken, b: Taken) -> RuntimeRatio | None:
+def _ratio(
+    case: str, baseline: ComparedInput, candidate: ComparedInput, a: CaseTrials, b: CaseTrials
+) -> RuntimeRatio | None:
     one_s, other_s = _total_s(a, baseline), _total_s(b, candidate)
     if not one_s or not other_s:
         return None
@@ -146,7 +148,7 @@ def _ratio(case: str, baseline: ComparedInput, candidate: ComparedInput, a: Take
     return made if made.same_work else msgspec.structs.replace(made, faster=None)
 
 
-def _total_s(taken: Taken, one: ComparedInput) -> float | None:
+def _total_s(taken: CaseTrials, one: ComparedInput) -> float | None:
     """Return how long a training to its end took; None where this is none, or only the part after a cut is known."""
     fit = taken.run.head.procedure.fit
     if not taken.trials or (fit is None and not any(trial.facts.total_runtime_s is not None for trial in taken.trials)):
@@ -157,5 +159,5 @@ def _total_s(taken: Taken, one: ComparedInput) -> float | None:
     return total_runtime_s((trial.facts, trial.duration_s) for trial in taken.trials)
 
 
-def _epochs(taken: Taken) -> Scalar:
+def _epochs(taken: CaseTrials) -> Scalar:
     return next((trial.facts.epochs for trial in taken.trials if trial.facts.epochs is not None), None)

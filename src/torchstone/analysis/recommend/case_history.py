@@ -21,7 +21,7 @@ from torchstone.core.stats import change_points
 from torchstone.core.stats.change_points import FEWEST
 from torchstone.core.stats.moderated import spread_of
 from torchstone.storage.index import Problem
-from torchstone.storage.measured import Measured, measured, measured_cases
+from torchstone.storage.measured import MeasuredCase, measured, measured_cases
 from torchstone.storage.place import Place
 from torchstone.storage.query import find
 
@@ -39,7 +39,7 @@ class Changed(msgspec.Struct, frozen=True):
     throughout: bool
 
 
-def changed(before: Sequence[Measured], after: Sequence[Measured]) -> tuple[Changed, ...]:
+def changed(before: Sequence[MeasuredCase], after: Sequence[MeasuredCase]) -> tuple[Changed, ...]:
     """Return what differs between the last run before and the first run after, what holds throughout first."""
     last, first = described(before[-1]), described(after[0])
     names = [name for name in dict.fromkeys((*last, *first)) if last.get(name) != first.get(name)]
@@ -53,7 +53,7 @@ def changed(before: Sequence[Measured], after: Sequence[Measured]) -> tuple[Chan
     return tuple(sorted(found, key=lambda one: not one.throughout))
 
 
-def described(one: Measured) -> Mapping[str, str | None]:
+def described(one: MeasuredCase) -> Mapping[str, str | None]:
     """Return everything that was recorded of a run and may move its figures: name → value."""
     machine, device = one.machine, one.device
     told: dict[str, str | None] = {
@@ -83,7 +83,7 @@ _LEVEL, _BY_LEVELS = 0.95, "t on the log over runs, the spread that of all level
 _SHORTEST_ID = 4  # characters of a case_id that are taken for one
 
 
-class Point(msgspec.Struct, frozen=True):
+class HistoryPoint(msgspec.Struct, frozen=True):
     """One run. `value` with its 95 % interval over `trials`. `counted`: False where it was left out, and `why`."""
 
     run_id: str
@@ -107,7 +107,7 @@ class Segment(msgspec.Struct, frozen=True):
     high: float
 
 
-class Change(msgspec.Struct, frozen=True):
+class LevelChange(msgspec.Struct, frozen=True):
     """Where the level changed: `at` is the first point after it. `ratio`: after ÷ before, the replicate is the run."""
 
     at: int
@@ -130,9 +130,9 @@ class History(msgspec.Struct, frozen=True):
     configuration: dict[str, Scalar]
     metric: str
     unit: str
-    points: tuple[Point, ...]
+    points: tuple[HistoryPoint, ...]
     segments: tuple[Segment, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[LevelChange, ...]
     deviation: float | None
 
     @property
@@ -165,9 +165,9 @@ def history(place: Place, word: str | None = None, metric: str = "throughput", *
     return Histories(metric, found, store.runs, store.problems)
 
 
-def histories_of(readings: Sequence[Measured], metric: str, *, suspect: bool = False) -> tuple[History, ...]:
+def histories_of(readings: Sequence[MeasuredCase], metric: str, *, suspect: bool = False) -> tuple[History, ...]:
     """Return the histories of Cases, oldest run first, machine by machine: those with a change first."""
-    groups: dict[tuple[str, str, str], list[Measured]] = {}
+    groups: dict[tuple[str, str, str], list[MeasuredCase]] = {}
     for one in readings:
         if one.values(metric):
             groups.setdefault((one.case_id, one.device_name, one.machine.host.hostname), []).append(one)
@@ -176,7 +176,7 @@ def histories_of(readings: Sequence[Measured], metric: str, *, suspect: bool = F
     return tuple(found)
 
 
-def _meant(place: Place, readings: Sequence[Measured], word: str | None) -> list[Measured]:
+def _meant(place: Place, readings: Sequence[MeasuredCase], word: str | None) -> list[MeasuredCase]:
     if word is None or not readings:
         return list(readings)
     if len(word) >= _SHORTEST_ID and (found := [one for one in readings if one.case_id.startswith(word)]):
@@ -193,12 +193,12 @@ def _meant(place: Place, readings: Sequence[Measured], word: str | None) -> list
     return [one for one in readings if one.case_id in ours]
 
 
-def _history(group: Sequence[Measured], metric: str, *, suspect: bool) -> History:
+def _history(group: Sequence[MeasuredCase], metric: str, *, suspect: bool) -> History:
     points = [_point(one, metric, suspect=suspect) for one in group]
     places = [place for place, point in enumerate(points) if point.counted]
     first = group[0]
     segments: list[Segment] = []
-    changes: list[Change] = []
+    changes: list[LevelChange] = []
     deviation = None
     if places:
         told = change_points.levels(
@@ -218,7 +218,7 @@ def _history(group: Sequence[Measured], metric: str, *, suspect: bool) -> Histor
     )  # fmt: skip
 
 
-def _point(one: Measured, metric: str, *, suspect: bool) -> Point:
+def _point(one: MeasuredCase, metric: str, *, suspect: bool) -> HistoryPoint:
     values = one.values(metric)
     each = interval_of(metric, values, prior=one.prior(metric))
     why = None
@@ -226,7 +226,7 @@ def _point(one: Measured, metric: str, *, suspect: bool) -> Point:
         why = "not above 0: no ratio"
     elif one.doubts and not suspect:
         why = f"SUSPECT: {', '.join(dict.fromkeys(f.check for f in one.doubts))}"
-    return Point(one.run_id, one.started_utc, each.value, each.low, each.high, len(values), why is None, why)
+    return HistoryPoint(one.run_id, one.started_utc, each.value, each.low, each.high, len(values), why is None, why)
 
 
 def _error(values: Sequence[float]) -> float | None:
@@ -242,18 +242,21 @@ def _segments(told: change_points.Levels, places: Sequence[int]) -> Iterator[Seg
 
 
 def _changes(
-    told: change_points.Levels, places: Sequence[int], group: Sequence[Measured], metric: str
-) -> Iterator[Change]:
+    told: change_points.Levels, places: Sequence[int], group: Sequence[MeasuredCase], metric: str
+) -> Iterator[LevelChange]:
     for before, after in zip(told.levels, told.levels[1:], strict=False):
         value, low, high = told.difference(before, after).ratio(_LEVEL)
         runs = min(before.values, after.values)
         at = group[places[after.begin]]
         sides = [[group[place] for place in places[level.begin : level.end]] for level in (before, after)]
-        yield Change(
-            places[after.begin], at.run_id, at.started_utc,
+        yield LevelChange(
+            places[after.begin],
+            at.run_id,
+            at.started_utc,
             Estimate(value, low, high, _LEVEL, "ratio", _BY_LEVELS, runs, before.values + after.values),
-            verdict(low, high, metric), changed(sides[0], sides[1]),
-        )  # fmt: skip
+            verdict(low, high, metric),
+            changed(sides[0], sides[1]),
+        )
 
 
 def verdict(low: float, high: float, metric: str) -> Judgement:

@@ -16,8 +16,8 @@ from torchstone.analysis.advice.choices import AS_FAST, NEAR_THE_TOP, SAFE_SHARE
 from torchstone.analysis.advice.convergence import Convergence, LearningRates, Optimizers, convergence
 from torchstone.analysis.advice.trainings import LOSS_AXES, read_curves
 from torchstone.analysis.recommend.candidates import (
+    Candidate,
     Criterion,
-    Entered,
     Offer,
     best_among,
     differing,
@@ -34,7 +34,7 @@ from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Case, Task, portable
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.stats.convergence import UNSTABLE, Sameness
-from torchstone.storage.measured import Measured
+from torchstone.storage.measured import MeasuredCase
 from torchstone.storage.place import Place
 from torchstone.storage.query import find
 
@@ -57,7 +57,7 @@ class Losses(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]  # what these losses cannot say
 
 
-def losses_of(place: Place, readings: Sequence[Measured], budget: list[int]) -> list[Losses]:
+def losses_of(place: Place, readings: Sequence[MeasuredCase], budget: list[int]) -> list[Losses]:
     """Return what the newest runs say that compared trainings of one model on one device.
 
     `readings`: of that model and device. `budget`: bytes of records that may still be read; what is read is taken off.
@@ -81,7 +81,7 @@ def worse_of(losses: Sequence[Losses]) -> Mapping[tuple[str, str], str]:
     return {key: why for one in reversed(losses) for key, why in one.worse.items()}
 
 
-def _comparing(readings: Sequence[Measured]) -> list[str]:
+def _comparing(readings: Sequence[MeasuredCase]) -> list[str]:
     """Return the runs, newest first, that hold two Cases which differ in LOSS_AXES alone."""
     cases = {one.case_id: one.case for one in readings}
     alike = Counter(map(_all_but_learning, cases.values()))
@@ -186,7 +186,7 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 def settings(
-    readings: Sequence[Measured], every: Sequence[Entered], by: Criterion, losses: Sequence[Losses]
+    readings: Sequence[MeasuredCase], every: Sequence[Candidate], by: Criterion, losses: Sequence[Losses]
 ) -> Settings | None:
     """Return what to set, by the readings of one workload on one device; None where the criterion has no figure.
 
@@ -223,7 +223,7 @@ def settings(
     )  # fmt: skip
 
 
-def _why_not(one: Entered, worse: Mapping[tuple[str, str], str]) -> str | None:
+def _why_not(one: Candidate, worse: Mapping[tuple[str, str], str]) -> str | None:
     share = one.offer.memory_share
     if share is not None and share > SAFE_SHARE:
         return f"settings that use more than {100 * SAFE_SHARE:.0f} % of the device's memory"
@@ -240,7 +240,7 @@ def _far(count: int) -> Iterator[str]:
         yield f"{count} setting{'s' * (count > 1)} more than {share} below the highest throughput"
 
 
-def _leanness(one: Entered) -> tuple[float, float]:
+def _leanness(one: Candidate) -> tuple[float, float]:
     """Sort by memory, in steps of 2 %, then by the value; a memory that is not known is not the least."""
     held = one.offer.memory_bytes
     return round(math.log(held) / _SAME_MEMORY) if held else math.inf, -one.offer.value
@@ -252,7 +252,7 @@ def _shown(offer: Offer, axes: Sequence[str]) -> Offer:
     return msgspec.structs.replace(offer, point={axis: offer.point.get(axis) for axis in named})
 
 
-def _learning(losses: Sequence[Losses], pick: Entered | None) -> Learning | None:
+def _learning(losses: Sequence[Losses], pick: Candidate | None) -> Learning | None:
     having = [one for one in losses if one.learning_rate is not None]
     size = pick.offer.point.get("batch_size") if pick is not None else None
     best = next((one for one in having if one.batch_size == size), having[0] if having else None)
@@ -267,7 +267,9 @@ def _learning(losses: Sequence[Losses], pick: Entered | None) -> Learning | None
     )  # fmt: skip
 
 
-def _cautions(ranked: Sequence[Entered], pick: Entered | None, losses: Sequence[Losses], task: Task) -> Iterator[str]:
+def _cautions(
+    ranked: Sequence[Candidate], pick: Candidate | None, losses: Sequence[Losses], task: Task
+) -> Iterator[str]:
     yield from differing(ranked)
     if pick is None:
         return
@@ -284,7 +286,7 @@ def _cautions(ranked: Sequence[Entered], pick: Entered | None, losses: Sequence[
         yield f"{slower}: a larger batch may need another learning rate and more items to reach the same loss"
 
 
-def _unjudged(ranked: Sequence[Entered], pick: Entered, losses: Sequence[Losses]) -> Iterator[tuple[str, str]]:
+def _unjudged(ranked: Sequence[Candidate], pick: Candidate, losses: Sequence[Losses]) -> Iterator[tuple[str, str]]:
     """Yield the choices of which no stored loss says whether they train (or answer) as well as the others."""
     judged = {key for one in losses for key in one.judged}
     for axis in ("precision", "optimizer"):
@@ -293,20 +295,24 @@ def _unjudged(ranked: Sequence[Entered], pick: Entered, losses: Sequence[Losses]
             yield axis, value
 
 
-def _again(entrants: Sequence[Entered], rate: Vary) -> str | None:
+def _again(entrants: Sequence[Candidate], rate: Vary) -> str | None:
     """Return the command that measures these settings again, with more trials. `rate`: of learning, where known."""
     vary = {
-        axis: values for axis in entrants[0].offer.point
+        axis: values
+        for axis in entrants[0].offer.point
         if len(values := list(dict.fromkeys(one.offer.point.get(axis) for one in entrants))) > 1
-    }  # fmt: skip
+    }
     trials = max(10, 2 * max(len(one.logs) for one in entrants))
     return run_command(entrants[-1].readings[-1], {**rate, **vary}, trials=trials)
 
 
 def _to_type(
-    readings: Sequence[Measured], ranked: Sequence[Entered], pick: Entered | None, losses: Sequence[Losses],
+    readings: Sequence[MeasuredCase],
+    ranked: Sequence[Candidate],
+    pick: Candidate | None,
+    losses: Sequence[Losses],
     rate: Vary,
-) -> str | None:  # fmt: skip
+) -> str | None:
     """Return the command that would settle what is open first: one setting alone, a tie of few trials, the losses.
 
     Then a larger batch, where the largest is the best.
@@ -320,9 +326,10 @@ def _to_type(
     could_be = [one for one in ranked if one.offer.could_be]
     if len(could_be) > 1 and any(one.offer.doubts or len(one.logs) < TRIALS for one in could_be):
         vary = {
-            axis: values for axis in pick.offer.point
+            axis: values
+            for axis in pick.offer.point
             if len(values := list(dict.fromkeys(one.offer.point.get(axis) for one in could_be))) > 1
-        }  # fmt: skip
+        }
         return run_command(source, {**rate, **vary}, trials=max(TRIALS, 2 * max(len(one.logs) for one in could_be)))
     if source.case.workload.task == Task.TRAIN and (of_losses := _to_learn(source, ranked, pick, losses)):
         return run_command(source, {**rate, **of_losses, "feed": ["loader"]}, trials=1)
@@ -334,7 +341,7 @@ def _to_type(
 
 
 def _to_learn(
-    source: Measured, ranked: Sequence[Entered], pick: Entered, losses: Sequence[Losses]
+    source: MeasuredCase, ranked: Sequence[Candidate], pick: Candidate, losses: Sequence[Losses]
 ) -> Mapping[str, Sequence[Scalar]]:
     """Return the axes whose effect on the loss is not known; none where the data has nothing to learn."""
     if source.case.workload.data.partition(":")[0] == "synthetic":

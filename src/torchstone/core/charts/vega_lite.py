@@ -23,9 +23,11 @@ Values = Sequence[Mapping[str, Any]]
 PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999", "#000000")
 # Colour and shape of a verdict, in the order of reading. No verdict is told by its colour alone.
 VERDICTS = {
-    "worse": ("#d55e00", "triangle-down"), "better": ("#0072b2", "triangle-up"), "unclear": ("#777777", "diamond"),
+    "worse": ("#d55e00", "triangle-down"),
+    "better": ("#0072b2", "triangle-up"),
+    "unclear": ("#777777", "diamond"),
     "same": ("#009e73", "circle"),
-}  # fmt: skip
+}
 OTHER_VERDICT = ("#333333", "square")
 _PHASES = {
     metric.DATA: "#e69f00", metric.TRANSFER: "#cc79a7", metric.PREFILL: "#f0e442", metric.DECODE: "#d55e00",
@@ -104,8 +106,12 @@ def panel(
     ]
     encoding = {"x": x, "y": y, **({"color": color} if color is not None else {})}
     view = {
-        "width": width, "height": height, "data": {"values": list(values)}, "encoding": encoding, "layer": drawn,
-    }  # fmt: skip
+        "width": width,
+        "height": height,
+        "data": {"values": list(values)},
+        "encoding": encoding,
+        "layer": drawn,
+    }
     return Panel(title, view, subtitle, group)
 
 
@@ -339,9 +345,11 @@ def _group(name: str, panels: Sequence[Panel], picture: Picture) -> Spec:
 def _rows(panels: Sequence[Panel], picture: Picture) -> Spec:
     colour = "shared" if picture.one_legend else "independent"
     return {
-        "columns": picture.columns, "concat": [_view(one) for one in panels], "spacing": _SPACING,
+        "columns": picture.columns,
+        "concat": [_view(one) for one in panels],
+        "spacing": _SPACING,
         "resolve": {"scale": {"color": colour, "shape": colour, "y": "independent"}},
-    }  # fmt: skip
+    }
 
 
 def _view(one: Panel) -> Spec:
@@ -352,8 +360,10 @@ def _view(one: Panel) -> Spec:
         encoding[name] = {**encoding[name], "title": _wrapped(encoding[name]["title"], room, "small")}
     layers = [
         {**layer, "encoding": {name: _fitted(channel, view["width"]) for name, channel in layer["encoding"].items()}}
-        if "encoding" in layer else layer for layer in view["layer"]
-    ]  # fmt: skip
+        if "encoding" in layer
+        else layer
+        for layer in view["layer"]
+    ]
     title = _title(one.title, one.subtitle, _across(one), "panel")
     titled: Spec = {"title": title if one.subtitle else title["text"]} if one.title else {}
     return {**titled, **view, "encoding": encoding, "layer": layers}

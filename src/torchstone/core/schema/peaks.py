@@ -61,7 +61,7 @@ class Peaks(msgspec.Struct, frozen=True):
         return found if found is not None and found > 0.0 else None
 
 
-class Counted(msgspec.Struct, frozen=True):
+class StepCounts(msgspec.Struct, frozen=True):
     """What was counted of one step; what could not be is None, for the reason `why_not`, which no page shows.
 
     `flops`: 2 a multiply-add, of products only. `traffic_bytes`: every product (of matrices, convolution, attention)

@@ -31,8 +31,11 @@ AXES_OF_RANKS = axes_of(AxisStage.RANKS)
 NO_STRATEGY = "none"
 # What torch.distributed has for each kind of device. AMD's RCCL is called nccl by PyTorch.
 _BACKENDS: Mapping[str, tuple[str, ...]] = {
-    "cpu": ("gloo",), "cuda": ("nccl", "gloo"), "rocm": ("nccl", "gloo"), "xpu": ("xccl", "gloo"),
-}  # fmt: skip
+    "cpu": ("gloo",),
+    "cuda": ("nccl", "gloo"),
+    "rocm": ("nccl", "gloo"),
+    "xpu": ("xccl", "gloo"),
+}
 _SAME = {"rccl": "nccl"}
 
 

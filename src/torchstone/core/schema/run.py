@@ -35,7 +35,7 @@ class Plan(msgspec.Struct, frozen=True):
     slots: tuple[Slot, ...]
 
 
-class Source(msgspec.Struct, frozen=True):
+class RequestSource(msgspec.Struct, frozen=True):
     """Where a request came from: the recipe's name or the file's path as typed, and the digest of its text."""
 
     word: str
@@ -65,7 +65,7 @@ class Head(msgspec.Struct, frozen=True, tag="head", tag_field="record"):
     machine: Machine
     procedure: Procedure
     plan: Plan
-    source: Source | None = None  # the recipe or file the request came from
+    source: RequestSource | None = None  # the recipe or file the request came from
     code: Mapping[str, str] = {}  # the user's own model files: SHA-256 of their text, by what the model is called
     tune: TuneSpec | None = None  # what a tune looks for
     ab: Rules | None = None  # of a live comparison: its two sides are the Cases of the plan, the baseline first

@@ -19,7 +19,7 @@ from torchstone.core.schema.condition import Condition
 from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.facts import Facts, merged
 from torchstone.core.schema.machine import DeviceInfo, Machine
-from torchstone.core.schema.message import CaseRequest, FitRequest, TrialRequest
+from torchstone.core.schema.message import CaseRequest, TrainRequest, TrialRequest
 from torchstone.core.schema.peak_memory import DEVICE_PEAKS, HOST_PEAK, PEAKS
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.request import WITHOUT_EFFECT
@@ -48,7 +48,7 @@ _APART, _BEYOND = 2, 8
 _Sizes = tuple[Scalar, ...]
 
 
-class _Known(msgspec.Struct):
+class _CaseLimits(msgspec.Struct):
     """What the trials of one Case told: whether one ended well, the first that could not, and the highest peaks."""
 
     ended_well: bool = False
@@ -63,7 +63,7 @@ class SkipPolicy:
         self._machine: Machine = so_far.head.machine
         self._host_bytes = host_bytes
         # Cases that are equal but for their sizes are together: only they say anything of one another.
-        self._alike: dict[bytes, dict[_Sizes, _Known]] = {}
+        self._alike: dict[bytes, dict[_Sizes, _CaseLimits]] = {}
         cases = {case.case_id: case for case in so_far.head.plan.cases}
         for trial in so_far.trials:
             if trial.case_id in cases:  # a record may be damaged
@@ -71,7 +71,7 @@ class SkipPolicy:
 
     def learn(self, case: Case, trial: Trial) -> None:
         """Take note of how a trial ended."""
-        known = self._alike.setdefault(_kind(case), {}).setdefault(_sizes(case), _Known())
+        known = self._alike.setdefault(_kind(case), {}).setdefault(_sizes(case), _CaseLimits())
         status = trial.outcome.status
         if status == Status.OK:
             known.ended_well = True
@@ -88,7 +88,7 @@ class SkipPolicy:
         if not procedure.foresee:
             return None
         alike, sizes = self._alike.get(_kind(case), {}), _sizes(case)
-        own = alike.get(sizes, _Known())
+        own = alike.get(sizes, _CaseLimits())
         if own.ended_well:
             return None
         if own.failed is not None:
@@ -107,7 +107,7 @@ class SkipPolicy:
                 return ended(Status.SKIPPED, Reason.SMALLER_BEFORE, smaller)
         return self._too_large(case, alike)
 
-    def _too_large(self, case: Case, alike: Mapping[_Sizes, _Known]) -> Outcome | None:
+    def _too_large(self, case: Case, alike: Mapping[_Sizes, _CaseLimits]) -> Outcome | None:
         batch, *rest = _sizes(case)
         if not isinstance(batch, int):
             return None
@@ -122,9 +122,11 @@ class SkipPolicy:
             room = capacity()
             if peak is not None and room is not None and known[-1][1] >= room / _BEYOND and peak.low > room:
                 values: Values = {
-                    "need_bytes": peak.low, "room_bytes": room, "memory": where,
+                    "need_bytes": peak.low,
+                    "room_bytes": room,
+                    "memory": where,
                     "batch_sizes": tuple(str(size) for size, _ in known),
-                }  # fmt: skip
+                }
                 return ended(Status.SKIPPED, Reason.TOO_LARGE, values)
         return None
 
@@ -269,7 +271,7 @@ class ActiveRun:
             how = msgspec.structs.replace(how, timeout_s=left_s)
         request: CaseRequest
         if how.fit is not None:
-            request = FitRequest(case, how, number, fit=how.fit)
+            request = TrainRequest(case, how, number, fit=how.fit)
         else:
             request = TrialRequest(case, how, number, self._trace_path(case) if number == 0 else None, host_profile)
         trial = TrialDrive(request, device, self.session.watcher, others=others).run(self.session.launcher, self._order)

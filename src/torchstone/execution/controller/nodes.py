@@ -27,7 +27,7 @@ from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Cluster, Launcher, LiveTrial, Node
 
 
-class Open(msgspec.Struct, frozen=True, tag="open", tag_field="word"):
+class AgentOpen(msgspec.Struct, frozen=True, tag="open", tag_field="word"):
     """Get ready to start trials of these models, and answer with Ready."""
 
     procedure: Procedure
@@ -48,16 +48,16 @@ class AskWhere(msgspec.Struct, frozen=True, tag="where", tag_field="word"):
     """Ask the trial for its Stack, and answer with Where if it gives one."""
 
 
-Word = Open | Start | Kill | AskWhere
+Word = AgentOpen | Start | Kill | AskWhere
 
 
-class Ready(msgspec.Struct, frozen=True, tag="ready", tag_field="answer"):
+class AgentReady(msgspec.Struct, frozen=True, tag="ready", tag_field="answer"):
     """The agent can start trials on this Machine."""
 
     machine: Machine
 
 
-class Refused(msgspec.Struct, frozen=True, tag="refused", tag_field="answer"):
+class AgentRefused(msgspec.Struct, frozen=True, tag="refused", tag_field="answer"):
     """The agent cannot start trials, and why."""
 
     why: str
@@ -77,7 +77,7 @@ class Over(msgspec.Struct, frozen=True, tag="over", tag_field="answer"):
     wrong: str | None
 
 
-Answer = Ready | Refused | Where | Over
+Answer = AgentReady | AgentRefused | Where | Over
 
 
 _CHUNK_BYTES = 1 << 16
@@ -99,8 +99,10 @@ class Peer:
         try:
             self._process = subprocess.Popen(  # in a session of its own: Ctrl-C is the controller's to answer
                 [*node.command, sys.executable, "-m", _AGENT],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
-            )  # fmt: skip
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                start_new_session=True,
+            )
         except FileNotFoundError as fault:
             raise MissingError(f"node {node.name}: {fault.filename} not found") from None
         self.say(opening)
@@ -117,9 +119,9 @@ class Peer:
             if not select.select([self], [], [], max(0.0, ends - time.monotonic()))[0]:
                 raise MissingError(f"node {self.node.name}: no answer within {_OPENS_S:g} s")
             for answer in self.answers():
-                if isinstance(answer, Refused):
+                if isinstance(answer, AgentRefused):
                     raise MissingError(f"node {self.node.name}: {answer.why}")
-                if isinstance(answer, Ready):
+                if isinstance(answer, AgentReady):
                     self._machine = answer.machine
         if self._machine is None:
             code = self._process.wait()
@@ -321,7 +323,7 @@ class SpreadLauncher(Launcher):
         """Begin to get ready on all nodes at once."""
         self._end_agents()
         self._here.open(preload, heap, folder, pin_threads=pin_threads)
-        opening = Open(self._procedure, tuple(preload))
+        opening = AgentOpen(self._procedure, tuple(preload))
         self._peers = [Peer(node, opening) for node in self._nodes[1:]]
 
     def ready(self) -> None:

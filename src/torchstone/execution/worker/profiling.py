@@ -250,7 +250,7 @@ def look(step: Step, source: Source, device: Device, prepared: Any, longest_s: f
     Raises what a step raises.
     """
     device.synchronize()
-    sampler = _Sampler()
+    sampler = _StackSampler()
     before, main_s, began_s = resource.getrusage(resource.RUSAGE_SELF), time.thread_time(), system_clock()
     queued_from_s = _queued_s()
     steps = sampler.over(step, source, longest_s)
@@ -292,7 +292,7 @@ def _threads() -> int:
     return torch.get_num_threads()
 
 
-class _Sampler:
+class _StackSampler:
     """Reads the stack of the thread that does the steps, from another thread, and labels samples by their phase."""
 
     def __init__(self) -> None:

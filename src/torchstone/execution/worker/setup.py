@@ -154,7 +154,7 @@ class Setup(NamedTuple):
     tally: Collector
 
 
-class Part:
+class SetupPart:
     """Some items of a data set, in an order of their own."""
 
     def __init__(self, samples: Samples, numbers: list[int]) -> None:
@@ -235,7 +235,7 @@ def limited(samples: Samples, case: Case, seed: int) -> Samples:
     import torch
 
     drawn = torch.randperm(len(samples), generator=torch.Generator().manual_seed(seed)).tolist()
-    return Part(samples, sorted(drawn[: int(limit)]))
+    return SetupPart(samples, sorted(drawn[: int(limit)]))
 
 
 def dataset_items(case: Case, samples: Samples | None, *, own: bool) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
-from torchstone.core.datasheet import Peak, dense_peak_flops
+from torchstone.core.datasheet import DatasheetPeak, dense_peak_flops
 from torchstone.core.messages import Values
 from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import Case, Task
@@ -155,7 +155,7 @@ def once(findings: Iterable[Finding]) -> Iterator[Finding]:
             yield finding
 
 
-def peak_of(run: Run, case: Case) -> Peak | None:
+def peak_of(run: Run, case: Case) -> DatasheetPeak | None:
     """Return the peak of one device, in FLOP/s, at the Case's precision; None where it is not known."""
     device = run.head.machine.device(case.placement.device, case.placement.index)
     if device is None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from torchstone.analysis.advice.trainings import Curve, curves_of
+from torchstone.analysis.advice.trainings import LossCurve, curves_of
 from torchstone.analysis.compare.compared_figures import COST, primary
 from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.analysis.rows import case_rows
@@ -243,9 +243,9 @@ def _models(participants: Sequence[ComparedInput]) -> int:
     return len({case.workload.model for one in participants for run in one.runs for case in run.head.plan.cases})
 
 
-def _trained(one: ComparedInput, *, several: bool) -> dict[str, list[tuple[Case, Curve]]]:
+def _trained(one: ComparedInput, *, several: bool) -> dict[str, list[tuple[Case, LossCurve]]]:
     """Return the trainings that have losses, a curve a case, the newest, by the title of their panel."""
-    found: dict[str, dict[str, tuple[Case, Curve]]] = {}
+    found: dict[str, dict[str, tuple[Case, LossCurve]]] = {}
     for run in one.runs:
         curves = curves_of(run)
         for case in run.head.plan.cases:

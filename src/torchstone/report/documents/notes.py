@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from torchstone.analysis.advice.choices import choice_of, choose
 from torchstone.analysis.advice.curves import (
-    Curve,
+    BatchCurve,
     advise,
     curve_of,
     curves,
@@ -122,7 +122,7 @@ def _of_best(
             yield f"{point_words(_values(case, varying))}: {'; '.join(map(seen_text, found))}"
 
 
-def _times(curve: Curve, case: CaseSummary, varying: Sequence[str]) -> str:
+def _times(curve: BatchCurve, case: CaseSummary, varying: Sequence[str]) -> str:
     """Say how many times faster each batch size is than the smallest."""
     others = _values(case, [axis for axis in varying if axis != "batch_size"])
     where = f"with {point_words(others)}, " if others else ""

@@ -26,9 +26,9 @@ from torchstone.workflows.ab.interleaving import TurnPlan, turn_s_of
 from torchstone.workflows.ab.pair import Pair, SessionPool, Spans, Variant
 from torchstone.workflows.ab.sequential_test import (
     MOST_TEMPLATES,
-    Look,
     SequentialTest,
     Take,
+    TestLook,
     forecast,
     reserved_s,
     tried,
@@ -75,13 +75,13 @@ class ExperimentResult(msgspec.Struct, frozen=True):
     needed_s: float | None = None
 
 
-class Progress(msgspec.Struct, frozen=True):
+class ExperimentProgress(msgspec.Struct, frozen=True):
     """How far an experiment is, told after every pair."""
 
     pairs: int
     templates: int
     elapsed_s: float
-    last: Look | None
+    last: TestLook | None
 
 
 def compare_live(
@@ -90,7 +90,7 @@ def compare_live(
     rules: Rules,
     procedure: Procedure,
     watcher: Watcher | None = None,
-    tell: Callable[[Progress], None] = lambda _: None,
+    tell: Callable[[ExperimentProgress], None] = lambda _: None,
     keep: Callable[[Trial], None] = lambda _: None,
     *,
     strict: bool = False,
@@ -148,7 +148,7 @@ class Experiment:
         rules: Rules,
         pool: PairRunner,
         began_s: float,
-        tell: Callable[[Progress], None] = lambda _: None,
+        tell: Callable[[ExperimentProgress], None] = lambda _: None,
         keep: Callable[[Trial], None] = lambda _: None,
         clock: Clock = system_clock,
         *,
@@ -213,7 +213,7 @@ class Experiment:
         self._in_a_row = self._in_a_row + 1 if failed else 0
         if location is not None:
             self._standing.add(location.value, location.error)
-        self._tell(Progress(len(self._pairs), self._templates, self._time.elapsed_s, self._standing.last))
+        self._tell(ExperimentProgress(len(self._pairs), self._templates, self._time.elapsed_s, self._standing.last))
         return pair
 
     def _plan(self) -> TurnPlan:

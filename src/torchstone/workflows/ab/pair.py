@@ -106,7 +106,7 @@ def location_of(logs: Sequence[float]) -> Location | None:
     return found or Location(trimmed_mean(logs, 0.25), 0.0, 1.0)
 
 
-class _Side:
+class _SideProcess:
     """A process of one side, from its start to its trial. `stops`: while it waits (waiting.py)."""
 
     def __init__(
@@ -191,16 +191,16 @@ def take_pair(
     Programs start beside one another: they import for seconds. `about`: further facts for both trials.
     """
 
-    def started(which: int) -> _Side:
+    def started(which: int) -> _SideProcess:
         contender, launcher = sides[which]
         shift = dice.randrange(0, max(plan.shift_bytes, _ALIGNMENT_BYTES), _ALIGNMENT_BYTES)
         request = TurnsRequest(contender.case, procedure, number, shift)
         drive, stops = TrialDrive(request, None, watcher), is_stopped(contender.case, procedure)
-        side = _Side(contender, launcher, drive, plan, stops=stops)
+        side = _SideProcess(contender, launcher, drive, plan, stops=stops)
         side.start()
         return side
 
-    living: dict[int, _Side] = {}
+    living: dict[int, _SideProcess] = {}
     before = snapshot() if procedure.disturbed == "replace" else {}
     room: Room | None = None  # what the first leaves the second
     began_s = system_clock()
@@ -245,7 +245,7 @@ def take_pair(
 class _Taking:
     """The turns of one pair."""
 
-    def __init__(self, a: _Side, b: _Side, plan: TurnPlan, dice: random.Random, number: int) -> None:
+    def __init__(self, a: _SideProcess, b: _SideProcess, plan: TurnPlan, dice: random.Random, number: int) -> None:
         self._a, self._b, self._plan, self._dice, self._number = a, b, plan, dice, number
 
     def turns(self, warm_s: float, ours: Sequence[int], needed: int) -> list[float]:

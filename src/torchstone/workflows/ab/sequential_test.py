@@ -28,7 +28,7 @@ _APART = 1.25  # a look has so many times the pairs of the one before: each cost
 _LATEST = 0.75  # of the budget: what a later look spends, the last one lacks, which is the answer
 
 
-class Look(msgspec.Struct, frozen=True):
+class TestLook(msgspec.Struct, frozen=True):
     """What is known at a look: the ratio of an item's time B ÷ A, the ends of its interval, and the verdict on B."""
 
     value: float
@@ -52,7 +52,7 @@ class SequentialTest:
         self._spending = Spending(false_alarms)
         self._groups: list[list[tuple[float, float]]] = []
         self._next_look, self._seen = FEWEST_PAIRS, 0  # pairs at the next look, and at the last
-        self.last: Look | None = None
+        self.last: TestLook | None = None
         self._level = false_alarms  # of the last look
 
     @property
@@ -72,7 +72,7 @@ class SequentialTest:
         """Say whether to look now: there are enough pairs since the last look, and it is not too late for another."""
         return self.pairs >= self._next_look and progress <= _LATEST
 
-    def look(self, progress: float) -> Look | None:
+    def look(self, progress: float) -> TestLook | None:
         """Look at what there is; `progress`: the share of the budget that is spent. None where that says nothing yet.
 
         The interval holds at the level of this look; that of the last look, together with all before, at the bound.
@@ -90,7 +90,7 @@ class SequentialTest:
         low, high = from_log(found.value - half), from_log(found.value + half)
         verdict = judge(low, high, self._margin, higher_is_better=False)
         templates = sum(bool(group) for group in known)
-        self.last = Look(from_log(found.value), low, high, verdict, sum(map(len, known)), templates)
+        self.last = TestLook(from_log(found.value), low, high, verdict, sum(map(len, known)), templates)
         return self.last
 
     def pairs_to_settle(self) -> int | None:

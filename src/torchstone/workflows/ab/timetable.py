@@ -44,7 +44,7 @@ class Pace(msgspec.Struct, frozen=True):
         return pairs * self.pair_s(couples)
 
 
-class Spread(msgspec.Struct, frozen=True):
+class PairSpread(msgspec.Struct, frozen=True):
     """Variances of a logarithm of a ratio: of a couple within its pair, and of what pairs differ by."""
 
     within: float
@@ -88,7 +88,7 @@ def early(pace: Pace, budget_s: float, left_s: float, pairs: int) -> int:
     return max(2 * FEWEST_COUPLES, min(MOST_COUPLES, fitting(pace, _EARLY * budget_s, FEWEST_PAIRS)))
 
 
-def later(pace: Pace, spread: Spread | None, left_s: float, to_measure_s: float, taken: int) -> int:
+def later(pace: Pace, spread: PairSpread | None, left_s: float, to_measure_s: float, taken: int) -> int:
     """Return the couples of pairs after the `taken`: the best number, or more of them where a pair is mostly its start.
 
     `to_measure_s`: of the time left, so much should be turns. More than the best number blunts the comparison, by 15 %
@@ -131,7 +131,7 @@ def whole(couples: int) -> int:
 _FLOOR = 0.01  # of the variance within: so much pairs differ by, whatever few of them say
 
 
-def spread_of(pairs: Sequence[Pair]) -> Spread | None:
+def spread_of(pairs: Sequence[Pair]) -> PairSpread | None:
     """Return the variances within and between pairs; None of fewer than three whose own error is known."""
     sound = [(len(pair.logs), found) for pair in pairs if (found := pair.location) is not None and found.error > 0.0]
     sound = [(couples, found) for couples, found in sound if couples >= 4]
@@ -139,7 +139,7 @@ def spread_of(pairs: Sequence[Pair]) -> Spread | None:
         return None
     within = fmean(found.error**2 * couples for couples, found in sound)
     seen = variance([found.value for _, found in sound])
-    return Spread(within, max(seen - fmean(found.error**2 for _, found in sound), _FLOOR * within))
+    return PairSpread(within, max(seen - fmean(found.error**2 for _, found in sound), _FLOOR * within))
 
 
 def pace_of(pairs: Sequence[Pair]) -> Pace | None:

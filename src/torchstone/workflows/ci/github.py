@@ -254,9 +254,13 @@ def _head(found: Mapping[str, Any]) -> str | None:
 
 _POST_ATTEMPTS = 3
 _CONCLUSIONS = {
-    Conclusion.PASSED: "success", Conclusion.ACCEPTED: "success", Conclusion.SLOWER: "failure",
-    Conclusion.FAILED: "failure", Conclusion.NO_BASELINE: "neutral", Conclusion.UNDECIDED: "neutral",
-}  # fmt: skip
+    Conclusion.PASSED: "success",
+    Conclusion.ACCEPTED: "success",
+    Conclusion.SLOWER: "failure",
+    Conclusion.FAILED: "failure",
+    Conclusion.NO_BASELINE: "neutral",
+    Conclusion.UNDECIDED: "neutral",
+}
 
 
 class Posted(StrEnum):
@@ -296,9 +300,12 @@ def check(github: GitHub, commit: str, name: str, conclusion: Conclusion, title:
     """Set a check of the commit: success, failure, or neutral where nothing is known. Raises GitHubError."""
     output = {"title": title[:200], "summary": summary}
     body = {
-        "name": name, "head_sha": commit, "status": "completed", "conclusion": _CONCLUSIONS[conclusion],
+        "name": name,
+        "head_sha": commit,
+        "status": "completed",
+        "conclusion": _CONCLUSIONS[conclusion],
         "output": output,
-    }  # fmt: skip
+    }
     for attempt in range(_POST_ATTEMPTS):
         try:
             github.send("POST", "check-runs", body)

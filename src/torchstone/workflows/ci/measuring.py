@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from torchstone.analysis.ci import FIRST_SHARE, Change, Verdict, change_of, why_text
+from torchstone.analysis.ci import FIRST_SHARE, BenchmarkChange, ChangeVerdict, change_of, why_text
 from torchstone.config.recipe_files import load_request
 from torchstone.config.run_file import RunRequest
 from torchstone.core.errors import TorchstoneError, UsageError
@@ -36,7 +36,7 @@ from torchstone.workflows.ab.sides import Revision, SideRequest, checked_out, sk
 _LONGEST = 200
 
 
-class Benchmark(msgspec.Struct, frozen=True):
+class BenchmarkSpec(msgspec.Struct, frozen=True):
     """One workload with one value of every axis. `words`: what `torchstone ab BASE HEAD` takes for it; or none."""
 
     name: str
@@ -44,7 +44,7 @@ class Benchmark(msgspec.Struct, frozen=True):
     words: tuple[str, ...]
 
 
-def benchmarks(files: Sequence[str]) -> list[Benchmark]:
+def benchmarks(files: Sequence[str]) -> list[BenchmarkSpec]:
     """Return the benchmarks of run files or recipes, with names of their own. Raises UsageError, naming the file."""
     found = [one for word in files for one in _of_file(word)]
     if len(found) > MOST_BENCHMARKS:
@@ -57,7 +57,7 @@ def benchmarks(files: Sequence[str]) -> list[Benchmark]:
     return named
 
 
-def _of_file(word: str) -> Iterator[Benchmark]:
+def _of_file(word: str) -> Iterator[BenchmarkSpec]:
     request = load_request(word)
     if "," in request.device:
         raise UsageError(f"{word}: device {request.device}: a benchmark has one device; write a file for each")
@@ -81,9 +81,13 @@ def _points(workload: WorkloadRequest, varied: Sequence[str], request: RunReques
 
 
 def _benchmark(
-    word: str, stem: str, request: RunRequest, workload: WorkloadRequest, point: Mapping[str, Scalar],
+    word: str,
+    stem: str,
+    request: RunRequest,
+    workload: WorkloadRequest,
+    point: Mapping[str, Scalar],
     tasks: Mapping[str, int],
-) -> Benchmark:  # fmt: skip
+) -> BenchmarkSpec:
     parts = [stem]
     if len(tasks) > 1:
         parts.append(workload.task)
@@ -92,13 +96,15 @@ def _benchmark(
     parts += [f"{name}={value}" for name, value in point.items()]
     axes = {**workload.axes, **{name: (value,) for name, value in point.items()}}
     alone = msgspec.structs.replace(
-        request, workloads=(msgspec.structs.replace(workload, axes=axes),), exclude=(),
+        request,
+        workloads=(msgspec.structs.replace(workload, axes=axes),),
+        exclude=(),
         procedure=as_ab_does(request.procedure),
-    )  # fmt: skip
+    )
     words = ["--config", word, *(["--task", workload.task] if len(tasks) > 1 else [])]
     words += [text for name, value in point.items() for text in ("--axis", f"{name}={_typed(value)}")]
     sayable = tasks[workload.task] == 1 and len(words) <= 30 and all(len(one) <= 300 for one in words)
-    return Benchmark("/".join(parts)[:_LONGEST], alone, tuple(words) if sayable else ())
+    return BenchmarkSpec("/".join(parts)[:_LONGEST], alone, tuple(words) if sayable else ())
 
 
 def _typed(value: Scalar) -> str:
@@ -140,7 +146,7 @@ class CiMeasurement:
     def __init__(
         self,
         asked: CiAsked,
-        benchmarks: Sequence[Benchmark],
+        benchmarks: Sequence[BenchmarkSpec],
         folder: Path,
         say: Callable[[str], None] = lambda _: None,
         busy: WhenBusy = SHARE,
@@ -223,7 +229,7 @@ class CiMeasurement:
                 continue
             change = change_of(one, self._result, self._runs, self._asked.limit)
             needed_s = change.price.within_s if change.price is not None else self._longer_s(change, one)
-            if change.verdict is Verdict.UNDECIDED and change.open and needed_s is not None:
+            if change.verdict is ChangeVerdict.UNDECIDED and change.open and needed_s is not None:
                 open_.append((needed_s, place))
         for number, (needed_s, place) in enumerate(sorted(open_)):
             left_s = self._asked.within_s - self._spent_s()
@@ -238,12 +244,14 @@ class CiMeasurement:
                 self._put(place, after)
                 self._tell(after, "again")
 
-    def _longer_s(self, change: Change, one: CiBenchmark) -> float | None:
+    def _longer_s(self, change: BenchmarkChange, one: CiBenchmark) -> float | None:
         """Return twice the time of a comparison that had no time for enough pairs; None for any other."""
         rules = self._runs[one.run_id or ""].head.ab
         return 2.0 * rules.budget_s if change.ratio is None and rules is not None else None
 
-    def _measured(self, told: CiBenchmark, one: Benchmark, folders: tuple[Path, Path], within_s: float) -> CiBenchmark:
+    def _measured(
+        self, told: CiBenchmark, one: BenchmarkSpec, folders: tuple[Path, Path], within_s: float
+    ) -> CiBenchmark:
         """Return the benchmark as it is after a comparison; a fault of the base alone is no baseline."""
         commits = (self._asked.base, self._asked.base if told is self._result.control else self._asked.head)
         names = ("base", "head" if commits[0] != commits[1] else "base again")

@@ -45,7 +45,7 @@ _LARGER = 4  # times the batch: apart enough to tell a fixed cost from one that 
 _FED = 0.05  # of the step spent on waiting for data: from here on the loader is looked at on its own
 
 
-class Listening(Silent):
+class ProbeWatcher(Silent):
     """A Watcher that keeps the last HostProfile, and passes everything on."""
 
     def __init__(self, watcher: Watcher) -> None:
@@ -83,7 +83,7 @@ class Listening(Silent):
 class EvidenceProbes:
     """Takes the trials of one diagnosis into its open run. `say` is told what is looked at."""
 
-    def __init__(self, open_run: ActiveRun, listening: Listening, say: Callable[[str], None]) -> None:
+    def __init__(self, open_run: ActiveRun, listening: ProbeWatcher, say: Callable[[str], None]) -> None:
         self._open_run, self._listening, self._say = open_run, listening, say
         self._numbers: dict[str, int] = {}
 

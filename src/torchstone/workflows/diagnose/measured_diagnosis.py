@@ -34,7 +34,7 @@ from torchstone.core.errors import TorchstoneError
 from torchstone.core.schema.advice import Advice, Statement
 from torchstone.core.schema.axis import AXES, LOADER_AXES, Scalar, scalar_word
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.diagnosis import Cause, Check, Diagnosis, Tried, WhatIf
+from torchstone.core.schema.diagnosis import Cause, ChecklistItem, Diagnosis, TriedRemedy, WhatIf
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.metric import BACKWARD, DATA, DECODE, FORWARD, PREFILL
 from torchstone.core.schema.peak_memory import peak_memory
@@ -48,8 +48,8 @@ from torchstone.execution.controller.session import Session, holds_two
 from torchstone.execution.plan import sketch
 from torchstone.plugins.model_choice import SHAPES
 from torchstone.storage.query import entry_of
-from torchstone.workflows.diagnose.live_comparer import EvidenceProbes, Listening, LiveComparer
-from torchstone.workflows.diagnose.target import PREFIX, RemedyTrials, Target, out_of_memory, what_fits
+from torchstone.workflows.diagnose.live_comparer import EvidenceProbes, LiveComparer, ProbeWatcher
+from torchstone.workflows.diagnose.target import PREFIX, DiagnosisTarget, RemedyTrials, out_of_memory, what_fits
 from torchstone.workflows.run.planned_run import Results, begun, published
 
 
@@ -105,29 +105,30 @@ def three_questions(spent_s: Mapping[str, float], utilization: float | None) -> 
             "answer": utilization < low, "share": utilization, "low": low, "high": high,
         })  # fmt: skip
     return (
-        Statement("is_io_high", {"answer": loads >= rules.LOADER.least, "share": loads, "time_s": data_s}), idles,
+        Statement("is_io_high", {"answer": loads >= rules.LOADER.least, "share": loads, "time_s": data_s}),
+        idles,
         Statement("are_passes_slow", {"answer": computes >= rules.COMPUTING.least, "share": computes}),
-    )  # fmt: skip
+    )
 
 
 # ── before a long training ──────────────────────────────────────────────────────────────────────────────────
 
 
-def checklist(run: RunSummary, case: CaseSummary) -> tuple[Check, ...]:
+def checklist(run: RunSummary, case: CaseSummary) -> tuple[ChecklistItem, ...]:
     """Return what to have looked at before a long training begins, and what is known of each."""
     chosen, sizes = choice_of(case, run.machine, ()), _tried(run, case, "batch_size")
     rate, mixed = chosen.throughput, case.configuration.get("precision")
     lines = [
-        Check("measured", done=rate is not None),
-        Check("batch_sizes_compared", {"tried": sizes}, done=len(sizes) > 1),
+        ChecklistItem("measured", done=rate is not None),
+        ChecklistItem("batch_sizes_compared", {"tried": sizes}, done=len(sizes) > 1),
     ]
     if case.configuration.get("feed") == "loader":
         workers = _tried(run, case, "num_workers")
-        lines.append(Check("workers_compared", {"tried": workers}, done=len(workers) > 1))
+        lines.append(ChecklistItem("workers_compared", {"tried": workers}, done=len(workers) > 1))
     narrow = mixed not in ("fp32", None) or len(_tried(run, case, "precision")) > 1
-    lines.append(Check("precision_compared", {"precision": mixed}, done=narrow))
+    lines.append(ChecklistItem("precision_compared", {"precision": mixed}, done=narrow))
     lines.append(_memory(chosen.memory_share))
-    lines.append(Check("throughput_known", {"rate": rate}, done=rate is not None))
+    lines.append(ChecklistItem("throughput_known", {"rate": rate}, done=rate is not None))
     return tuple(lines)
 
 
@@ -136,12 +137,12 @@ def _tried(run: RunSummary, case: CaseSummary, axis: str) -> tuple[Scalar, ...]:
     return tuple(sorted(values, key=lambda value: (len(str(value)), str(value))))
 
 
-def _memory(share: float | None) -> Check:
+def _memory(share: float | None) -> ChecklistItem:
     if share is None:
-        return Check("memory_unknown")
+        return ChecklistItem("memory_unknown")
     (low, high), safe = rules.MEMORY, rules.FULL_MEMORY.least
     usual = "memory_is_above" if share > high else "memory_is_below" if share < low else "memory_is_within"
-    return Check(
+    return ChecklistItem(
         "memory_is_full" if share > safe else usual,
         {"share": share, "low": low, "high": high, "safe": safe},
         done=share <= safe,
@@ -154,8 +155,8 @@ class Work(msgspec.Struct):
     case: Case
     evidence: Evidence | None = None
     causes: tuple[Cause, ...] = ()
-    tried: tuple[Tried, ...] = ()
-    applied: Tried | None = None
+    tried: tuple[TriedRemedy, ...] = ()
+    applied: TriedRemedy | None = None
     failed: Trial | None = None
 
 
@@ -167,7 +168,7 @@ class DiagnosisCampaign:
 
     def __init__(
         self,
-        target: Target,
+        target: DiagnosisTarget,
         left_s: Callable[[], float],
         watcher: Watcher | None = None,
         say: Callable[[str], None] = lambda _: None,
@@ -175,7 +176,7 @@ class DiagnosisCampaign:
         busy: WhenBusy = SHARE,
     ) -> None:
         self._target, self._left_s = target, left_s
-        self._listening = Listening(watcher or Silent())
+        self._listening = ProbeWatcher(watcher or Silent())
         self._say, self._suspects, self._busy = say, suspects, busy
 
     def carry_out(self, folder: Path, command: Sequence[str]) -> Results:
@@ -196,12 +197,14 @@ class DiagnosisCampaign:
                     case = session.rehearsed(case, target.left_open).filled(case, target.left_open)
                 work = Work(case)
                 run = recorded(
-                    session, head, folder,
+                    session,
+                    head,
+                    folder,
                     lambda open_run, _: conclude(
                         open_run, lambda: self._work(work, open_run, machine), lambda so_far: self._answer(work, so_far)
                     ),
                     target.notes(case.placement),
-                )  # fmt: skip
+                )
         results = published(run, folder)
         if work.failed is not None:
             outcome = work.failed.outcome
@@ -251,9 +254,13 @@ class DiagnosisCampaign:
         if changes := self._target.moved(run.head.machine):
             notes.append(Advice((Statement("not_as_recorded", {"changes": tuple(changes)}),)))
         return msgspec.structs.replace(
-            diagnosis, tried=work.tried, applied=work.applied, limits=bound.evidence if bound is not None else (),
-            pattern=(*notes, *diagnosis.pattern), command=self._command(work),
-        )  # fmt: skip
+            diagnosis,
+            tried=work.tried,
+            applied=work.applied,
+            limits=bound.evidence if bound is not None else (),
+            pattern=(*notes, *diagnosis.pattern),
+            command=self._command(work),
+        )
 
     def _command(self, work: Work) -> str | None:
         """Return what runs with the settings that helped, where any did."""
@@ -263,7 +270,7 @@ class DiagnosisCampaign:
         return command_for(work.case, work.applied.what_if, source, self._target.procedure)
 
 
-def diagnosed_from_record(target: Target) -> Diagnosis:
+def diagnosed_from_record(target: DiagnosisTarget) -> Diagnosis:
     """Return what a record alone says of a Case, nothing measured. The target is of a stored run."""
     run, case = target.run, target.case
     if run is None or case is None:
@@ -288,15 +295,20 @@ def told(
     if evidence is not None:
         rate = evidence.figures.get("throughput")
         diagnosis = msgspec.structs.replace(
-            diagnosis, throughput=rate, step_s=evidence.step_s, fed=own_data(evidence.facts),
+            diagnosis,
+            throughput=rate,
+            step_s=evidence.step_s,
+            fed=own_data(evidence.facts),
             disturbance=evidence.disturbance,
-        )  # fmt: skip
+        )
     if recorded is None:
         return diagnosis
     return msgspec.structs.replace(
-        diagnosis, pattern=tuple(patterns(run, recorded)), questions=questions(recorded),
+        diagnosis,
+        pattern=tuple(patterns(run, recorded)),
+        questions=questions(recorded),
         checklist=checklist(run, recorded),
-    )  # fmt: skip
+    )
 
 
 def cores_of_process() -> int | None:
@@ -352,9 +364,10 @@ def _said(case: Case, named: Collection[str]) -> dict[str, Scalar]:
     """
     by_data = of_data(case)
     said = {
-        axis: value for axis, value in case.configuration.items()
+        axis: value
+        for axis, value in case.configuration.items()
         if axis in AXES and (axis in named or axis in SHAPES or axis in by_data or value != AXES[axis].default)
-    }  # fmt: skip
+    }
     if "feed" in case.configuration and not said.keys().isdisjoint(LOADER_AXES):
         said["feed"] = case.configuration["feed"]
     return said

@@ -22,14 +22,22 @@ from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Case, Placement, Task
 from torchstone.core.schema.comparison import Comparison
-from torchstone.core.schema.diagnosis import BROKEN_LOSS, OUT_OF_MEMORY, SAME_LOSS, Cause, Kind, Tried, WhatIf
+from torchstone.core.schema.diagnosis import (
+    BROKEN_LOSS,
+    OUT_OF_MEMORY,
+    SAME_LOSS,
+    Cause,
+    CauseKind,
+    TriedRemedy,
+    WhatIf,
+)
 from torchstone.core.schema.estimate import Estimate, Finding
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.message import Inspected
 from torchstone.core.schema.peak_memory import memory_figures, peak_memory
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.request import notes
-from torchstone.core.schema.run import Source
+from torchstone.core.schema.run import RequestSource
 from torchstone.core.schema.trial import Outcome, Status, Trial, replicates
 from torchstone.core.stats.student import from_log
 from torchstone.execution import machine_facts, plan
@@ -50,7 +58,7 @@ _ARGUMENT = "argument_"  # of the user's function, in what is fixed of a workloa
 _OWN_PROGRAM = Statement("own_program")
 
 
-class Target(msgspec.Struct, frozen=True):
+class DiagnosisTarget(msgspec.Struct, frozen=True):
     """One thing to diagnose. Of a request: `sketch` and `device`; of a stored run: `case` and `run`.
 
     `elsewhere`: why a stored run's Case is not measured again here. `edited`: what is no longer as it was recorded.
@@ -62,7 +70,7 @@ class Target(msgspec.Struct, frozen=True):
     run: RunSummary | None = None
     sketch: plan.Sketch | None = None
     device: str = "auto"
-    source: Source | None = None
+    source: RequestSource | None = None
     code: Mapping[str, str] = {}
     elsewhere: Statement | None = None
     edited: Statement | None = None
@@ -99,7 +107,7 @@ class Target(msgspec.Struct, frozen=True):
         return of_devices(self.run.machine, machine, [self.case.placement])
 
 
-def of_run(entry: Entry, summary: RunSummary, which: str | None) -> Target:
+def of_run(entry: Entry, summary: RunSummary, which: str | None) -> DiagnosisTarget:
     """Return the Case of a stored run: the one whose id begins with `which`, else the best that trains."""
     chosen = chosen_case(summary, which)
     case = Case(chosen.workload, chosen.configuration, chosen.placement)
@@ -111,21 +119,23 @@ def of_run(entry: Entry, summary: RunSummary, which: str | None) -> Target:
     elif changes := of_host(head.machine, machine_facts.host(), machine_facts.settings()):
         elsewhere = Statement("another_machine", {"changes": tuple(changes)})
     edited = _edited(chosen, head.code) if elsewhere is None else None
-    return Target(
+    return DiagnosisTarget(
         name=summary.name.removeprefix(PREFIX), edited=edited, procedure=short(head.procedure), case=case, run=summary,
         source=head.source,
         code=head.code, elsewhere=elsewhere, own=scheme == "py" or chosen.workload.data.partition(":")[2] != "",
     )  # fmt: skip
 
 
-def of_own_program(summary: RunSummary) -> Target:
+def of_own_program(summary: RunSummary) -> DiagnosisTarget:
     """Return the best Case of a run that was measured in the user's own process, which alone can measure it again."""
     chosen = chosen_case(summary, None)
     case = Case(chosen.workload, chosen.configuration, chosen.placement)
-    return Target(name=summary.name, procedure=summary.procedure, case=case, run=summary, elsewhere=_OWN_PROGRAM)
+    return DiagnosisTarget(
+        name=summary.name, procedure=summary.procedure, case=case, run=summary, elsewhere=_OWN_PROGRAM
+    )
 
 
-def of_request(request: RunRequest) -> Target:
+def of_request(request: RunRequest) -> DiagnosisTarget:
     """Return the one Case that a request asks for. Raises UsageError where it asks for several."""
     workload = one_workload(request)
     # Why a task is slow on real data may be their loader, whichever task it is.
@@ -133,7 +143,7 @@ def of_request(request: RunRequest) -> Target:
     if len(sketch.configurations) != 1 or "," in request.device:
         raise UsageError(f"{request.name} has {len(sketch.configurations)} cases")
     code = {sketch.workload.model: sketch.code_sha256} if sketch.code_sha256 is not None else {}
-    return Target(
+    return DiagnosisTarget(
         name=request.name or "diagnose", procedure=short(request.procedure), sketch=sketch, device=request.device,
         source=request.source, code=code, own=sketch.own,
     )  # fmt: skip
@@ -248,7 +258,7 @@ class RemedyTrials:
         self._is_hopeful = False  # some remedy is worth comparing
         self._is_first = True  # experiment: what time is left is enough for it; others begin where they can end in time
 
-    def all(self, causes: Sequence[Cause]) -> list[Tried]:
+    def all(self, causes: Sequence[Cause]) -> list[TriedRemedy]:
         """Try what could help by the causes, in order of promise; what is not tried says why."""
         asked = list(self._asked(causes))
         screened = [(cause, what_if, *self._screen(what_if)) for cause, what_if in asked]
@@ -258,18 +268,18 @@ class RemedyTrials:
         finalists: dict[tuple[str | None, ...], tuple[Cause, WhatIf, float | None]] = {}
         for one in hopeful:
             finalists.setdefault((*one[1].settings, one[1].heap), one)
-        done: dict[str, Tried] = {}
+        done: dict[str, TriedRemedy] = {}
         for number, (cause, what_if, rate) in enumerate(finalists.values()):
             together = sum(one.helps and not one.what_if.ceiling for one in done.values()) > 1  # its time is kept
             left = len(finalists) - number + (len(finalists) > 1)
             found = self._compare(cause.id, what_if, left, 1 + together)
             done[what_if.name] = msgspec.structs.replace(found, first_look=rate)
         return [
-            done.get(what_if.name) or Tried(cause.id, what_if, message=why or _looked(rate), first_look=rate)
+            done.get(what_if.name) or TriedRemedy(cause.id, what_if, message=why or _looked(rate), first_look=rate)
             for cause, what_if, rate, why in screened
         ]
 
-    def combined(self, tried: Sequence[Tried]) -> Tried | None:
+    def combined(self, tried: Sequence[TriedRemedy]) -> TriedRemedy | None:
         """Return all that helped, together: measured once more where there are several, else the one."""
         helped = sorted(
             (one for one in tried if one.helps and not one.what_if.ceiling),
@@ -277,7 +287,7 @@ class RemedyTrials:
         )
         settings: dict[str, Scalar] = {}
         heap: str | None = None
-        taken: list[Tried] = []
+        taken: list[TriedRemedy] = []
         for one in helped:
             if not settings.keys() & one.what_if.settings.keys() and (heap is None or one.what_if.heap is None):
                 settings.update(one.what_if.settings)
@@ -325,23 +335,27 @@ class RemedyTrials:
         self._is_hopeful = True
         return times, None
 
-    def _compare(self, cause: str, what_if: WhatIf, remaining: int = 1, must_fit: int = 1) -> Tried:
+    def _compare(self, cause: str, what_if: WhatIf, remaining: int = 1, must_fit: int = 1) -> TriedRemedy:
         """Compare it if there is time for so many experiments. `remaining`: how many share what is left."""
         takes_s = max(_EXPERIMENT_S, FEWEST * self._look_s)
         share_s = max(takes_s, self._left_s() / remaining)
         if self._left_s() < (_LEAST_S if self._is_first else must_fit * takes_s):
-            return Tried(cause, what_if, message=self._spent())
+            return TriedRemedy(cause, what_if, message=self._spent())
         self._is_first = False
         self._say(f"{what_if.name}: live against the present settings")
         comparison, trials = self._compare_live(with_settings(self._case, what_if.settings), what_if.heap, share_s)
-        found = Tried(cause, what_if)
+        found = TriedRemedy(cause, what_if)
         if comparison.ratio is None:
             return msgspec.structs.replace(found, message=comparison.why or Statement("too_few_pairs"))
         memory_bytes, memory_ratio, loss = effects_of(trials, what_if.settings, self._case.placement.device)
         return msgspec.structs.replace(
-            found, verdict=comparison.verdict, gain=gain_of(comparison.ratio), memory_bytes=memory_bytes,
-            memory_ratio=memory_ratio, loss=loss,
-        )  # fmt: skip
+            found,
+            verdict=comparison.verdict,
+            gain=gain_of(comparison.ratio),
+            memory_bytes=memory_bytes,
+            memory_ratio=memory_ratio,
+            loss=loss,
+        )
 
     def _spent(self) -> Statement:
         return Statement("budget_spent", {"budget_s": self._budget_s})
@@ -350,7 +364,7 @@ class RemedyTrials:
         return self._ends_s - self._clock()
 
 
-def _gained(tried: Tried) -> float:
+def _gained(tried: TriedRemedy) -> float:
     return tried.gain.value if tried.gain is not None else 0.0
 
 
@@ -377,9 +391,13 @@ def gain_of(ratio: Estimate) -> Estimate:
     low = log - math.hypot(math.sqrt(2.0) * (log - math.log(ratio.low)), more)
     high = log + math.hypot(math.sqrt(2.0) * (math.log(ratio.high) - log), more)
     return msgspec.structs.replace(
-        ratio, value=from_log(-log), low=from_log(-high), high=from_log(-low), level=min(0.95, ratio.level),
+        ratio,
+        value=from_log(-log),
+        low=from_log(-high),
+        high=from_log(-low),
+        level=min(0.95, ratio.level),
         method=f"{ratio.method}, for a replication, and 1.5 % between occasions",
-    )  # fmt: skip
+    )
 
 
 # ── what else other settings do ───────────────────────────────────────────────────────────────────────────────
@@ -433,9 +451,15 @@ def out_of_memory(case: Case, trial: Trial) -> Cause:
     """Return the cause, with the rungs of the ladder as what-ifs: what costs least first."""
     rule, known = rules.FULL_MEMORY, Setting(case.configuration, trains=case.workload.task == Task.TRAIN)
     return Cause(
-        OUT_OF_MEMORY, Kind.MEMORY, Statement(OUT_OF_MEMORY), 1.0, (_ended(trial.outcome),), usual=rule.causes(known),
-        remedies=rule.remedies(known), what_ifs=tuple(_rungs(case)),
-    )  # fmt: skip
+        OUT_OF_MEMORY,
+        CauseKind.MEMORY,
+        Statement(OUT_OF_MEMORY),
+        1.0,
+        (_ended(trial.outcome),),
+        usual=rule.causes(known),
+        remedies=rule.remedies(known),
+        what_ifs=tuple(_rungs(case)),
+    )
 
 
 def _rungs(case: Case) -> Iterator[WhatIf]:
@@ -454,16 +478,16 @@ def _rungs(case: Case) -> Iterator[WhatIf]:
         yield WhatIf({"batch_size": size // 8})
 
 
-def what_fits(case: Case, cause: Cause, probe: Callable[[Case], Trial]) -> list[Tried]:
+def what_fits(case: Case, cause: Cause, probe: Callable[[Case], Trial]) -> list[TriedRemedy]:
     """Try each rung once, and say whether it fits and how fast it is: there is no present rate to compare with."""
     return [_fits(case, cause, what_if, probe) for what_if in cause.what_ifs]
 
 
-def _fits(case: Case, cause: Cause, what_if: WhatIf, probe: Callable[[Case], Trial]) -> Tried:
+def _fits(case: Case, cause: Cause, what_if: WhatIf, probe: Callable[[Case], Trial]) -> TriedRemedy:
     trial = probe(with_settings(case, what_if.settings))
     if trial.outcome.status != Status.OK:
-        return Tried(cause.id, what_if, message=_ended(trial.outcome))
+        return TriedRemedy(cause.id, what_if, message=_ended(trial.outcome))
     found = figures(trial).values
     peak = peak_memory(found, case.placement.device)
     fits = Statement("fits", {"rate": found.get("throughput")})
-    return Tried(cause.id, what_if, memory_bytes=peak, message=fits)
+    return TriedRemedy(cause.id, what_if, memory_bytes=peak, message=fits)

@@ -39,7 +39,7 @@ from torchstone.execution.timing.clock import resolution_s, system_clock
 from torchstone.plugins.machine_protocols import LiveTrial
 from torchstone.workflows.ab.experiment import ExperimentResult, Variant, as_ab_does, compare_live
 from torchstone.workflows.machine_check import conditions
-from torchstone.workflows.machine_check.conditions import Condition, Fitness, worst
+from torchstone.workflows.machine_check.conditions import Fitness, MachineCondition, worst
 
 BOUND = 0.05
 _OUTLIER = -3.5
@@ -58,7 +58,7 @@ class Round(msgspec.Struct, frozen=True):
     together: tuple[Rates, ...]
 
 
-class Beside(msgspec.Struct, frozen=True):
+class RelativeRate(msgspec.Struct, frozen=True):
     """One device at one kind of work: rates, each over the median of all devices, and all at once over alone."""
 
     device: str
@@ -80,10 +80,10 @@ class SideBySide(msgspec.Struct, frozen=True):
     devices: tuple[str, ...]
     rounds: int
     bound: float
-    rows: tuple[Beside, ...]
+    rows: tuple[RelativeRate, ...]
 
     @property
-    def slow(self) -> tuple[Beside, ...]:
+    def slow(self) -> tuple[RelativeRate, ...]:
         """The rows of devices that are slower than the others beyond the bound."""
         return tuple(row for row in self.rows if row.slow)
 
@@ -95,7 +95,7 @@ def judged(what: str, devices: Sequence[tuple[str, str]], rounds: Sequence[Round
     return SideBySide(what, words, len(rounds), bound, rows)
 
 
-def _rows(devices: Sequence[tuple[str, str]], rounds: Sequence[Round], bound: float) -> Iterator[Beside]:
+def _rows(devices: Sequence[tuple[str, str]], rounds: Sequence[Round], bound: float) -> Iterator[RelativeRate]:
     for work in rounds[0].alone[0]:
         alone = _of_work(rounds, work, together=False)
         together = _of_work(rounds, work, together=True)
@@ -104,12 +104,13 @@ def _rows(devices: Sequence[tuple[str, str]], rounds: Sequence[Round], bound: fl
         for place, (word, name) in enumerate(devices):
             shares = {when: _estimate(of[place], "ratio") for when, of in relative.items()}
             slow = tuple(
-                when for when, share in shares.items()
+                when
+                for when, share in shares.items()
                 if outlying[when][place] and share.high is not None and share.high < 1.0 - bound
-            )  # fmt: skip
+            )
             kept = [after / before for after, before in zip(together[place], alone[place], strict=True)]
             unit = "FLOP/s" if work == "products" else "bytes/s"
-            yield Beside(
+            yield RelativeRate(
                 word, name, work, unit, _estimate(alone[place], unit), _estimate(together[place], unit),
                 shares[ALONE], shares[TOGETHER], _estimate(kept, "ratio"), slow,
             )  # fmt: skip
@@ -163,7 +164,7 @@ class Examination(msgspec.Struct, frozen=True):
     """
 
     verdict: Fitness
-    conditions: tuple[Condition, ...]
+    conditions: tuple[MachineCondition, ...]
     settled_in_a_minute: float | None
     aa: Comparison | None
 
@@ -239,13 +240,13 @@ def _procedure() -> Procedure:
     )  # fmt: skip
 
 
-def _of_trials(trials: Sequence[Trial]) -> list[Condition]:
+def _of_trials(trials: Sequence[Trial]) -> list[MachineCondition]:
     steps = [trial.values("step_time_s") for trial in trials if trial.outcome.status == Status.OK]
     steps = [values for values in steps if len(values) > 1]
     if len(steps) < 2:
         ended = next((t.outcome.message for t in trials if t.outcome.status != Status.OK), None)
         said = f"a small training failed: {ended}"
-        return [Condition("spread of processes", said, Fitness.UNFIT, f"see `torchstone run --model {MODEL}`")]
+        return [MachineCondition("spread of processes", said, Fitness.UNFIT, f"see `torchstone run --model {MODEL}`")]
     centres = [median(values) for values in steps]
     spreads = [1.4826 * median(abs(v - c) for v in values) / c for values, c in zip(steps, centres, strict=True)]
     stolen = [share for trial in trials if (share := steal_share(trial)) is not None]
@@ -256,7 +257,7 @@ def _of_trials(trials: Sequence[Trial]) -> list[Condition]:
     ]
 
 
-def _of_device(gauges: conditions.Gauges, kind: str) -> list[Condition]:
+def _of_device(gauges: conditions.Gauges, kind: str) -> list[MachineCondition]:
     if kind == "cpu":
         return []
     return [
@@ -267,7 +268,7 @@ def _of_device(gauges: conditions.Gauges, kind: str) -> list[Condition]:
 
 def _of_host(
     machine: Machine, gauges: conditions.Gauges, swapped: float | None, throttled: int | None, folder: Path
-) -> list[Condition]:
+) -> list[MachineCondition]:
     now, events = gauges.read("host_swapped_bytes"), conditions.throttle_events()
     return [
         conditions.throttling(
@@ -290,7 +291,7 @@ _MOST_GROUPS = 16
 _E = TypeVar("_E", bound=Event)
 
 
-class Unit(msgspec.Struct, frozen=True):
+class CheckedUnit(msgspec.Struct, frozen=True):
     """What is taken for one device: a placement, on some cores (none: all)."""
 
     word: str
@@ -306,19 +307,21 @@ class Bursting(Protocol):
         """Keep these devices busy at the same time; return the rates of each, in the order of `places`."""
 
 
-def units_of(machine: Machine, sys: Path = SYS, ours: frozenset[int] | None = None) -> tuple[str, list[Unit]]:
+def units_of(machine: Machine, sys: Path = SYS, ours: frozenset[int] | None = None) -> tuple[str, list[CheckedUnit]]:
     """Return what stands for devices here, in a word: the accelerators; else the NUMA nodes; else the CPU's cores."""
     cards = [device for device in machine.devices if device.kind != "cpu"]
     if cards:
-        return "devices", [Unit(f"{d.kind}:{d.index}", d.name, Placement(d.kind, d.index)) for d in cards]
+        return "devices", [CheckedUnit(f"{d.kind}:{d.index}", d.name, Placement(d.kind, d.index)) for d in cards]
     allowed = ours if ours is not None else frozenset(getattr(os, "sched_getaffinity", lambda _: ())(0))
     cpu, name = Placement("cpu"), machine.host.processor or "CPU"
     there = {node: tuple(c for c in cores if c in allowed) for node, cores in nodes(sys).items()}
     there = {node: cores for node, cores in there.items() if cores}
     if len(there) > 1:
-        return "NUMA nodes", [Unit(f"node:{node}", name, cpu, cores) for node, cores in there.items()]
+        return "NUMA nodes", [CheckedUnit(f"node:{node}", name, cpu, cores) for node, cores in there.items()]
     groups = _groups(_physical(sys, allowed))
-    return "cores", [Unit(f"core {text_of(cores)}", name, cpu, cores) for cores in groups] or [Unit("cpu", name, cpu)]
+    return "cores", [CheckedUnit(f"core {text_of(cores)}", name, cpu, cores) for cores in groups] or [
+        CheckedUnit("cpu", name, cpu)
+    ]
 
 
 def _physical(sys: Path, allowed: frozenset[int]) -> list[int]:
@@ -372,7 +375,7 @@ def examine_all(*, bound: float = BOUND, tell: Callable[[str], None]) -> SideByS
 class Processes:
     """One process a device, all open at once."""
 
-    def __init__(self, live: Sequence[LiveTrial], units: Sequence[Unit], seconds: float = BURST_S) -> None:
+    def __init__(self, live: Sequence[LiveTrial], units: Sequence[CheckedUnit], seconds: float = BURST_S) -> None:
         self._live, self._units, self._seconds = list(live), list(units), seconds
 
     def ready(self) -> None:

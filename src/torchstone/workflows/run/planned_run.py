@@ -224,7 +224,7 @@ class ProgramCampaign:
 
 def tried(session: Session, case: Case) -> Facts:
     """Run a command to its second step; return what is known of it. Raises UsageError where it fails before."""
-    listening = _Listening()
+    listening = _ProgramWatcher()
     trial = TrialDrive(RehearseRequest(case, session.procedure), None, listening).run(session.launcher, 0)
     if trial.outcome.status != Status.OK or listening.measured is None:
         lines = [f"{shlex.join(words_of(case.workload.model, case.configuration))}: {trial.outcome.message}"]
@@ -249,7 +249,7 @@ def name_of(request: ProgramRequest) -> str:
     return request.name or Path(request.words[-1 if len(request.words) == 1 else 1]).name
 
 
-class _Listening(Silent):
+class _ProgramWatcher(Silent):
     """A Watcher that keeps what a program measured of itself."""
 
     measured: Measured | None = None

@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 
 import msgspec
 
-from torchstone.analysis.compare.compare import Asked, ComparedRuns, Judged, compare
+from torchstone.analysis.compare.compare import ComparedRuns, ComparisonRequest, JudgedFigure, compare
 from torchstone.analysis.compare.compared_figures import primary
 from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.config.recipe_files import digest_of
@@ -93,8 +93,9 @@ def recheck(head: Head, cases: Sequence[Case]) -> Rechecked:
         now, then = dict(found.workload.fixed), dict(workload.fixed)
         changes += [
             f"{workload.model}, {workload.data}: {name} was {then.get(name)}, is {now.get(name)}"
-            for name in sorted(now.keys() | then.keys()) if now.get(name) != then.get(name)
-        ]  # fmt: skip
+            for name in sorted(now.keys() | then.keys())
+            if now.get(name) != then.get(name)
+        ]
         if head.code.get(workload.model, found.code_sha256) != found.code_sha256:
             changes.append(f"{workload.model}: its file has changed")
         if found.code_sha256 is not None:
@@ -122,7 +123,7 @@ def _request(workload: Workload) -> WorkloadRequest:
 _OWN = "py:"
 
 
-class Answer(StrEnum):
+class ReproductionAnswer(StrEnum):
     """Whether what was measured again is what was recorded."""
 
     EQUIVALENT = "equivalent"  # every case, within the margin
@@ -136,9 +137,9 @@ class Reproduced(msgspec.Struct, frozen=True):
     `unmeasured`: recorded Cases that have no figure here.
     """
 
-    answer: Answer
+    answer: ReproductionAnswer
     compared: ComparedRuns
-    judged: tuple[Judged, ...]  # the figure that the answer is of, a Case each
+    judged: tuple[JudgedFigure, ...]  # the figure that the answer is of, a Case each
     unmeasured: int = 0
 
 
@@ -201,17 +202,20 @@ def reproduced(recorded: Run, again: Run, margin: float) -> Reproduced:
         ComparedInput("A", "recorded", recorded.head.run_id, (recorded,)),
         ComparedInput("B", "measured here", again.head.run_id, (again,)),
     ]
-    compared = compare(sides, Asked(margin))
+    compared = compare(sides, ComparisonRequest(margin))
     known = {case.case_id for case in _measured(recorded)}
     judged = tuple(
-        one for one in compared.judged
+        one
+        for one in compared.judged
         if one.comparison.metric == primary(one.task) and one.comparison.baseline.case_id in known
-    )  # fmt: skip
+    )
     verdicts = {one.comparison.verdict for one in judged}
     if verdicts & {Judgement.BETTER, Judgement.WORSE}:
-        return Reproduced(Answer.DIFFERENT, compared, judged)
+        return Reproduced(ReproductionAnswer.DIFFERENT, compared, judged)
     lost = len(known - {one.comparison.baseline.case_id for one in judged})
-    answer = Answer.EQUIVALENT if verdicts == {Judgement.SAME} and not lost else Answer.INCONCLUSIVE
+    answer = (
+        ReproductionAnswer.EQUIVALENT if verdicts == {Judgement.SAME} and not lost else ReproductionAnswer.INCONCLUSIVE
+    )
     return Reproduced(answer, compared, judged, lost)
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from torchstone.config.run_file import RunRequest
 
 
-class Asked(msgspec.Struct, frozen=True):
+class SubmitRequest(msgspec.Struct, frozen=True):
     """How a run is handed over. `rehearse`: the user's own code does one step here first, on the CPU.
 
     `when_busy`: what a job does while another torchstone measures on its cards or cores.
@@ -51,7 +51,7 @@ class Asked(msgspec.Struct, frozen=True):
     when_busy: str = "wait"
 
 
-def planned(request: RunRequest, asked: Asked, command: Sequence[str], watcher: Watcher) -> Submission:
+def planned(request: RunRequest, asked: SubmitRequest, command: Sequence[str], watcher: Watcher) -> Submission:
     """Return what jobs are told. Everything that can be wrong with the request is found here. Raises UsageError."""
     cluster: Cluster = registry.load("clusters", asked.cluster)
     for name in asked.wanted:

@@ -128,7 +128,7 @@ _FORGOTTEN = "the cluster no longer knows it: cancelled before it began, or long
 _MOST_SILENT = 20  # looks at a cluster that does not answer, five minutes
 
 
-class Standing(msgspec.Struct, frozen=True):
+class ShareProgress(msgspec.Struct, frozen=True):
     """How far a share is. `state`: of its newest job; None where it was never submitted. `trials`: (have, planned)."""
 
     share: int
@@ -145,7 +145,7 @@ class Standing(msgspec.Struct, frozen=True):
         return self.state is not None and self.state.phase != Phase.OVER
 
 
-class Taken(msgspec.Struct, frozen=True):
+class SubmittedRun(msgspec.Struct, frozen=True):
     """What came of a submitted run so far. `results`: where its files are, once it has everything.
 
     `twice`: trials that two jobs took; those of the one that began first count.
@@ -153,7 +153,7 @@ class Taken(msgspec.Struct, frozen=True):
 
     summary: RunSummary
     results: Results | None
-    standings: tuple[Standing, ...]
+    standings: tuple[ShareProgress, ...]
     twice: int
 
     @property
@@ -191,7 +191,7 @@ def _submit(cluster: Cluster, submission: Submission, folder: Path, shares: Sequ
 
 
 def submit_missing(
-    folder: Path, standings: Sequence[Standing], address: str | None = None
+    folder: Path, standings: Sequence[ShareProgress], address: str | None = None
 ) -> tuple[str | None, list[int]]:
     """Submit the shares that lack trials and whose jobs are over; return the job's name (None: there are none).
 
@@ -208,7 +208,7 @@ def submit_missing(
     return _submit(registry.load("clusters", submission.cluster), submission, folder, shares), shares
 
 
-def standings(folder: Path, attempts: Sequence[tuple[int, Run]] | None = None) -> tuple[Standing, ...]:
+def standings(folder: Path, attempts: Sequence[tuple[int, Run]] | None = None) -> tuple[ShareProgress, ...]:
     """Return how far each share is, as the cluster and the records say. `attempts`: the records, if they are read."""
     submission = read_plan(folder / "plan.json")
     cluster: Cluster = registry.load("clusters", submission.cluster)
@@ -227,11 +227,11 @@ def standings(folder: Path, attempts: Sequence[tuple[int, Run]] | None = None) -
         if node_s is None and own and nodes is not None:
             node_s = nodes * sum(map(lasted_s, own)) or None
         trials, why = (have, len(plan.slots)), None if complete else words
-        found.append(Standing(share, state, trials, complete, why, node_s, accounted))
+        found.append(ShareProgress(share, state, trials, complete, why, node_s, accounted))
     return tuple(found)
 
 
-def node_hours(standings: Sequence[Standing]) -> tuple[float | None, bool]:
+def node_hours(standings: Sequence[ShareProgress]) -> tuple[float | None, bool]:
     """Return the node-hours of a run (None: unknown), and whether it may be more: where they come from records."""
     known = [one for one in standings if one.node_s is not None]
     begun = [one for one in standings if one.state is not None and one.state.phase != Phase.WAITING]
@@ -261,7 +261,9 @@ def _states(cluster: Cluster, folder: Path) -> Mapping[int, tuple[ShareState, st
     return found
 
 
-def wait(folder: Path, say: Callable[[Sequence[Standing]], None], sleep: Callable[[float], None] = time.sleep) -> None:
+def wait(
+    folder: Path, say: Callable[[Sequence[ShareProgress]], None], sleep: Callable[[float], None] = time.sleep
+) -> None:
     """Wait until each share is complete or its job over. `say` is told where something has changed.
 
     A job that was started again for a share which is complete by now has nothing to measure: nobody waits for it.
@@ -288,7 +290,7 @@ def wait(folder: Path, say: Callable[[Sequence[Standing]], None], sleep: Callabl
         pause_s = min(_MOST_WAIT_S, pause_s * _GROWS)
 
 
-def take_in(folder: Path) -> Taken:
+def take_in(folder: Path) -> SubmittedRun:
     """Merge what the jobs recorded into the run of the output folder; return it. Twice changes nothing.
 
     Document and table are written when nothing is missing any more. Raises UsageError where nothing is there yet.
@@ -313,16 +315,16 @@ def take_in(folder: Path) -> Taken:
     ended = all(one.complete for one in now)
     if ended and not table_path(output, run_id).exists() and claim_publishing(folder):
         results = published(read_record(target), output)
-        return Taken(results.summary, results, now, whole.twice)
-    return Taken(summarize(find(output, run_id)), None, now, whole.twice)
+        return SubmittedRun(results.summary, results, now, whole.twice)
+    return SubmittedRun(summarize(find(output, run_id)), None, now, whole.twice)
 
 
-def reasons(standings: Sequence[Standing]) -> list[str]:
+def reasons(standings: Sequence[ShareProgress]) -> list[str]:
     """Return what jobs wait for, in the cluster's words."""
     return sorted({one.state.why for one in standings if one.state is not None and one.state.why is not None})
 
 
-def _lost(one: Standing) -> str:
+def _lost(one: ShareProgress) -> str:
     assert one.state is not None
     return f"job {one.state.job} ended: {one.state.word}" + (f" ({one.why})" if one.why else "")
 

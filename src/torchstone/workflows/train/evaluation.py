@@ -16,7 +16,7 @@ from torchstone.core.own_files import moved, refuse_links, write_whole
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import DataCard
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.fit import Evaluation, Judged
+from torchstone.core.schema.fit import Evaluated, Evaluation
 from torchstone.core.schema.message import EvaluateRequest, Event
 from torchstone.core.schema.metric import RAW
 from torchstone.core.schema.quantity import Pool
@@ -38,7 +38,7 @@ from torchstone.storage.training import (
 from torchstone.workflows.train.training import absolute
 
 
-class Readings(msgspec.Struct, frozen=True):
+class GaugeSummary(msgspec.Struct, frozen=True):
     """One gauge in the metric's unit: mean, least and most of its readings, over all devices that have it."""
 
     mean: float
@@ -47,13 +47,13 @@ class Readings(msgspec.Struct, frozen=True):
     readings: int
 
 
-def summary_of(series: Iterable[Series]) -> Mapping[str, Readings]:
+def summary_of(series: Iterable[Series]) -> Mapping[str, GaugeSummary]:
     """Return each gauge by its metric. Counters, which only rise, are left out: their mean says nothing."""
     values: dict[str, list[float]] = {}
     for one in series:
         if one.metric in RAW and RAW[one.metric].over_steps != Pool.LAST:
             values.setdefault(one.metric, []).extend(one.values)
-    return {metric: Readings(fmean(v), min(v), max(v), len(v)) for metric, v in values.items() if v}
+    return {metric: GaugeSummary(fmean(v), min(v), max(v), len(v)) for metric, v in values.items() if v}
 
 
 def write_gauges(trial: Trial, path: Path) -> None:
@@ -148,14 +148,17 @@ def _known(value: float) -> float | None:
 
 FOLDER = "test_results"
 PREDICTIONS, FIGURES, GAUGES, PICTURE = (
-    "predictions.csv", "test_metrics.json", "gpu_performance_metrics.csv", "confusion_matrix.png",
-)  # fmt: skip
+    "predictions.csv",
+    "test_metrics.json",
+    "gpu_performance_metrics.csv",
+    "confusion_matrix.png",
+)
 _TESTED_ON = ("test", "validation", "train")
 
 Draw = Callable[[TestMetrics], bytes]  # a PNG
 
 
-class Asked(msgspec.Struct, frozen=True):
+class EvaluationRequest(msgspec.Struct, frozen=True):
     """What to judge. `data`: other data than the training's own.
 
     `checkpoint`: best, last, an epoch's number, or the name or path of its file.
@@ -185,7 +188,7 @@ class TestResults(msgspec.Struct, frozen=True):
     throughput: float  # items/s, answers read
     time_per_batch_s: float  # median
     quality: TestMetrics | None
-    gauges: Mapping[str, Readings]
+    gauges: Mapping[str, GaugeSummary]
     files: Mapping[str, str]
 
 
@@ -196,7 +199,7 @@ def evaluation_json(results: TestResults) -> dict[str, Any]:
     return {**quality, **whole}
 
 
-def evaluate(asked: Asked, draw: Draw) -> TestResults:
+def evaluate(asked: EvaluationRequest, draw: Draw) -> TestResults:
     """Judge a checkpoint; `draw` makes the picture of the confusion matrix, or raises MissingError.
 
     Raises UsageError where training, checkpoint or data are not there or do not fit.
@@ -226,11 +229,11 @@ def evaluate(asked: Asked, draw: Draw) -> TestResults:
 class _Listener(Silent):
     """Keeps the one event that matters."""
 
-    judged: Judged | None = None
+    judged: Evaluated | None = None
 
     def heard(self, event: Event) -> None:
         """Keep it."""
-        if isinstance(event, Judged):
+        if isinstance(event, Evaluated):
             self.judged = event
 
 
@@ -259,7 +262,7 @@ def _best(folder: Path, found: Mapping[int, Path]) -> int:
     return max(found)
 
 
-def _request(card: TrainingCard, asked: Asked, folder: Path, weights: Path) -> tuple[Case, EvaluateRequest]:
+def _request(card: TrainingCard, asked: EvaluationRequest, folder: Path, weights: Path) -> tuple[Case, EvaluateRequest]:
     """Return the Case with the data to judge on, and the request for it."""
     from torchstone.plugins import registry
     from torchstone.plugins.protocols import DataSource
@@ -289,9 +292,13 @@ def _request(card: TrainingCard, asked: Asked, folder: Path, weights: Path) -> t
     case = Case(workload, configuration, card.placement)
     tokenizer = folder / TOKENIZER
     evaluation = Evaluation(
-        str(weights), str(folder / FOLDER / PREDICTIONS), str(split) if split else None, card.labels,
-        str(tokenizer) if tokenizer.is_file() else None, held_out,
-    )  # fmt: skip
+        str(weights),
+        str(folder / FOLDER / PREDICTIONS),
+        str(split) if split else None,
+        card.labels,
+        str(tokenizer) if tokenizer.is_file() else None,
+        held_out,
+    )
     how = msgspec.structs.replace(card.procedure, fit=None, epochs=None)
     return case, EvaluateRequest(case, how, evaluation=evaluation)
 
@@ -324,7 +331,7 @@ def _written(
     training: Path,
     case: Case,
     epoch: int,
-    judged: Judged,
+    judged: Evaluated,
     trial: Trial,
     folder: Path,
     request: EvaluateRequest,

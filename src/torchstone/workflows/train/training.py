@@ -179,12 +179,14 @@ class TrainCampaign:
                 head = msgspec.structs.replace(draft, plan=Plan((case,), (Slot(0, 0),)))
                 prediction = predicted(case, machine, folder)
                 run = recorded(
-                    session, head, folder,
+                    session,
+                    head,
+                    folder,
                     lambda open_run, so_far: finish(
                         open_run, so_far, answering=lambda run: self._answer(run, observer, prediction)
                     ),
                     notes([[asked.configuration]], placements),
-                )  # fmt: skip
+                )
         return published(run, folder)
 
     def _answer(self, run: Run, observer: _Observer, prediction: Prediction | None) -> Training:

@@ -24,7 +24,7 @@ from torchstone.core.schema.trial import Stage, Status, Trial, estimation_trials
 from torchstone.core.stats.interval import over_trials
 from torchstone.execution.controller.active_run import ActiveRun, OutOfTime
 from torchstone.storage.query import entry_of
-from torchstone.workflows.tune.space import Space, applied
+from torchstone.workflows.tune.space import TuneSpace, applied
 
 # objective → (figures of which the first that is there counts, whether less is better)
 OBJECTIVES: Mapping[str, tuple[tuple[str, ...], bool]] = {
@@ -50,13 +50,17 @@ def reading_of(trial: Trial, probe: Probe, spec: TuneSpec) -> ProbeResult:
     value = value_of(values, spec.objective if whole else "throughput")
     retries, window_s = trial.values("allocator_retries"), trial.values("window_time_s", Stage.STEADY)
     return ProbeResult(
-        probe=probe, status=trial.outcome.status, cost_s=trial.duration_s,
+        probe=probe,
+        status=trial.outcome.status,
+        cost_s=trial.duration_s,
         value=value if trial.outcome.status == Status.OK else None,
         peak_bytes=peak_memory(values, spec.base.placement.device),
-        wait_share=values.get("data_wait_share"), step_s=values.get("step_time_p50"),
-        retries=retries[0] if retries else None, allowed=not whole or shortfall(values, spec) is None,
+        wait_share=values.get("data_wait_share"),
+        step_s=values.get("step_time_p50"),
+        retries=retries[0] if retries else None,
+        allowed=not whole or shortfall(values, spec) is None,
         window_s=sum(window_s) or None,
-    )  # fmt: skip
+    )
 
 
 def shortfall(values: Mapping[str, float], spec: TuneSpec) -> tuple[str, float] | None:
@@ -80,7 +84,7 @@ def _first(values: Mapping[str, float], names: tuple[str, ...]) -> float | None:
 
 def answer_of(
     run: Run,
-    space: Space,
+    space: TuneSpace,
     final: Mapping[str, Sequence[Trial]],
     ranking: Sequence[str],
     readings: Sequence[ProbeResult],
@@ -116,7 +120,7 @@ def best_of(ranking: Sequence[Choice], spec: TuneSpec) -> Choice:
     return next((choice for choice in ranking if is_safe(choice)), ranking[0])
 
 
-def _settings(case: CaseSummary, space: Space) -> dict[str, Scalar]:
+def _settings(case: CaseSummary, space: TuneSpace) -> dict[str, Scalar]:
     """Return what the search decided, what follows from it, and what was measured otherwise than the user has it."""
     follows = set(followers("batch_size")) if space.spec.learning_rate_rule is not None else set()
     if space.spec.constraints.effective_batch is not None:
@@ -126,7 +130,7 @@ def _settings(case: CaseSummary, space: Space) -> dict[str, Scalar]:
     return {name: value for name, value in settings.items() if name in named}
 
 
-def _tried(space: Space, final: Mapping[str, Sequence[Trial]], readings: Sequence[ProbeResult]) -> list[Point]:
+def _tried(space: TuneSpace, final: Mapping[str, Sequence[Trial]], readings: Sequence[ProbeResult]) -> list[Point]:
     """Return the points of which whole steps were run, however that ended."""
     present = space.present()
     run = [r.probe.point for r in readings if r.probe.part == Part.WHOLE]
@@ -134,7 +138,7 @@ def _tried(space: Space, final: Mapping[str, Sequence[Trial]], readings: Sequenc
     return [point for point in space.points if point in run or space.case(point).case_id in final]
 
 
-def _untried(space: Space, tried: Sequence[Point]) -> dict[str, tuple[Scalar, ...]]:
+def _untried(space: TuneSpace, tried: Sequence[Point]) -> dict[str, tuple[Scalar, ...]]:
     """Return the values of each axis that none of these points has, of those that some point may have."""
     found = {}
     for axis in space.axes:
@@ -157,9 +161,12 @@ def _why(best: Choice, case: CaseSummary, readings: Sequence[ProbeResult]) -> It
         share = case.estimates.get("data_wait_share")
         workers = case.configuration.get("num_workers")
         yield from feeding(
-            fed.value, eaten.value, best.throughput, share.value if share is not None else None,
+            fed.value,
+            eaten.value,
+            best.throughput,
+            share.value if share is not None else None,
             int(workers) if isinstance(workers, int) else None,
-        ).seen  # fmt: skip
+        ).seen
     if rates := _rates(readings, "num_workers", Part.LOADER):
         yield Statement("loader_alone", {"rates": rates})
     if rates := _rates(readings, "precision", Part.DEVICE):
@@ -229,7 +236,7 @@ def run_rounds(
 
 def ranked(found: Mapping[str, Sequence[Trial]], spec: TuneSpec) -> list[str]:
     """Return the ids of Cases of which every trial ended well and kept to the constraints, best first."""
-    space = Space(spec)
+    space = TuneSpace(spec)
     present = space.present()
     other = present.case_id if present is not None and not space.keeps_the_batch(present) else None
     worth = {case_id: worth_of(trials, spec) for case_id, trials in found.items() if case_id != other}

@@ -32,7 +32,7 @@ from torchstone.workflows.run.planned_run import (
     tried,
     workload_of,
 )
-from torchstone.workflows.tune.space import Space, usual_values
+from torchstone.workflows.tune.space import TuneSpace, usual_values
 from torchstone.workflows.tune.specification import TuneRequest, checked_objective, constraints_of
 from torchstone.workflows.tune.tune import ROUNDS, TuneWatcher, going_on
 
@@ -68,7 +68,7 @@ class ProgramTune:
                 base = Case(workload_of(program, Task(str(facts.task))), first, placed(facts, placement, machine))
                 session.procedure = for_objective(session.procedure, self._request.objective, base.placement)
                 spec = self._spec(base, machine, session.procedure.trials or ROUNDS)
-                Space(spec)
+                TuneSpace(spec)
                 head = msgspec.structs.replace(draft, tune=spec)
                 run = recorded(session, head, folder, going_on(self._watcher))
         return published(run, folder)

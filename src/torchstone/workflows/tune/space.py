@@ -89,7 +89,7 @@ def _precisions(device: DeviceInfo | None) -> tuple[Scalar, ...]:
     return ("fp32", "fp16")  # before Ampere bf16 is emulated
 
 
-class Space:
+class TuneSpace:
     """The points of a TuneSpec, and their Cases. Raises UsageError where no point is left."""
 
     def __init__(self, spec: TuneSpec) -> None:

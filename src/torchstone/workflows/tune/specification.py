@@ -113,9 +113,10 @@ class TuneSketch:
             base[PIN] = False
         # One value in a file is what the user has now; one value on the command line is to stay.
         varying = {
-            axis: _with(values, base[axis]) for axis, values in axes.items()
+            axis: _with(values, base[axis])
+            for axis, values in axes.items()
             if axis not in request.fixed and (not request.only or axis in request.only)
-        }  # fmt: skip
+        }
         if missing := [axis for axis in request.only if axis not in varying]:
             usual = AXES[missing[0]].default
             raise UsageError(f"--only {missing[0]}: give its values, for example --axis {missing[0]}={usual},…")

@@ -32,7 +32,7 @@ from torchstone.plugins import registry
 from torchstone.plugins.protocols import Searcher
 from torchstone.workflows.run.planned_run import Results, begun, code_of, published
 from torchstone.workflows.tune.answering import answer_of, ranked, reading_of, run_rounds, shortfall
-from torchstone.workflows.tune.space import Space
+from torchstone.workflows.tune.space import TuneSpace
 from torchstone.workflows.tune.specification import TuneRequest, TuneSketch
 
 
@@ -41,7 +41,7 @@ class Probes:
 
     def __init__(
         self,
-        space: Space,
+        space: TuneSpace,
         open_run: ActiveRun,
         procedure: Procedure,
         watcher: TuneWatcher,
@@ -80,9 +80,13 @@ class Probes:
         """Return the Procedure of a probe: its window as long as the effort says, and nothing beside the window."""
         how, spec = self._procedure, self._space.spec
         how = msgspec.structs.replace(
-            how, budget_s=how.budget_s * probe.effort, warmup_budget_s=how.warmup_budget_s * probe.effort,
-            count_flops=False, phases=False, profile=False,
-        )  # fmt: skip
+            how,
+            budget_s=how.budget_s * probe.effort,
+            warmup_budget_s=how.warmup_budget_s * probe.effort,
+            count_flops=False,
+            phases=False,
+            profile=False,
+        )
         return for_objective(how, spec.objective, spec.base.placement)
 
 
@@ -160,7 +164,7 @@ class TuneCampaign:
             placement = plan.place(request.device or "auto", found, machine)
             session.procedure = for_objective(session.procedure, self._objective, placement)
             if not sketch.own:
-                Space(self._sketch.spec(placement, machine, 1))  # what is wrong with it is said before anyone waits
+                TuneSpace(self._sketch.spec(placement, machine, 1))  # what is wrong with it is said before anyone waits
             with begun(
                 session, machine, [self._sketch.held(placement)], request.name or "tune", command, self._busy,
                 source=request.source, code=code_of([sketch]),
@@ -169,7 +173,7 @@ class TuneCampaign:
                     first = plan.first_case(sketch, placement, machine)
                     self._sketch.take(session.rehearsed(first, sketch.left_open))
                 spec = self._sketch.spec(placement, machine, session.procedure.trials or ROUNDS)
-                Space(spec)  # one without a point is refused here, before anything is written
+                TuneSpace(spec)  # one without a point is refused here, before anything is written
                 head = msgspec.structs.replace(draft, tune=spec)
                 run = recorded(session, head, folder, going_on(self._watcher), self._sketch.notes(placement))
         return published(run, folder)
@@ -188,7 +192,7 @@ def take(open_run: ActiveRun, so_far: Run, watcher: TuneWatcher) -> Run:
     head, spec = open_run.head, open_run.head.tune
     if spec is None:
         raise TorchstoneError(f"run {head.run_id} is not a tune")
-    space, seed = Space(spec), open_run.session.procedure.seed
+    space, seed = TuneSpace(spec), open_run.session.procedure.seed
     watcher.searching(spec, len(space.points))
     probes = Probes(space, open_run, open_run.session.procedure, watcher, so_far.trials)
 
@@ -206,7 +210,7 @@ def take(open_run: ActiveRun, so_far: Run, watcher: TuneWatcher) -> Run:
     return conclude(open_run, work)
 
 
-def _finalists(space: Space, found: Sequence[Point], probes: Probes) -> list[Case]:
+def _finalists(space: TuneSpace, found: Sequence[Point], probes: Probes) -> list[Case]:
     """Return the Cases of the final round: the search's best, the leanest of the fast, the present settings."""
     points = list(found[:_FINALISTS])
     good = [r for r in allowed(probes.readings) if r.value is not None]
@@ -222,7 +226,7 @@ def _finalists(space: Space, found: Sequence[Point], probes: Probes) -> list[Cas
     return list({case.case_id: case for case in cases}.values())
 
 
-def _explain(space: Space, probes: Probes, best: Case) -> None:
+def _explain(space: TuneSpace, probes: Probes, best: Case) -> None:
     """Measure the throughput of the loader alone and of the device alone at the recommended settings."""
     if not space.brief(None, 0).separable:
         return
@@ -245,7 +249,7 @@ def no_answer(run: Run) -> str | None:
     """Return why a tune that was not cut off has no answer: what came nearest to the limits, or how trials ended."""
     if run.answer is not None or run.head.tune is None or run.end is None or run.end.status != "done":
         return None
-    space = Space(run.head.tune)
+    space = TuneSpace(run.head.tune)
     tried: list[tuple[float, str, Case]] = []
     cases = {case.case_id: case for case in run.head.plan.cases}
     for trial in run.trials:

@@ -13,7 +13,7 @@ from evidences import CARD, SETTINGS, an_evidence
 from torchstone.analysis.advice import rules
 from torchstone.analysis.advice.causes import causes_of, phase_causes
 from torchstone.analysis.advice.curves import curve_of, read_memory, speed_up
-from torchstone.analysis.advice.feeding import Pace
+from torchstone.analysis.advice.feeding import FeedPace
 from torchstone.analysis.advice.rules import Evidence, Setting, recorded_step
 from torchstone.analysis.summary import summarize
 from torchstone.core.messages import NOT_COMPARED
@@ -153,7 +153,7 @@ def test_every_message_has_its_id_in_the_source_and_every_id_its_message():
     ]
     code = "\n".join(path.read_text(encoding="utf-8") for path in sources)
     made = set(re.findall(r'"(\w+)"', code))
-    patterns = {f"paced_by_{pace}" for pace in Pace} | {
+    patterns = {f"paced_by_{pace}" for pace in FeedPace} | {
         f"bound_{what}" for what in ("loader", "transfer", "communication")
     }
     assert sorted(MESSAGES.keys() - made - patterns) == []
