@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 from build import a_case, a_machine, a_run, a_trial, compared
 
-from torchstone.analysis.ci.assessment import Acceptance, Assessment, assess
-from torchstone.analysis.ci.commit_history import traces
+from torchstone.analysis.ci import Acceptance, Assessment, assess, traces
 from torchstone.core.schema.ci import CiBenchmark, CiResult, HistoryEntry, HistoryPoint, State
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.comparison import Comparison, Judgement, OtherThreads, Rules, Side, judge

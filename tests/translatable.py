@@ -15,21 +15,20 @@ from typing import TYPE_CHECKING
 from source_texts import said_of, texts_of
 
 import torchstone
-from torchstone.analysis.ci.changes import Verdict as Change
+from torchstone.analysis.ci import ChangeVerdict as Change
 from torchstone.core.messages import DISTURBED, MESSAGES, NOT_COMPARED, OUTCOMES, REMEDIES
 from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.comparison import Judgement
-from torchstone.core.schema.diagnosis import Kind
+from torchstone.core.schema.diagnosis import CauseKind
 from torchstone.core.schema.estimate import Severity
-from torchstone.core.schema.metric import FIGURES
-from torchstone.core.schema.metric_table import MetricGroup
+from torchstone.core.schema.metric import FIGURES, MetricGroup
 from torchstone.core.schema.trial import Status
 from torchstone.plugins.checking import FAILED
 from torchstone.report.renderers.html.page import SAID
 from torchstone.report.translation.catalogue import DOMAIN, LOCALE
 from torchstone.report.translation.joints import bare
 from torchstone.workflows.machine_check.conditions import Fitness
-from torchstone.workflows.memory.answer import Verdict as Fits
+from torchstone.workflows.memory import FitVerdict as Fits
 
 if TYPE_CHECKING:
     from babel.messages.catalog import Catalog
@@ -38,11 +37,11 @@ ROOT = Path(torchstone.__file__).parent
 # Where texts of Documents are made, and those of findings and advice, which records keep.
 SOURCES = (
     "report/documents/*.py", "report/charts/*.py", "report/diagnosis_messages.py", "analysis/advice/*.py",
-    "analysis/compare/*.py", "analysis/recommend/*.py", "analysis/roofline/*.py",
-    "workflows/machine_check/*.py", "workflows/memory/*.py", "workflows/tune/*.py",
+    "analysis/compare/*.py", "analysis/recommend/*.py", "analysis/roofline.py",
+    "workflows/machine_check/*.py", "workflows/memory.py", "workflows/tune/*.py",
     "report/pictures.py", "plugins/devices/_cores.py",
     "report/claims.py", "report/verification.py",
-    "report/page_text.py", "report/release_files.py", "report/bundle.py", "report/carried.py", "analysis/ci/*.py",
+    "report/page_text.py", "report/release_files.py", "report/bundle.py", "report/carried.py", "analysis/ci.py",
     "storage/manifest.py",
 )  # fmt: skip
 # Where renderers say texts of their own, and what they say through a name; and texts of lower layers.
@@ -156,7 +155,7 @@ def _of_tables() -> Iterator[str]:
     yield from (name.replace("_", " ") for name in AXES)
     yield from (
         str(word).replace("_", " ")
-        for words in (Judgement, Severity, Fitness, Fits, Kind, Status, Change)
+        for words in (Judgement, Severity, Fitness, Fits, CauseKind, Status, Change)
         for word in words
     )
     yield from (*_TITLES.split(), *_COMPARED, *_JOINED)

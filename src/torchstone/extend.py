@@ -10,12 +10,12 @@ from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import AXES, Axis, Scalar
 from torchstone.core.schema.batch import Batch, DataCard, Unreadable, View
 from torchstone.core.schema.case import Case, Placement, Task, Workload
-from torchstone.core.schema.counted import Counted
 from torchstone.core.schema.estimate import Estimate, Finding, Severity
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import DeviceInfo, Host, Machine, Room
 from torchstone.core.schema.model import InputSpec, LoadedModel, ModelCard
 from torchstone.core.schema.peak_memory import PeakMemory
+from torchstone.core.schema.peaks import StepCounts
 from torchstone.core.schema.run import Head, Plan, Run, Slot
 from torchstone.core.schema.search import Point, Probe, ProbeResult, SearchProblem
 from torchstone.core.schema.submission import Job, Phase, ShareState, Submission
@@ -56,7 +56,6 @@ __all__ = [
     "Case",
     "Check",
     "Cluster",
-    "Counted",
     "DataCard",
     "DataSource",
     "Device",
@@ -104,6 +103,7 @@ __all__ = [
     "Stage",
     "Statement",
     "Status",
+    "StepCounts",
     "Stopwatch",
     "Streamable",
     "Submission",

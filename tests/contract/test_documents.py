@@ -13,7 +13,7 @@ from zoo import ZOO
 
 from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.errors import MissingError
-from torchstone.core.plain_text import plain
+from torchstone.core.units import plain
 from torchstone.plugins import registry
 from torchstone.report.document import Column, Command, Document, Facts, Part, Role, Section, Table, Text
 from torchstone.report.renderers._text import cells, wrapped

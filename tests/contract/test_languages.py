@@ -10,8 +10,8 @@ from translatable import msgids, read
 from zoo import ZOO
 
 from torchstone.core.charts.vega_lite import Picture
-from torchstone.core.plain_text import plain
 from torchstone.core.schema.metric import FIGURES
+from torchstone.core.units import plain
 from torchstone.plugins import registry
 from torchstone.report.document import Command, Document, Facts, Part, Section, Table
 from torchstone.report.page_text import page_text

@@ -37,7 +37,7 @@ from ci_results import STATES
 from kinds import COMPARED, RUNS, VALUES
 from stored import a_stored_run, case, machine, store
 
-from torchstone.analysis.compare.compare import Asked, compare
+from torchstone.analysis.compare.compare import ComparisonRequest, compare
 from torchstone.analysis.compare.compared_figures import COST, FOLLOWING
 from torchstone.analysis.compare.inputs import gather
 from torchstone.analysis.compare.task_answers import answers
@@ -65,7 +65,7 @@ from torchstone.report.rendering import renderer
 from torchstone.report.results import Result, save
 from torchstone.storage.index import sync
 from torchstone.storage.query import find
-from torchstone.workflows.run.results import Results
+from torchstone.workflows.run.planned_run import Results
 
 # What a medium leaves out on purpose: (kind, medium) → why. Everything else is shown by all.
 LEFT_OUT: Mapping[tuple[str, str], str] = {
@@ -112,7 +112,7 @@ def kept(kind: str, folder: Path) -> Kept:
         store(folder, runs)
         sync(folder)
         words = tuple(run.head.run_id for run in runs)
-        found = compare(gather(words, folder), Asked())
+        found = compare(gather(words, folder), ComparisonRequest())
         return Kept(
             kind, folder, words, comparison_document(found, answers(found)), "/compare?a={}&b={}".format(*words)
         )
@@ -432,7 +432,7 @@ def test_what_follows_from_the_rate_has_its_verdict(by, tmp_path):
         for run in runs
     ]
     store(tmp_path, runs)
-    found = compare(gather([run.head.run_id for run in runs], tmp_path), Asked(prices={"A": 1.0, "B": 1.0}))
+    found = compare(gather([run.head.run_id for run in runs], tmp_path), ComparisonRequest(prices={"A": 1.0, "B": 1.0}))
     judged: dict[Any, Any] = {
         (one.comparison.candidate.case_id, one.comparison.metric): one.comparison for one in found.judged
     }

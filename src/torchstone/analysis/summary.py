@@ -6,22 +6,20 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from torchstone.analysis.roofline.bound import Bound, bound, threads_of
-from torchstone.analysis.roofline.roofline import Ceilings, ceilings, shares
+from torchstone.analysis.roofline import Bound, Ceilings, bound, ceilings, shares, threads_of
 from torchstone.core import units
 from torchstone.core.estimates import behind_estimates, estimates, pair_prior, priors_of
 from torchstone.core.figures import Figures
 from torchstone.core.schema.answer import Answer
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement, Workload
-from torchstone.core.schema.claim import total_runtime_s
 from torchstone.core.schema.estimate import Estimate, Finding, Severity, Verdict, too_wide, verdict
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.memory_figures import peak_memory
 from torchstone.core.schema.metric import FIGURES
+from torchstone.core.schema.peak_memory import peak_memory
 from torchstone.core.schema.peaks import Peaks
 from torchstone.core.schema.procedure import Procedure
-from torchstone.core.schema.run import SCHEMA
+from torchstone.core.schema.run import SCHEMA, total_runtime_s
 from torchstone.core.schema.trial import Status, ended_well, estimation_trials
 from torchstone.core.stats.moderated import Prior
 from torchstone.storage.query import Entry, TrialRow
@@ -170,4 +168,4 @@ def _case(
     limit = bound({name: one.value for name, one in found.items()}, top) if top is not None else None
     return CaseSummary(
         case_id, case.workload, case.configuration, case.placement, judged, own, found, taken, top, limit, pairs
-    )  # fmt: skip
+    )

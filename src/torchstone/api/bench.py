@@ -16,17 +16,16 @@ from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.facts import Facts, merged
 from torchstone.core.schema.message import Event, Measured, TrialRequest
 from torchstone.core.schema.model import LoadedModel
-from torchstone.core.schema.page_locking import IN_HOST_MEMORY, PIN
 from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.request import IN_HOST_MEMORY, PIN
 from torchstone.core.schema.run import Slot
 from torchstone.core.schema.trial import Measurement, Stage, Trial
 from torchstone.execution.controller.telemetry_sampler import TelemetrySampler
 from torchstone.execution.plan import on_device
 from torchstone.execution.timing.clock import system_clock
-from torchstone.execution.worker.auto_settings import settle
 from torchstone.execution.worker.collector import Collector
 from torchstone.execution.worker.execution import measure_prepared
-from torchstone.execution.worker.setup import Setup, dataset_items
+from torchstone.execution.worker.setup import Setup, dataset_items, settle
 from torchstone.plugins import registry
 from torchstone.plugins.protocols import Engine
 

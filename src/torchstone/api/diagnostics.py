@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from torchstone.analysis.advice import rules, setting
+from torchstone.analysis.advice import rules
 from torchstone.analysis.summary import RunSummary
 from torchstone.analysis.sweep_table import Row, Swept, rows_of
 from torchstone.api.bench import Bench
@@ -443,7 +443,7 @@ def seen_of(device: DeviceInfo, gauges: dict[str, GaugeReading]) -> list[str]:
         said.append("utilization is not available")
     elif busy.mean < _IDLE:
         said.append("almost idle: nothing ran on this device")
-    elif busy.mean < setting.UTILIZATION[0]:
+    elif busy.mean < rules.UTILIZATION[0]:
         said.append(
             f"in use {100 * busy.mean:.0f} % of the time: it waits, usually for data or kernel launches; "
             "use Diagnostics to see which"

@@ -18,7 +18,7 @@ from torchstone.core.errors import MissingError
 from torchstone.core.schema.facts import Facts
 from torchstone.execution.host_memory import available_bytes
 from torchstone.execution.timing.clock import system_clock
-from torchstone.execution.worker.awake import awake
+from torchstone.execution.worker.train_loop import awake
 
 Undo = Callable[[], object]
 

@@ -14,8 +14,8 @@ from torchstone.api.keeping import Keeping
 from torchstone.api.recording import default_folder, keep, open_device
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.page_locking import effective, notes
 from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.request import effective, notes
 from torchstone.core.schema.run import Plan, Slot
 
 

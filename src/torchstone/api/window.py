@@ -31,7 +31,7 @@ from torchstone.core.messages import MESSAGES
 from torchstone.core.schema.case import Case, Task, Workload
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.facts import Facts
-from torchstone.core.schema.phase import DATA, REST
+from torchstone.core.schema.metric import DATA, REST
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Plan, Slot
 from torchstone.core.schema.trial import Trial

@@ -82,7 +82,7 @@ def main(arguments: list[str] | None = None) -> int:
         with speaking(options.lang):
             code: int = command.run(options)
     except TorchstoneError as error:
-        from torchstone.core.plain_text import plain
+        from torchstone.core.units import plain
         from torchstone.storage.place import without_passwords
 
         # It may name a file of a stranger's folder, or quote what is in it. The user's own code has several lines.

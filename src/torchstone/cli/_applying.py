@@ -10,7 +10,7 @@ from torchstone.analysis.summary import RunSummary
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.axis import AXES, AxisStage, Scalar
-from torchstone.core.schema.page_locking import IN_HOST_MEMORY, PIN
+from torchstone.core.schema.request import IN_HOST_MEMORY, PIN
 
 
 def apply(path: Path, run: RunSummary) -> None:

@@ -8,7 +8,7 @@ import re
 
 from torchstone.cli._ci_options import add_event, add_result, append_summary, assessment, event_of, github_of
 from torchstone.core.errors import ExitCode, UsageError
-from torchstone.core.plain_text import plain
+from torchstone.core.units import plain
 
 _ROBOT = "github-actions[bot]"
 
@@ -39,8 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Comment; print what was done."""
     from torchstone.report.ci_comment import comment_text, marker, summary_text
-    from torchstone.workflows.ci.posting import Posted, check, post
-    from torchstone.workflows.ci.pull_request import find
+    from torchstone.workflows.ci.github import Posted, check, find, post
 
     marker(options.key)  # before anything is read or sent
     if options.dry_run:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from torchstone.cli._ci_options import add_event, add_result, assessment, event_of, github_of
 from torchstone.core.errors import ExitCode
-from torchstone.core.plain_text import plain
+from torchstone.core.units import plain
 
 _SHORT = 9  # digits of a commit
 
 if TYPE_CHECKING:
-    from torchstone.analysis.ci.assessment import Acceptance, Assessment
+    from torchstone.analysis.ci import Acceptance, Assessment
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the answer; return 0, 1 (proven slower) or 4 (something was not measured)."""
-    from torchstone.analysis.ci.assessment import Conclusion
+    from torchstone.analysis.ci import Conclusion
     from torchstone.report.documents.ci import ci_document
     from torchstone.report.documents.ci_wording import other_results
 
@@ -61,7 +61,7 @@ def _acceptance(options: argparse.Namespace, found: Assessment) -> Acceptance | 
     """Return whether the slowdown was accepted by now; None where the job may not ask, or is about no pull request."""
     if not os.environ.get("GITHUB_TOKEN") or not (options.event or os.environ.get("GITHUB_EVENT_PATH")):
         return None
-    from torchstone.workflows.ci.pull_request import find
+    from torchstone.workflows.ci.github import find
 
     name = options.event_name or os.environ.get("GITHUB_EVENT_NAME")
     if name not in ("pull_request", "pull_request_target", "workflow_run"):

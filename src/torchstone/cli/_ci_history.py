@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Add the entry; print whether it was new."""
-    from torchstone.analysis.ci.commit_history import entry_of
+    from torchstone.analysis.ci import entry_of
     from torchstone.workflows.ci.history_branch import add
 
     entry = entry_of(assessment(options))

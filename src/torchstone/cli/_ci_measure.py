@@ -46,15 +46,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Measure, show what was found, and add it to the summary of the job."""
-    from torchstone.analysis.ci.assessment import assess
+    from torchstone.analysis.ci import assess
     from torchstone.cli._interrupts import EXIT_CODE, answered
     from torchstone.cli._render import show_document
-    from torchstone.core.plain_text import plain
+    from torchstone.core.units import plain
     from torchstone.report.ci_comment import summary_text
     from torchstone.report.documents.ci import Room, ci_document
     from torchstone.storage.ci_folder import CI_FILE, read_result
-    from torchstone.workflows.ci.benchmarks import benchmarks
-    from torchstone.workflows.ci.measuring import CiMeasurement
+    from torchstone.workflows.ci.measuring import CiMeasurement, benchmarks
 
     def say(line: str) -> None:
         if not options.quiet:
@@ -81,10 +80,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _asked(options: argparse.Namespace, tests: int) -> CiAsked:
-    from torchstone.analysis.ci.price import within_words
+    from torchstone.analysis.ci import within_words
     from torchstone.cli._procedure_options import at_least, positive_s
     from torchstone.core.units import share
-    from torchstone.workflows.ab.revisions import committed_utc, find
+    from torchstone.workflows.ab.sides import committed_utc, find
     from torchstone.workflows.ci.measuring import USUAL_S, CiAsked, least_s
 
     here, margin = Path.cwd(), share(options.margin, "--margin")
@@ -109,7 +108,7 @@ def _asked(options: argparse.Namespace, tests: int) -> CiAsked:
 
 def _left_out(head: str) -> str | None:
     """Return that changed files are in no commit; None where there are none, or HEAD is not what is measured."""
-    from torchstone.workflows.ab.revisions import find, uncommitted
+    from torchstone.workflows.ab.sides import find, uncommitted
 
     here = Path.cwd()
     changed = uncommitted(here) if find("HEAD", here).commit == head else 0
@@ -129,7 +128,7 @@ def _base_word(given: str | None) -> str:
 
 def _merge_base(word: str, head: str, here: Path) -> tuple[str | None, str | None]:
     """Return the commit to compare with; or None and why: without one nothing is measured, and nothing is green."""
-    from torchstone.workflows.ab.revisions import find, is_shallow, merge_base
+    from torchstone.workflows.ab.sides import find, is_shallow, merge_base
 
     try:
         base = find(word, here).commit

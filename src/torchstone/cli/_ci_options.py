@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from torchstone.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from torchstone.analysis.ci.assessment import Acceptance, Assessment
-    from torchstone.workflows.ci.github import GitHub
-    from torchstone.workflows.ci.pull_request import Event
+    from torchstone.analysis.ci import Acceptance, Assessment
+    from torchstone.workflows.ci.github import Event, GitHub
 
 FOLDER = "torchstone-ci"
 LABEL = "performance-accepted"
@@ -82,7 +81,7 @@ def price_of(options: argparse.Namespace) -> float | None:
 
 def assessment(options: argparse.Namespace, acceptance: Acceptance | None = None) -> Assessment:
     """Return what the folder shows. Raises UsageError where it is not what `ci measure` writes."""
-    from torchstone.analysis.ci.assessment import assess
+    from torchstone.analysis.ci import assess
     from torchstone.storage.ci_folder import read_result
 
     limit, price = limit_of(options), price_of(options)
@@ -93,7 +92,7 @@ def assessment(options: argparse.Namespace, acceptance: Acceptance | None = None
 
 def event_of(options: argparse.Namespace) -> Event:
     """Return the event of the job. Raises UsageError outside of one."""
-    from torchstone.workflows.ci.pull_request import read_event
+    from torchstone.workflows.ci.github import read_event
 
     path = options.event or os.environ.get("GITHUB_EVENT_PATH")
     name = options.event_name or os.environ.get("GITHUB_EVENT_NAME")

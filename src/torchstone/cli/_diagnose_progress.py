@@ -6,8 +6,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from torchstone.core import units
-from torchstone.core.plain_text import plain
 from torchstone.core.schema.message import Entered
+from torchstone.core.units import plain
 from torchstone.execution.controller.observer import Silent
 from torchstone.execution.timing.clock import system_clock
 

@@ -14,7 +14,7 @@ import msgspec
 
 from torchstone.cli._progress import ProgressBar
 from torchstone.core.errors import UsageError
-from torchstone.core.plain_text import plain
+from torchstone.core.units import plain
 from torchstone.report.document import Text
 
 if TYPE_CHECKING:

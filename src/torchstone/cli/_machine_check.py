@@ -48,8 +48,7 @@ def run(options: argparse.Namespace) -> int:
 def _all(options: argparse.Namespace) -> int:
     """Measure all devices; return 1 where one is slower than the others beyond the bound."""
     from torchstone.core.units import share
-    from torchstone.workflows.machine_check.all_devices import examine_all
-    from torchstone.workflows.machine_check.side_by_side import BOUND
+    from torchstone.workflows.machine_check.examination import BOUND, examine_all
 
     quiet = options.json or not sys.stderr.isatty()
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from torchstone.cli._folder import add_folder, existing, folder_of, writable
 from torchstone.cli._measuring import busy_of
 from torchstone.cli._results import add_save, print_result
-from torchstone.core.plain_text import plain
+from torchstone.core.units import plain
 from torchstone.execution.controller.observer import Silent
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from torchstone.cli._interrupts import EXIT_CODE, answered
 from torchstone.cli._parsing import add_json
 from torchstone.cli._pushing import not_pushed, push
 from torchstone.core.errors import ExitCode
-from torchstone.core.schema.load import SEARCH
+from torchstone.core.schema.procedure import SEARCH
 
 if TYPE_CHECKING:
     from torchstone.execution.controller.device_lock import WhenBusy
     from torchstone.storage.place import Team
-    from torchstone.workflows.run.results import Results
+    from torchstone.workflows.run.planned_run import Results
 
 
 class Progress(Protocol):

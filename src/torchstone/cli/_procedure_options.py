@@ -125,7 +125,7 @@ def affinity(word: str | None) -> str | None:
     if word is None:
         return None
     from torchstone.core.cores import NEAR_DEVICE, affinity_word
-    from torchstone.execution.locality import usable
+    from torchstone.execution.inspection import usable
 
     kept = affinity_word(word)
     if kept != NEAR_DEVICE:  # which is asked of the device, in the trial

@@ -11,7 +11,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import AXES, Scalar, axis_values
 
 if TYPE_CHECKING:
-    from torchstone.workflows.run.program_run import ProgramRequest
+    from torchstone.workflows.run.planned_run import ProgramRequest
 
 _STEPS = ("auto", "optimizer", "backward", "forward")
 _NONE_OF_ITS = ("recipe", "config", "model", "data", "data_option", "task", "option", "limit", "split", "exclude",
@@ -42,7 +42,7 @@ def program_request(options: argparse.Namespace, words: tuple[str, ...] | None =
     import msgspec
 
     from torchstone.config.run_file import RunRequest
-    from torchstone.workflows.run.program_run import ProgramRequest
+    from torchstone.workflows.run.planned_run import ProgramRequest
 
     if not options.program:
         raise UsageError("nothing behind --: write the command as you type it, for example -- python train.py")

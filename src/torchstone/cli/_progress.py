@@ -14,11 +14,11 @@ from statistics import fmean, linear_regression
 from typing import TYPE_CHECKING, Any
 
 from torchstone.core import units
-from torchstone.core.plain_text import plain
 from torchstone.core.schema.case import Case, model_name
 from torchstone.core.schema.message import Entered, Event, Progress
 from torchstone.core.schema.run import Head, Slot
 from torchstone.core.schema.trial import Status, Trial
+from torchstone.core.units import plain
 from torchstone.execution.controller.rounds import FEWEST, time_of
 from torchstone.execution.timing.clock import Clock, system_clock
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from torchstone.core.schema.case import Case
     from torchstone.core.schema.run import Head, Slot
     from torchstone.core.schema.trial import Trial
-    from torchstone.storage.rows import Rate, Rated
+    from torchstone.storage.rows import Rated, Throughput
 
 
 # How long a sweep will still take.
@@ -302,7 +302,7 @@ class ProgressBar:
         told = f"so far: {of}{units.significant(rate.value or 0.0, 3)} {case.workload.item}s/s {half}".rstrip()
         return told + self._open(rate, known)
 
-    def _open(self, best: Rate, known: Sequence[tuple[Rate, Case]]) -> str:
+    def _open(self, best: Throughput, known: Sequence[tuple[Throughput, Case]]) -> str:
         """Return which figure more trials are for, where the one that is shown is known as well as was aimed at."""
         halves = [(units.half_width(r.value or 0.0, r.low, r.high) or 0.0, r, case) for r, case in known]
         aim = self._head.procedure.aim if self._head is not None else 0.0

@@ -12,7 +12,7 @@ from torchstone.core.errors import TorchstoneError, UsageError
 
 if TYPE_CHECKING:
     from torchstone.storage.place import Team
-    from torchstone.workflows.run.results import Results
+    from torchstone.workflows.run.planned_run import Results
 
 
 def add_push(parser: argparse.ArgumentParser) -> None:

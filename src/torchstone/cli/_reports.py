@@ -13,7 +13,7 @@ from torchstone.core.errors import UsageError
 from torchstone.report.rendering import FOR_PROGRAMS, DrawingRenderer, Renderer, files_of, renderer
 
 if TYPE_CHECKING:
-    from torchstone.analysis.compare.compare import Asked
+    from torchstone.analysis.compare.compare import ComparisonRequest
     from torchstone.analysis.compare.inputs import ComparedInput
     from torchstone.report.document import Document
     from torchstone.report.pictures import Specifications
@@ -81,7 +81,7 @@ def _files(
 
 
 def compared_report(
-    participants: Sequence[ComparedInput], asked: Asked, place: Place, how: Made
+    participants: Sequence[ComparedInput], asked: ComparisonRequest, place: Place, how: Made
 ) -> dict[str, Document]:
     """Return the one report that compares all, by what its file is called. Raises UsageError as `compare` does."""
     from torchstone.report.pictures import begin_drawing, file_name

@@ -11,7 +11,7 @@ from torchstone.analysis.advice.insights import readings
 from torchstone.analysis.goodput import goodputs
 from torchstone.analysis.summary import RunSummary
 from torchstone.core.schema.diagnosis import Diagnosis
-from torchstone.core.schema.load import SEARCH
+from torchstone.core.schema.procedure import SEARCH
 from torchstone.report.diagnosis_messages import with_texts
 
 

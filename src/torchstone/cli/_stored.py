@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from torchstone.analysis.advice.loss_curves import Curves
+    from torchstone.analysis.advice.trainings import Curves
     from torchstone.analysis.summary import RunSummary
     from torchstone.report.document import Document, Section
     from torchstone.report.pictures import Specifications
@@ -38,7 +38,7 @@ def document_of(
 
 def _pictures(summary: RunSummary) -> tuple[Sequence[Section], Curves]:
     """Return the pictures of a run, and its losses. Reads the record, since its raw values are shown."""
-    from torchstone.analysis.advice.loss_curves import curves_of
+    from torchstone.analysis.advice.trainings import curves_of
     from torchstone.report.documents.run_pictures import pictured_part, run_pictures
     from torchstone.storage.query import read_run
     from torchstone.storage.training import metrics_of

@@ -17,7 +17,7 @@ from torchstone.core.schema.axis import Scalar, axis_named
 from torchstone.core.schema.procedure import Procedure
 
 if TYPE_CHECKING:
-    from torchstone.workflows.run.program_run import ProgramRequest
+    from torchstone.workflows.run.planned_run import ProgramRequest
     from torchstone.workflows.tune.specification import TuneRequest
 
 _BYTES = {"": 1.0, "b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30}

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from torchstone.cli._progress import waiting_words
 from torchstone.core import units
-from torchstone.core.plain_text import plain
 from torchstone.core.schema.axis import LOADER_AXES
 from torchstone.core.schema.message import Entered
 from torchstone.core.schema.search import PATIENCE_S, Part
 from torchstone.core.schema.trial import Purpose, Status
+from torchstone.core.units import plain
 from torchstone.execution.timing.clock import system_clock
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def _may_take_long(spec: TuneSpec) -> bool:
 
 
 class TuneProgress:
-    """A TuneWatcher (workflows/tune/watching.py) that writes lines to stderr."""
+    """A TuneWatcher (workflows/tune/tune.py) that writes lines to stderr."""
 
     def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
         self._quiet = quiet

@@ -28,17 +28,16 @@ from torchstone.cli._procedure_options import positive_s
 from torchstone.cli._program import add_program, program_request, values_of
 from torchstone.cli._run_options import add_run_options, asked
 from torchstone.core.errors import ExitCode, UsageError
-from torchstone.core.plain_text import plain
 from torchstone.core.schema.axis import AXES, Scalar, axis_named
 from torchstone.core.schema.comparison import Comparison, Judgement, Rules
-from torchstone.core.units import change
+from torchstone.core.units import change, plain
 from torchstone.execution.program.workspace import add_untracked
 from torchstone.workflows.ab.experiment import as_ab_does
-from torchstone.workflows.ab.revisions import Revision, checked_out, find, uncommitted
+from torchstone.workflows.ab.sides import Revision, checked_out, find, uncommitted
 
 if TYPE_CHECKING:
     from torchstone.config.run_file import RunRequest
-    from torchstone.workflows.ab.experiment import Progress
+    from torchstone.workflows.ab.experiment import ExperimentProgress
     from torchstone.workflows.ab.sides import SideRequest
 
 MEASURES_PROGRAMS = True  # behind --
@@ -52,7 +51,7 @@ class AbProgress:
         self._quiet = quiet
         self._shown = not quiet and sys.stderr.isatty()
 
-    def tell(self, progress: Progress) -> None:
+    def tell(self, progress: ExperimentProgress) -> None:
         """Draw the line anew."""
         if not self._shown:
             return

@@ -16,7 +16,7 @@ from torchstone.cli._parsing import add_json, words_of
 from torchstone.cli._place import add_place, place_of
 from torchstone.cli._reports import Folders, compared_report, write_reports
 from torchstone.core.errors import ExitCode, UsageError
-from torchstone.core.plain_text import plain
+from torchstone.core.units import plain
 from torchstone.report.rendering import formats
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Compare, write the document, show it; return 1 if --fail-on finds something."""
-    from torchstone.analysis.compare.compare import Asked, compare
+    from torchstone.analysis.compare.compare import ComparisonRequest, compare
     from torchstone.analysis.compare.task_answers import answers
     from torchstone.core.units import share
     from torchstone.report.comparison_json import checked_output, report, write_report
@@ -95,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
     offers = _offers(options, participants)
     prices = {letter: one.price.per_hour for letter, one in offers.items()}
     prices |= _prices(options.price_per_hour, participants)
-    asked = Asked(margin, prices, offers)
+    asked = ComparisonRequest(margin, prices, offers)
     compared = compare(participants, asked)
     told = answers(compared)
     document = report(compared, told)
@@ -127,7 +127,7 @@ def run(options: argparse.Namespace) -> int:
 def _closes(gate: Gate, compared: ComparedRuns) -> bool:
     """Say whether a gate closes, and on stderr what does not get through."""
     from torchstone.analysis.compare.compare import failing
-    from torchstone.analysis.compare.matching import lost
+    from torchstone.analysis.compare.inputs import lost
     from torchstone.core import units
 
     failed, gone = failing(compared, gate), lost(compared.participants, compared.matched) if gate.missing else {}

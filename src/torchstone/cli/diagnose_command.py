@@ -32,9 +32,8 @@ if TYPE_CHECKING:
     from torchstone.config.run_file import RunRequest
     from torchstone.core.schema.diagnosis import Diagnosis
     from torchstone.execution.controller.device_lock import WhenBusy
-    from torchstone.workflows.diagnose.target import Target
-    from torchstone.workflows.run.program_run import ProgramRequest
-    from torchstone.workflows.run.results import Results
+    from torchstone.workflows.diagnose.target import DiagnosisTarget
+    from torchstone.workflows.run.planned_run import ProgramRequest, Results
 
 MEASURES_PROGRAMS = True  # behind --
 
@@ -65,7 +64,7 @@ def requested(options: argparse.Namespace) -> RunRequest | None:
 
 def target_of(
     options: argparse.Namespace, request: RunRequest | None, folder: Path, progress: DiagnoseProgress, busy: WhenBusy
-) -> Target:
+) -> DiagnosisTarget:
     """Return what is to be diagnosed. A request for several Cases is measured first, shortly."""
     from torchstone.analysis.summary import summarize
     from torchstone.storage.query import find
@@ -192,12 +191,16 @@ def _time_to_try(options: argparse.Namespace) -> Callable[[], float]:
 
 
 def _diagnosed(
-    target: Target | ProgramRequest, left_s: Callable[[], float], folder: Path, progress: DiagnoseProgress, busy: Any
+    target: DiagnosisTarget | ProgramRequest,
+    left_s: Callable[[], float],
+    folder: Path,
+    progress: DiagnoseProgress,
+    busy: Any,
 ) -> tuple[Results | None, Diagnosis | None]:
     from torchstone.core.schema.diagnosis import Diagnosis
     from torchstone.workflows.diagnose.measured_diagnosis import DiagnosisCampaign, diagnosed_from_record
     from torchstone.workflows.diagnose.program_diagnosis import ProgramDiagnosis
-    from torchstone.workflows.run.program_run import ProgramRequest
+    from torchstone.workflows.run.planned_run import ProgramRequest
 
     campaign: DiagnosisCampaign | ProgramDiagnosis
     if isinstance(target, ProgramRequest):
@@ -213,7 +216,7 @@ def _diagnosed(
 def _told(
     options: argparse.Namespace,
     folder: Path,
-    target: Target | ProgramRequest,
+    target: DiagnosisTarget | ProgramRequest,
     results: Results | None,
     diagnosis: Diagnosis,
 ) -> int:
@@ -247,12 +250,12 @@ def _code(options: argparse.Namespace, results: Results | None) -> int:
     return ExitCode.DONE if results is None else code_of(results.summary, strict=options.strict)
 
 
-def _run_of(target: Target | ProgramRequest) -> RunSummary:
+def _run_of(target: DiagnosisTarget | ProgramRequest) -> RunSummary:
     """Return the stored run that was diagnosed."""
     from torchstone.core.errors import TorchstoneError
-    from torchstone.workflows.diagnose.target import Target
+    from torchstone.workflows.diagnose.target import DiagnosisTarget
 
-    if not isinstance(target, Target) or target.run is None:
+    if not isinstance(target, DiagnosisTarget) or target.run is None:
         raise TorchstoneError(f"{target.name}: no recorded or measured result")
     return target.run
 

@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     from torchstone.core.errors import UsageError
     from torchstone.report.documents.evaluation import confusion
     from torchstone.storage.training import training_of
-    from torchstone.workflows.train.evaluation import Asked, evaluate
+    from torchstone.workflows.train.evaluation import EvaluationRequest, evaluate
 
     if options.folder is not None and options.model_dir is not None:
         raise UsageError("name the folder once: DIR or --model-dir")
@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
     batch_size = at_least("--batch-size", options.batch_size, 1)
     chosen = data_options_of(WorkloadTyped.of(options))
     check_save(options)
-    asked = Asked(folder, options.checkpoint, options.data, chosen, batch_size, options.device)
+    asked = EvaluationRequest(folder, options.checkpoint, options.data, chosen, batch_size, options.device)
     print_result(options, "evaluation", evaluate(asked, lambda metrics: as_png(confusion(metrics))))
     return 0
 

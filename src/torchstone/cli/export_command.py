@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Write the file and print its name."""
     from torchstone.analysis import rows
-    from torchstone.analysis.energy_rows import energy_rows
+    from torchstone.analysis.rows import energy_rows
     from torchstone.storage.query import locate, read_run
 
     folder = folder_of(options)

@@ -19,11 +19,11 @@ from torchstone.cli._run_options import add_run_options
 from torchstone.core import units
 from torchstone.core.errors import UsageError
 from torchstone.core.figures import figures
-from torchstone.core.plain_text import plain
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.load import OFFLINE, SEARCH, SERVER
 from torchstone.core.schema.message import Entered
+from torchstone.core.schema.procedure import OFFLINE, SEARCH, SERVER
 from torchstone.core.schema.trial import Status
+from torchstone.core.units import plain
 from torchstone.execution.timing.clock import system_clock
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class GoodputProgress:
-    """A GoodputWatcher (workflows/goodput/goodput.py) that writes lines to stderr."""
+    """A GoodputWatcher (workflows/goodput.py) that writes lines to stderr."""
 
     def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
         self._quiet, self._verbose = quiet, verbose
@@ -104,8 +104,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Search, print the answer, and say where the files are."""
     from torchstone.cli._run_options import asked
-    from torchstone.workflows.goodput.goodput import GoodputCampaign
-    from torchstone.workflows.goodput.load_cases import GoodputRequest
+    from torchstone.workflows.goodput import GoodputCampaign, GoodputRequest
 
     if options.recipe is None and options.config is None and options.model is None:
         raise UsageError("nothing to load: name a recipe (torchstone list recipes), a file or a --model")

@@ -57,8 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show the histories; return 1 if --fail-on finds one that is worse."""
-    from torchstone.analysis.recommend.case_history import history, worse
-    from torchstone.analysis.recommend.reference import why_without_level, without_level
+    from torchstone.analysis.recommend.case_history import history, why_without_level, without_level, worse
     from torchstone.report.documents.history import Requested, history_document
 
     check_save(options)
@@ -85,7 +84,7 @@ def _margin(text: str | None) -> float | None:
 
 
 def _written(options: argparse.Namespace, folder: Path, told: Histories) -> list[Path]:
-    from torchstone.analysis.recommend.reference import why_without_level, without_level
+    from torchstone.analysis.recommend.case_history import why_without_level, without_level
 
     lacking = without_level(told.histories)
     if options.reference is not None and told.histories and len(lacking) == len(told.histories):
@@ -109,7 +108,7 @@ def _written(options: argparse.Namespace, folder: Path, told: Histories) -> list
 
 
 def _write(path: Path, told: Histories, *, is_chart: bool) -> None:
-    from torchstone.analysis.recommend.reference import reference_lines
+    from torchstone.analysis.recommend.case_history import reference_lines
 
     if not is_chart:
         path.write_bytes(b"".join(reference_lines(told.histories)))

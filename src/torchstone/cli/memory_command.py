@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torchstone.core.cards import Card
-    from torchstone.workflows.memory.answer import Answer
+    from torchstone.workflows.memory import MemoryAnswer
 
 _USUAL = ("t4", "rtx4090", "a100-40gb", "h100-80gb", "h200")  # where no card is named: one of each common size
 
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Predict, and print what fits. Exit 1 where nothing that was asked about does."""
     from torchstone.cli._run_options import asked
-    from torchstone.workflows.memory.prediction import answered, asked_of
+    from torchstone.workflows.memory import answered, asked_of
 
     if options.recipe is None and options.config is None and options.model is None:
         raise UsageError("nothing to predict: name a recipe (torchstone list recipes), a file or a --model")
@@ -90,11 +90,13 @@ def telling(options: argparse.Namespace) -> Callable[[str], None]:
     return tell
 
 
-def shown(options: argparse.Namespace, answer: Answer) -> int:
+def shown(options: argparse.Namespace, answer: MemoryAnswer) -> int:
     """Print an Answer; return the exit code."""
-    from torchstone.workflows.memory.answer import Verdict
+    from torchstone.workflows.memory import FitVerdict
 
     if not (options.quiet or options.json) and sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr, flush=True)
     print_result(options, "memory", answer)
-    return ExitCode.DONE if any(row.verdict in (Verdict.FITS, Verdict.TIGHT) for row in answer.rows) else ExitCode.NO
+    return (
+        ExitCode.DONE if any(row.verdict in (FitVerdict.FITS, FitVerdict.TIGHT) for row in answer.rows) else ExitCode.NO
+    )

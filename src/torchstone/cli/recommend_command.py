@@ -42,11 +42,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show what is recommended; with --save, write it too."""
-    from torchstone.analysis.recommend.recommend import Asked, recommend
+    from torchstone.analysis.recommend.recommend import RecommendRequest, recommend
     from torchstone.config.prices import read_prices
 
     check_save(options)
     prices = read_prices(options.prices) if options.prices is not None else None
-    told = recommend(place_of(options), Asked(options.by, options.family, options.model, options.task, prices))
+    told = recommend(
+        place_of(options), RecommendRequest(options.by, options.family, options.model, options.task, prices)
+    )
     print_result(options, "recommendation", told, every=options.full)
     return 0

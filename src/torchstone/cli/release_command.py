@@ -12,7 +12,7 @@ from pathlib import Path
 
 from torchstone.cli._folder import add_folder, folder_of
 from torchstone.core.errors import ExitCode
-from torchstone.core.plain_text import plain
+from torchstone.core.units import plain
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -80,16 +80,16 @@ def _documents(options: argparse.Namespace, place: Place, how: Made) -> dict[str
     if options.combined:
         return _combined(options.runs, place, how)
     if options.compare:
-        from torchstone.analysis.compare.compare import Asked
+        from torchstone.analysis.compare.compare import ComparisonRequest
         from torchstone.analysis.compare.inputs import gather
 
-        return compared_report(gather(options.runs, place), Asked(), place, how)
+        return compared_report(gather(options.runs, place), ComparisonRequest(), place, how)
     return _of_each(options.runs, place, how)
 
 
 def _history(folder: Path) -> Document:
     """Return the history of benchmarks that a folder holds, as `torchstone ci history` fills it."""
-    from torchstone.analysis.ci.commit_history import traces
+    from torchstone.analysis.ci import traces
     from torchstone.report.documents.ci_history import ci_history_document
     from torchstone.storage.ci_folder import read_history
 

@@ -19,8 +19,8 @@ from torchstone.core.errors import ExitCode, UsageError, unknown
 
 if TYPE_CHECKING:
     from torchstone.core.schema.run import Run
+    from torchstone.workflows.run.planned_run import Results
     from torchstone.workflows.run.reproduction import Reproduced
-    from torchstone.workflows.run.results import Results
 
 _BUNDLES = (".html", ".htm", ".zip")
 _NO = ("different", "inconclusive")

@@ -91,7 +91,7 @@ def _resume_submitted(options: argparse.Namespace, place: Path) -> int:
 
 def _resume_run(options: argparse.Namespace, folder: Path, path: Path, limit_s: float | None, team: Team | None) -> int:
     from torchstone.cli._progress import ProgressBar
-    from torchstone.workflows.run.resuming import Resumption
+    from torchstone.workflows.run.reproduction import Resumption
 
     progress = ProgressBar(quiet=options.quiet, verbose=options.debug)
     resumption = Resumption(path, folder, progress, busy_of(options), force=options.force)
@@ -102,7 +102,7 @@ def _resume_tune(
     options: argparse.Namespace, folder: Path, path: Path, limit_s: float | None, team: Team | None
 ) -> int:
     from torchstone.cli._tune_progress import TuneProgress
-    from torchstone.workflows.run.resuming import Resumption
+    from torchstone.workflows.run.reproduction import Resumption
     from torchstone.workflows.tune.tune import going_on
 
     progress = TuneProgress(quiet=options.quiet, verbose=options.debug)

@@ -45,7 +45,7 @@ def add_share(parser: argparse.ArgumentParser) -> None:
 def run_share(options: argparse.Namespace) -> int:
     """Measure the share; exit 0 if it is complete, 130 where this was interrupted, else 1."""
     from torchstone.cli._progress import ProgressBar
-    from torchstone.workflows.submit.share import ShareRun
+    from torchstone.workflows.submit.planning import ShareRun
 
     if options.share is None:
         raise UsageError("--plan needs --share N: which of its shares")
@@ -93,7 +93,7 @@ def run(options: argparse.Namespace) -> int:
     folder, team = writable(folder_of(options)), push_to(options)
     busy, progress = busy_of(options), _progress(options)
     if options.program is not None:
-        from torchstone.workflows.run.program_run import ProgramCampaign
+        from torchstone.workflows.run.planned_run import ProgramCampaign
 
         program = ProgramCampaign(program_request(options), progress, busy)
         return measured(options, folder, progress, lambda: program.carry_out(folder, sys.argv[1:]), team=team)

@@ -26,7 +26,7 @@ from torchstone.plugins import registry
 
 if TYPE_CHECKING:
     from torchstone.core.schema.submission import Submission
-    from torchstone.workflows.submit.submitting import Standing, Taken
+    from torchstone.workflows.submit.submitting import ShareProgress, SubmittedRun
 
 _WANTED = (
     "partition", "account", "qos", "gres", "constraint", "cpus", "memory", "time", "at_most", "address",
@@ -149,7 +149,7 @@ def finish(options: argparse.Namespace, place: Path, *, follow: bool = True) -> 
     return ExitCode.DONE if is_ok(taken.summary) and all(one.complete for one in taken.standings) else ExitCode.NO
 
 
-def _progress(now: Sequence[Standing]) -> str:
+def _progress(now: Sequence[ShareProgress]) -> str:
     """Return how far all jobs are, in a line."""
     from torchstone.core.schema.submission import Phase
     from torchstone.workflows.submit.submitting import reasons
@@ -166,7 +166,7 @@ def _progress(now: Sequence[Standing]) -> str:
 def _planned(options: argparse.Namespace, folder: Path) -> Submission:
     from torchstone.cli._progress import ProgressBar
     from torchstone.report.rendering import formats
-    from torchstone.workflows.submit.planning import Asked, planned
+    from torchstone.workflows.submit.planning import SubmitRequest, planned
 
     for word in options.report.split(","):
         if word not in formats():
@@ -183,7 +183,7 @@ def _planned(options: argparse.Namespace, folder: Path) -> Submission:
             raise UsageError(f"--{name.replace('_', '-')} {wanted[name]}: a number, 1 or more")
     busy_of(options)  # a wrong word is told here
     at_least("--cases-per-job", options.cases_per_job, 1)
-    how = Asked(
+    how = SubmitRequest(
         options.on,
         wanted,
         options.cases_per_job,
@@ -235,7 +235,7 @@ def _merge(options: argparse.Namespace, folder: Path) -> int:
     return finish(options, place, follow=options.follow)
 
 
-def _show(options: argparse.Namespace, place: Path, taken: Taken) -> None:
+def _show(options: argparse.Namespace, place: Path, taken: SubmittedRun) -> None:
     from torchstone.workflows.submit.submitting import node_hours
 
     used = node_hours(taken.standings)

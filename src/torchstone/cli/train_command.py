@@ -24,8 +24,8 @@ from torchstone.core.errors import ExitCode, UsageError
 if TYPE_CHECKING:
     from torchstone.cli._progress import ProgressBar
     from torchstone.core.schema.training import EpochMetrics
-    from torchstone.workflows.run.results import Results
-    from torchstone.workflows.train.request import TrainingAsked
+    from torchstone.workflows.run.planned_run import Results
+    from torchstone.workflows.train.training import TrainingAsked
 
 
 class EpochLines:
@@ -100,8 +100,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _asked(options: argparse.Namespace) -> TrainingAsked:
-    from torchstone.workflows.train.request import asked_training
-    from torchstone.workflows.train.training import resumed
+    from torchstone.workflows.train.training import asked_training, resumed
 
     epochs = at_least("--epochs", options.epochs, 1)
     if options.resume is not None:

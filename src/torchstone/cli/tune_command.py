@@ -26,7 +26,7 @@ from torchstone.cli._tune_options import add_tune_options, tune_asked
 from torchstone.core.errors import ExitCode, TorchstoneError, UsageError
 
 if TYPE_CHECKING:
-    from torchstone.workflows.run.results import Results
+    from torchstone.workflows.run.planned_run import Results
 
 MEASURES_PROGRAMS = True  # behind --
 
@@ -34,8 +34,7 @@ MEASURES_PROGRAMS = True  # behind --
 def fitted(options: argparse.Namespace) -> int:
     """Print what fits each card; return the exit code: 1 where nothing does."""
     from torchstone.cli.memory_command import cards_of, telling
-    from torchstone.workflows.memory.prediction import answered, shapes_only
-    from torchstone.workflows.memory.tuned import fitting, tried_on
+    from torchstone.workflows.memory import answered, fitting, shapes_only, tried_on
 
     request, _ = tune_asked(options)
     request = msgspec.structs.replace(request, run=shapes_only(request.run))

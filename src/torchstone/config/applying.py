@@ -34,7 +34,7 @@ from torchstone.config.source import (
     read_file,
 )
 from torchstone.core.errors import TorchstoneError, UsageError, unknown
-from torchstone.core.flushing import flush_folder
+from torchstone.core.own_files import flush_folder
 from torchstone.core.schema.axis import AXES, DATALOADER_AXES, AxisStage, Scalar, axes_of
 
 # How training configurations call each setting, and how they write its values.

@@ -40,14 +40,14 @@ def load_request(word: str | Path, model: str | None = None) -> RunRequest:
 
     from torchstone.config.run_file import read_request
     from torchstone.config.source import read_file
-    from torchstone.core.schema.run import Source
+    from torchstone.core.schema.run import RequestSource
 
     path = _file(word)
     is_recipe = path.parent == _FOLDER
     request = read_request(read_file(path), None if is_recipe else model)
     if is_recipe and model is not None:
         request = _with_model(request, model, path.stem)
-    request = msgspec.structs.replace(request, source=Source(str(word), _digest(path)))
+    request = msgspec.structs.replace(request, source=RequestSource(str(word), _digest(path)))
     return request if request.name is not None else msgspec.structs.replace(request, name=path.stem)
 
 

@@ -22,7 +22,7 @@ from torchstone.core.schema.condition import Condition, comparison_of, parse
 from torchstone.core.schema.fit import KEPT, SCHEDULES, Fit
 from torchstone.core.schema.procedure import DISTURBED, HEAPS, Procedure
 from torchstone.core.schema.request import WorkloadRequest
-from torchstone.core.schema.run import Source as Origin
+from torchstone.core.schema.run import RequestSource as Origin
 from torchstone.core.units import duration_s, share
 from torchstone.plugins import registry
 from torchstone.plugins.model_choice import takes

@@ -18,8 +18,7 @@ from torchstone.core.schema.machine import DeviceInfo, Machine
 from torchstone.core.schema.message import Inspected
 from torchstone.core.schema.model import InputSpec, ModelCard
 from torchstone.core.schema.own_data import OwnData
-from torchstone.core.schema.page_locking import effective
-from torchstone.core.schema.request import WorkloadRequest
+from torchstone.core.schema.request import WorkloadRequest, effective
 from torchstone.core.schema.run import Plan, Slot
 from torchstone.execution.device_words import is_uuid, of_uuid
 from torchstone.plugins import data_choice, model_choice, registry

@@ -28,13 +28,13 @@ from torchstone.core.messages import Words
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch, DataCard, Unreadable, View
 from torchstone.core.schema.case import Case, Workload
-from torchstone.core.schema.collective import Collective
-from torchstone.core.schema.counted import Counted
 from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.facts import Facts
-from torchstone.core.schema.load import LoadMeasured, LoadPlan, Tell
 from torchstone.core.schema.model import LoadedModel, ModelCard
 from torchstone.core.schema.peak_memory import PeakMemory
+from torchstone.core.schema.peaks import StepCounts
+from torchstone.core.schema.procedure import LoadMeasured, LoadPlan, Tell
+from torchstone.core.schema.ranks import Collective
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.search import Point, Probe, ProbeResult, SearchProblem
 from torchstone.plugins.machine_protocols import Device
@@ -168,7 +168,7 @@ class Prepared(ABC):
 
     @abstractmethod
     def step(self, pull: Callable[[], Batch], mark: Mark) -> None:
-        """Do one step; `pull` gives the next batch. Call `mark` with a phase (core/schema/phase.py) when it ends.
+        """Do one step; `pull` gives the next batch. Call `mark` with a phase (core/schema/metric.py) when it ends.
 
         What is marked after the last phase, or not at all, is the step's rest. Measured windows pass a mark that does
         nothing; the pass that tells where the time goes passes one that reads the stopwatch. Never wait for it.
@@ -179,7 +179,7 @@ class Prepared(ABC):
         """Return raw metrics known only to the engine (loss, fingerprint). Called after the last window."""
 
     @abstractmethod
-    def count(self, batch: Batch) -> Counted:
+    def count(self, batch: Batch) -> StepCounts:
         """Count operations, traffic and operators of one step outside timing, and say what could not be counted."""
 
     def enter(self, window: str) -> None:  # noqa: B027  most steps are the same in all windows

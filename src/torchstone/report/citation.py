@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from torchstone.analysis.summary import RunSummary
-from torchstone.core.plain_text import plain
+from torchstone.core.units import plain
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 

@@ -9,12 +9,10 @@ from typing import Any
 
 import msgspec
 
-from torchstone.analysis.compare.compare import ComparedRuns, Judged
-from torchstone.analysis.compare.inputs import COMPARISON, ComparedInput
-from torchstone.analysis.compare.matching import left_out
-from torchstone.analysis.compare.runtimes import runtime_ratios
-from torchstone.analysis.compare.specifications import reached_by, runtime_s
-from torchstone.analysis.compare.task_answers import Answer
+from torchstone.analysis.compare.compare import ComparedRuns, JudgedFigure
+from torchstone.analysis.compare.inputs import COMPARISON, ComparedInput, left_out
+from torchstone.analysis.compare.runtimes import reached_by, runtime_ratios, runtime_s
+from torchstone.analysis.compare.task_answers import TaskAnswer
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.own_files import write_whole
 from torchstone.core.schema.codec import encode
@@ -26,7 +24,7 @@ from torchstone.storage.run_document import write_new
 _BEGINNING = b'{"record":"comparison"'
 
 
-def report(compared: ComparedRuns, answers: Sequence[Answer]) -> dict[str, Any]:
+def report(compared: ComparedRuns, answers: Sequence[TaskAnswer]) -> dict[str, Any]:
     """Return the document: who was compared on which machine, every comparison, and the answer to each task."""
     return {
         "record": "comparison",
@@ -45,7 +43,7 @@ def report(compared: ComparedRuns, answers: Sequence[Answer]) -> dict[str, Any]:
     }
 
 
-def _answer(one: Answer, compared: ComparedRuns) -> Mapping[str, Any]:
+def _answer(one: TaskAnswer, compared: ComparedRuns) -> Mapping[str, Any]:
     return {**msgspec.structs.asdict(one), "purpose": purpose(one), "words": answer_words(one, compared)}
 
 
@@ -60,7 +58,7 @@ def _participant(one: ComparedInput) -> Mapping[str, Any]:
     }  # fmt: skip
 
 
-def _comparison(one: Judged) -> Mapping[str, Any]:
+def _comparison(one: JudgedFigure) -> Mapping[str, Any]:
     return {
         "case": one.case, "task": one.task, "block": one.block, "unit": one.unit,
         **msgspec.structs.asdict(one.comparison), "why": with_texts(one.comparison.why),

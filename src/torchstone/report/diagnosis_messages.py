@@ -17,7 +17,7 @@ from torchstone.core import units
 from torchstone.core.messages import not_compared
 from torchstone.core.schema.advice import Advice, Statement
 from torchstone.core.schema.axis import scalar_word
-from torchstone.core.schema.diagnosis import Check
+from torchstone.core.schema.diagnosis import ChecklistItem
 
 CAUSES = {  # titles
     "loader": "the step waits for the loader",
@@ -329,7 +329,7 @@ MESSAGES: Mapping[str, str] = {
 def text(statement: Statement) -> str:
     """Return the English text; the id where there is no such message: a stranger's record may have any."""
     template, values = MESSAGES.get(statement.id), statement.values
-    if isinstance(statement, Check):
+    if isinstance(statement, ChecklistItem):
         values = {**values, "mark": "[x]" if statement.done else "[ ]"}
     return not_compared(statement.id, values) if template is None else _PLACES.vformat(template, (), values)
 

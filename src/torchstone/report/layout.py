@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
-from torchstone.analysis.compare.compare import Asked
+from torchstone.analysis.compare.compare import ComparisonRequest
 from torchstone.analysis.summary import RunSummary
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.training import TrainingMetrics
@@ -36,7 +36,7 @@ class Layout(msgspec.Struct, frozen=True, tag="report", tag_field="record"):
     schema: int
     kind: Kind
     sides: tuple[Side, ...]
-    asked: Asked = Asked()
+    asked: ComparisonRequest = ComparisonRequest()
     over: str | None = None
 
 

@@ -16,8 +16,7 @@ import msgspec
 
 from torchstone.analysis.summary import RunSummary
 from torchstone.core.errors import UsageError
-from torchstone.core.flushing import flush_folder
-from torchstone.core.own_files import write_whole
+from torchstone.core.own_files import flush_folder, write_whole
 from torchstone.report.carried import files_of_run
 from torchstone.report.citation import citation
 from torchstone.report.documents.release import readme

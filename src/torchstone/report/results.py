@@ -36,11 +36,11 @@ class Kind(NamedTuple):
 
 
 KINDS: Mapping[str, Kind] = {
-    "memory": Kind("workflows.memory.answer:Answer", "report.documents.memory:memory_document",
+    "memory": Kind("workflows.memory:Answer", "report.documents.memory:memory_document",
                    "report.documents.memory:memory_json"),
     "machine_check": Kind("workflows.machine_check.examination:Examination",
                           "report.documents.machine_check:machine_check_document"),
-    "machine_check_all": Kind("workflows.machine_check.side_by_side:SideBySide",
+    "machine_check_all": Kind("workflows.machine_check.examination:SideBySide",
                               "report.documents.machine_all:machine_all_document"),
     "peaks": Kind("report.documents.peaks:MeasuredPeaks", "report.documents.peaks:peaks_document",
                   "report.documents.peaks:peaks_json"),

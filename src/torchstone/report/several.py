@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from torchstone.analysis.compare.compare import Asked, compare
+from torchstone.analysis.compare.compare import ComparisonRequest, compare
 from torchstone.analysis.compare.inputs import ComparedInput, labelled, parts_of
 from torchstone.analysis.compare.task_answers import answers
 from torchstone.analysis.summary import RunSummary, summarize
@@ -27,14 +27,14 @@ from torchstone.storage.record_reader import read_record
 from torchstone.storage.record_writer import record_lines
 
 
-def comparison_of(participants: Sequence[ComparedInput], asked: Asked) -> Document:
+def comparison_of(participants: Sequence[ComparedInput], asked: ComparisonRequest) -> Document:
     """Return the report that compares these, without what it carries. Raises UsageError as `compare` does."""
     compared = compare(participants, asked)
     return comparison_document(compared, answers(compared), pictures=comparison_pictures(participants))
 
 
 def carrying_compared(
-    document: Document, participants: Sequence[ComparedInput], asked: Asked, place: Place
+    document: Document, participants: Sequence[ComparedInput], asked: ComparisonRequest, place: Place
 ) -> Document:
     """Return the report of a comparison with the records of all its runs. `place`: where they are stored."""
     files: dict[str, bytes] = {}

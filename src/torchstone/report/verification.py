@@ -15,14 +15,13 @@ import msgspec
 
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.errors import UsageError
-from torchstone.core.plain_text import plain
 from torchstone.core.schema.codec import decode, encode
 from torchstone.core.schema.diagnosis import Diagnosis
-from torchstone.core.schema.facts import Facts
-from torchstone.core.schema.page_locking import WITHOUT_EFFECT
-from torchstone.core.schema.reached import HELD_OUT, TRAIN
+from torchstone.core.schema.facts import HELD_OUT, TRAIN, Facts
+from torchstone.core.schema.request import WITHOUT_EFFECT
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.training import Training, TrainingMetrics, without_steps
+from torchstone.core.units import plain
 from torchstone.execution.controller.active_run import RESUMED
 from torchstone.plugins import registry
 from torchstone.plugins.checking import look

@@ -12,8 +12,7 @@ import msgspec
 
 from torchstone.analysis.advice.grouping import equal_but_for, groups
 from torchstone.analysis.advice.in_rounds import InRounds
-from torchstone.analysis.roofline.bound import UNKNOWN, Bound
-from torchstone.analysis.roofline.roofline import MEASURE_THEM
+from torchstone.analysis.roofline import MEASURE_THEM, UNKNOWN, Bound
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.schema.axis import Scalar, followers
@@ -27,7 +26,7 @@ _SAME_MEMORY = 0.01
 _IO = ("loader", "transfer")
 
 
-class Line(msgspec.Struct, frozen=True):
+class AnalysisLine(msgspec.Struct, frozen=True):
     """One Case of an analysis. Ratios are to its first line; `efficiency`: of what that much more could bring.
 
     Over batch sizes: throughput ÷ what the same time a step would give. Over model sizes: operations a second, of the
@@ -58,7 +57,7 @@ class Analysis(msgspec.Struct, frozen=True):
     model: str
     device: str
     where: Mapping[str, Scalar]
-    lines: tuple[Line, ...]
+    lines: tuple[AnalysisLine, ...]
     says: str
 
 
@@ -129,7 +128,12 @@ def _where(case: CaseSummary, cases: Sequence[CaseSummary], axis: str) -> Mappin
 
 
 def _analysis(
-    by: str, title: str, cases: Sequence[CaseSummary], where: Mapping[str, Scalar], lines: Sequence[Line], says: str
+    by: str,
+    title: str,
+    cases: Sequence[CaseSummary],
+    where: Mapping[str, Scalar],
+    lines: Sequence[AnalysisLine],
+    says: str,
 ) -> Analysis:
     first = cases[0]
     return Analysis(
@@ -137,7 +141,7 @@ def _analysis(
     )
 
 
-def _lines(cases: Sequence[CaseSummary], values: Sequence[Scalar]) -> list[Line]:
+def _lines(cases: Sequence[CaseSummary], values: Sequence[Scalar]) -> list[AnalysisLine]:
     first = cases[0].estimates["throughput"]
     least, rounds = cases[0].peak_memory_bytes, InRounds(cases)
     found = []
@@ -150,7 +154,7 @@ def _lines(cases: Sequence[CaseSummary], values: Sequence[Scalar]) -> list[Line]
             (1.0, 1.0, 1.0) if case is cases[0] else paired or (times, None, None)
         )
         found.append(
-            Line(
+            AnalysisLine(
                 value, case.case_id, rate.value, 1.0 / rate.value if rate.value else None, held,
                 *ratio, held / least if held and least else None,
                 parameters=_parameters(case),
@@ -164,13 +168,13 @@ def _parameters(case: CaseSummary) -> float | None:
     return float(found) if isinstance(found, int | float) else None
 
 
-def _scaled(line: Line, first: Line) -> Line:
+def _scaled(line: AnalysisLine, first: AnalysisLine) -> AnalysisLine:
     more = float(line.value or 0) / float(first.value or 1)  # of whole numbers above 0
     share = line.throughput_ratio / more if line.throughput_ratio is not None else None
     return msgspec.structs.replace(line, efficiency=share)
 
 
-def _of_batches(lines: Sequence[Line]) -> str:
+def _of_batches(lines: Sequence[AnalysisLine]) -> str:
     first, last = lines[0], lines[-1]
     top = max(lines, key=lambda line: line.throughput or 0.0)
     grown = f"; memory grows {last.memory_ratio:.3g} times" if last.memory_ratio is not None else ""
@@ -185,7 +189,7 @@ def _of_batches(lines: Sequence[Line]) -> str:
     )
 
 
-def _of_words(lines: Sequence[Line]) -> str:
+def _of_words(lines: Sequence[AnalysisLine]) -> str:
     told = []
     for line in lines[1:]:
         speed = f"{line.throughput_ratio:.3g} times as fast as" if _differs(line) else "as fast, within the noise, as"
@@ -200,7 +204,7 @@ def _of_memory(times: float | None) -> str:
     return ", in as much memory" if abs(times - 1.0) < _SAME_MEMORY else f", in {times:.3g} times the memory"
 
 
-def _differs(line: Line) -> bool:
+def _differs(line: AnalysisLine) -> bool:
     return line.ratio_low is None or line.ratio_high is None or not line.ratio_low <= 1.0 <= line.ratio_high
 
 
@@ -235,7 +239,7 @@ def _model_sizes(cases: Sequence[CaseSummary]) -> Iterator[Analysis]:
 
 
 def _bottlenecks(cases: Sequence[CaseSummary]) -> Iterator[Analysis]:
-    """Yield what bounds each Case (analysis/roofline/bound.py): compute, memory, launches, or I/O."""
+    """Yield what bounds each Case (analysis/roofline.py): compute, memory, launches, or I/O."""
     for group in groups([case for case in cases if case.bound is not None]):
         names = [n for n in group[0].configuration if len({str(c.configuration.get(n)) for c in group}) > 1]
         lines = [

@@ -59,7 +59,7 @@ def disturbance(trial: Trial, *, cores: int | None, threads: int | None, one_pro
     """
     spans = _windows(trial)
     whole = tuple(spans.values())
-    evidence = _Evidence(
+    evidence = _OtherWork(
         trial, whole, cores, watches_waits=one_process and cores is not None and (threads or 1) <= cores
     )
     if not spans or not evidence.is_there:
@@ -155,7 +155,7 @@ def _enough_left(trial: Trial, spans: dict[str, Span], parts: Sequence[Span]) ->
     return True
 
 
-class _Evidence:
+class _OtherWork:
     """What the Series of a trial tell of other work, interval by interval and as a whole."""
 
     def __init__(self, trial: Trial, spans: Sequence[Span], cores: int | None, *, watches_waits: bool) -> None:

@@ -23,7 +23,6 @@ from typing import Any
 import msgspec
 
 from torchstone.core.errors import UsageError
-from torchstone.core.plain_text import plain
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.host_profile import HostProfile
@@ -41,8 +40,9 @@ from torchstone.core.schema.message import (
     TurnsRequest,
     TurnTaken,
 )
-from torchstone.core.schema.phase import DATA, PHASES
+from torchstone.core.schema.metric import DATA, PHASES
 from torchstone.core.schema.trial import Measurement, Outcome, Stage, Status
+from torchstone.core.units import plain
 from torchstone.execution.program.steps import Marks, Sampled, Step, steps_of
 from torchstone.execution.program.workspace import mirrored
 from torchstone.execution.timing.clock import resolution_s, system_clock

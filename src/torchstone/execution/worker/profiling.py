@@ -22,7 +22,7 @@ from typing import Any
 from torchstone.core.own_files import moved
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.host_profile import HostLine, HostProfile, Operators
-from torchstone.core.schema.phase import REST
+from torchstone.core.schema.metric import REST
 from torchstone.execution.timing.clock import system_clock
 from torchstone.execution.timing.loop import Ranges, Source, Step, unmarked
 from torchstone.execution.worker.outcome import is_own
@@ -250,7 +250,7 @@ def look(step: Step, source: Source, device: Device, prepared: Any, longest_s: f
     Raises what a step raises.
     """
     device.synchronize()
-    sampler = _Sampler()
+    sampler = _StackSampler()
     before, main_s, began_s = resource.getrusage(resource.RUSAGE_SELF), time.thread_time(), system_clock()
     queued_from_s = _queued_s()
     steps = sampler.over(step, source, longest_s)
@@ -292,7 +292,7 @@ def _threads() -> int:
     return torch.get_num_threads()
 
 
-class _Sampler:
+class _StackSampler:
     """Reads the stack of the thread that does the steps, from another thread, and labels samples by their phase."""
 
     def __init__(self) -> None:

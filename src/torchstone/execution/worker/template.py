@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from torchstone.core.lifetime import end_with
+from torchstone.core.cores import end_with
 from torchstone.core.schema.message import Request
 from torchstone.execution.worker import pipe
 from torchstone.execution.worker.execution import carry_out

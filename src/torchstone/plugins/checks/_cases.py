@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
-from torchstone.core.datasheet import Peak, dense_peak_flops
+from torchstone.core.datasheet import DatasheetPeak, dense_peak_flops
 from torchstone.core.messages import Values
 from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import Case, Task
-from torchstone.core.schema.claim import is_imported
 from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.procedure import Procedure
-from torchstone.core.schema.run import Run
+from torchstone.core.schema.run import Run, is_imported
 from torchstone.core.schema.trial import Stage, Trial, ended_well, estimation_trials, replicates
 from torchstone.core.stats.disturbance import TOLERATED_CORES, undisturbed_part
 from torchstone.core.stats.readings import other_cpu_cores
@@ -156,7 +155,7 @@ def once(findings: Iterable[Finding]) -> Iterator[Finding]:
             yield finding
 
 
-def peak_of(run: Run, case: Case) -> Peak | None:
+def peak_of(run: Run, case: Case) -> DatasheetPeak | None:
     """Return the peak of one device, in FLOP/s, at the Case's precision; None where it is not known."""
     device = run.head.machine.device(case.placement.device, case.placement.index)
     if device is None:

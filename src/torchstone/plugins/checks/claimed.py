@@ -10,12 +10,11 @@ from statistics import fmean
 from torchstone.core.figures import figures, raw
 from torchstone.core.messages import Value, Values
 from torchstone.core.schema.case import Case, Task
-from torchstone.core.schema.claim import is_imported
 from torchstone.core.schema.estimate import Finding, Severity
-from torchstone.core.schema.memory_figures import DEVICE_PEAKS
 from torchstone.core.schema.metric import FIGURES
+from torchstone.core.schema.peak_memory import DEVICE_PEAKS
 from torchstone.core.schema.quantity import Unit
-from torchstone.core.schema.run import Run
+from torchstone.core.schema.run import Run, is_imported
 from torchstone.core.schema.trial import Stage, Trial
 from torchstone.core.stats.readings import gauge, increase, inside, integral, spans_s
 from torchstone.plugins.checks._cases import INLINE, once, sound, windows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from torchstone.core.datasheet import Peak
+from torchstone.core.datasheet import DatasheetPeak
 from torchstone.core.figures import figures, raw
 from torchstone.core.messages import Value, Values
 from torchstone.core.schema.case import Case
@@ -40,7 +40,7 @@ def faster_than_peak(run: Run) -> Iterator[Finding]:
         )
 
 
-def _excess(case: Case, trial: Trial, peak: Peak | None) -> Iterator[Seen]:
+def _excess(case: Case, trial: Trial, peak: DatasheetPeak | None) -> Iterator[Seen]:
     claimed = trial.facts.claimed
     flops, steps = trial.values("flops", Stage.SETUP), raw(trial, "step_time_s", False)
     achieved = flops[0] * len(steps) / sum(steps) if flops and sum(steps) > 0.0 else claimed.get("achieved_flops")

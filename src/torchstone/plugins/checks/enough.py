@@ -8,12 +8,10 @@ from collections.abc import Iterator
 from torchstone.core.figures import PERCENTILES
 from torchstone.core.messages import Values
 from torchstone.core.schema.case import Task
-from torchstone.core.schema.claim import is_imported
 from torchstone.core.schema.estimate import Finding, Severity
-from torchstone.core.schema.load import SERVER
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.procedure import Procedure
-from torchstone.core.schema.run import Run
+from torchstone.core.schema.procedure import SERVER, Procedure
+from torchstone.core.schema.run import Run, is_imported
 from torchstone.core.schema.trial import Status, Trial
 from torchstone.core.stats.quantile import needed
 from torchstone.plugins.checks._cases import (

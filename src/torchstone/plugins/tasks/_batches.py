@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, default_collate
 
+from torchstone.core.cores import end_with
 from torchstone.core.errors import Unsupported, UsageError
-from torchstone.core.lifetime import end_with
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch, Unreadable
 from torchstone.core.schema.model import LoadedModel

@@ -7,9 +7,9 @@ from typing import Any
 
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.counted import Counted
+from torchstone.core.schema.metric import FORWARD
 from torchstone.core.schema.model import LoadedModel
-from torchstone.core.schema.phase import FORWARD
+from torchstone.core.schema.peaks import StepCounts
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Mark, Prepared
 
@@ -54,7 +54,7 @@ class PreparedInference(Prepared):
         """Return the fingerprint: mean and standard deviation of the first output."""
         return {"fingerprint": [float(m) for m in self._moments]} if self._moments is not None else {}
 
-    def count(self, batch: Batch) -> Counted:
+    def count(self, batch: Batch) -> StepCounts:
         """Count one forward pass."""
         import torch
 

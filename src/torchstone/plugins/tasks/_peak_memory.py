@@ -29,14 +29,13 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_leaves
 
 from torchstone.core.errors import Unsupported
-from torchstone.core.library_workspace import workspace_bytes
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
+from torchstone.core.schema.metric import BACKWARD, DATA, FORWARD, OPTIMIZER, TRANSFER
 from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.peak_memory import PeakMemory
-from torchstone.core.schema.phase import BACKWARD, DATA, FORWARD, OPTIMIZER, TRANSFER
-from torchstone.core.stats.peak_memory import GRANULE, reserved_bytes
+from torchstone.core.stats.peak_memory import GRANULE, reserved_bytes, workspace_bytes
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Prepared
 from torchstone.plugins.tasks._flops import twin

@@ -20,9 +20,9 @@ from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch, Unreadable
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.counted import Counted
+from torchstone.core.schema.metric import DATA, DECODE, PREFILL
 from torchstone.core.schema.model import Decoding, LoadedModel
-from torchstone.core.schema.phase import DATA, DECODE, PREFILL
+from torchstone.core.schema.peaks import StepCounts
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
 
@@ -214,7 +214,7 @@ class PreparedGeneration(Prepared):
         tokens = self._stack(self._first, 1).tolist()
         return {**self._times.raw(), "kv_cache_bytes": [float(self._cache_bytes)], "fingerprint": digest(tokens)}
 
-    def count(self, batch: Batch) -> Counted:
+    def count(self, batch: Batch) -> StepCounts:
         """Count one generation: the pass over the prompts, padding not left out, and the pass of every further token.
 
         A token's pass costs more than the one before by the same amount, that of one more key: the first and the last
@@ -232,9 +232,9 @@ class PreparedGeneration(Prepared):
             prompt, and_first, longer, and_last = (getattr(one, name) for one in counts)
             return float(prompt + passes * (and_first - prompt + and_last - longer) / 2)
 
-        return Counted(whole("flops"), whole("traffic_bytes"), whole("operators"))
+        return StepCounts(whole("flops"), whole("traffic_bytes"), whole("operators"))
 
-    def _counted(self, prompts: Any, tokens: int) -> Counted:
+    def _counted(self, prompts: Any, tokens: int) -> StepCounts:
         from torchstone.plugins.tasks import _flops
 
         def work(module: Any, tensors: Mapping[str, Any]) -> None:

@@ -12,9 +12,8 @@ from typing import Any
 
 import msgspec
 
-from torchstone.analysis.advice.absent import on_devices_here
 from torchstone.analysis.advice.analyses import analyses
-from torchstone.analysis.advice.grouping import groups, over_devices
+from torchstone.analysis.advice.grouping import groups, on_devices_here, over_devices
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.charts import vega_lite as vl
@@ -23,8 +22,8 @@ from torchstone.core.charts.vega_lite import Panel, Picture
 from torchstone.core.figures import PHASE
 from torchstone.core.schema.axis import followers, scalar_word
 from torchstone.core.schema.estimate import Estimate, Verdict
-from torchstone.core.schema.memory_figures import PEAKS
-from torchstone.core.schema.phase import PHASES
+from torchstone.core.schema.metric import PHASES
+from torchstone.core.schema.peak_memory import PEAKS
 from torchstone.core.schema.trial import Status
 from torchstone.report.charts.cases import device_names, rate_of, workload_name
 from torchstone.report.document import Chart

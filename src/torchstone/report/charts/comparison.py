@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from torchstone.analysis.advice.loss_curves import Curve, curves_of
+from torchstone.analysis.advice.trainings import LossCurve, curves_of
 from torchstone.analysis.compare.compared_figures import COST, primary
 from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.analysis.rows import case_rows
@@ -23,7 +23,7 @@ from torchstone.core.charts.fitting import thinned
 from torchstone.core.charts.vega_lite import Panel, Picture, Spec
 from torchstone.core.schema.axis import AXES, Scalar, followers
 from torchstone.core.schema.case import Case, portable
-from torchstone.core.schema.memory_figures import PEAKS
+from torchstone.core.schema.peak_memory import PEAKS
 from torchstone.core.schema.training import TrainingMetrics
 from torchstone.core.schema.trial import Status
 from torchstone.report.charts.batch_sizes import MOST_CURVES, WIDE, failure_word, lost_words
@@ -243,9 +243,9 @@ def _models(participants: Sequence[ComparedInput]) -> int:
     return len({case.workload.model for one in participants for run in one.runs for case in run.head.plan.cases})
 
 
-def _trained(one: ComparedInput, *, several: bool) -> dict[str, list[tuple[Case, Curve]]]:
+def _trained(one: ComparedInput, *, several: bool) -> dict[str, list[tuple[Case, LossCurve]]]:
     """Return the trainings that have losses, a curve a case, the newest, by the title of their panel."""
-    found: dict[str, dict[str, tuple[Case, Curve]]] = {}
+    found: dict[str, dict[str, tuple[Case, LossCurve]]] = {}
     for run in one.runs:
         curves = curves_of(run)
         for case in run.head.plan.cases:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from torchstone.analysis.advice.loss_curves import AXES, compared, curves_of
+from torchstone.analysis.advice.trainings import LOSS_AXES, compared, curves_of
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.charts import vega_lite as vl
@@ -291,7 +291,7 @@ def losses_chart(summary: RunSummary, run: Run) -> Chart | None:
     panels = []
     for group in compared(summary)[:_MOST_LOSS_PANELS]:
         having = [case for case in group if curves.get(case.case_id)]
-        axes = [axis for axis in AXES if len({str(case.configuration.get(axis)) for case in having}) > 1]
+        axes = [axis for axis in LOSS_AXES if len({str(case.configuration.get(axis)) for case in having}) > 1]
         names = short_names(_setting(case, axes) for case in having)
         values: list[Mapping[str, Any]] = []
         for case in having[:_MOST_CURVES]:

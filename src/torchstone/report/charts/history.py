@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from torchstone.analysis.ci.commit_history import Trace
-from torchstone.analysis.recommend.case_history import Change, History, Point
+from torchstone.analysis.ci import Trace
+from torchstone.analysis.recommend.case_history import History, HistoryPoint, LevelChange
 from torchstone.core.charts import vega_lite as vl
 from torchstone.core.charts.fitting import thinned
 from torchstone.core.charts.vega_lite import Panel, Picture
@@ -45,13 +45,13 @@ def _one(history: History) -> Panel:
     )
 
 
-def _shown(history: History) -> Iterator[tuple[int, Point]]:
+def _shown(history: History) -> Iterator[tuple[int, HistoryPoint]]:
     """Yield the runs with their places; of many the extremes of each stretch (core/charts/fitting.py)."""
     kept = thinned([(float(place), p.value) for place, p in enumerate(history.points)], _MOST_POINTS)
     yield from ((round(place), history.points[round(place)]) for place, _ in kept)
 
 
-def _what(change: Change) -> str:
+def _what(change: LevelChange) -> str:
     first = next((c for c in change.changed if c.throughout), None)
     named = f": {first.what} {first.before} → {first.after}" if first is not None else ""
     return f"{change.ratio.value:.3g}×{named}"[:60]

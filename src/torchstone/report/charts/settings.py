@@ -8,8 +8,7 @@ from typing import Any
 
 import msgspec
 
-from torchstone.analysis.advice.absent import on_devices_here
-from torchstone.analysis.advice.grouping import groups, varying_axes
+from torchstone.analysis.advice.grouping import groups, on_devices_here, varying_axes
 from torchstone.analysis.scaling import SIZES, Scaling, rows_of, scaling
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
@@ -19,13 +18,12 @@ from torchstone.core.charts.vega_lite import Panel, Picture
 from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import model_name
 from torchstone.core.schema.estimate import Estimate, Verdict
-from torchstone.core.schema.memory_figures import peak_memory
-from torchstone.core.schema.peak_memory import KINDS
+from torchstone.core.schema.peak_memory import KINDS, peak_memory
 from torchstone.core.schema.ranks import AXES_OF_RANKS, BACKEND, NO_STRATEGY, NODES, STRATEGY, items_together
 from torchstone.report.charts.batch_sizes import MOST_CURVES, ends_of, interval_words, joined
 from torchstone.report.charts.cases import device_names, rate_of, workload_name
 from torchstone.report.document import Chart
-from torchstone.workflows.memory.answer import USUAL_ERROR, Answer, Row
+from torchstone.workflows.memory import USUAL_ERROR, FitRow, MemoryAnswer
 
 RANKS = "throughput_vs_ranks"
 _MOST_RANK_PANELS, _MOST_PARETO_PANELS = 12, 8
@@ -349,9 +347,9 @@ def _roofs(cases: list[CaseSummary], line_of: Mapping[str, str], places: list[fl
 # ── predicted memory ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def memory_chart(answer: Answer) -> Chart | None:
+def memory_chart(answer: MemoryAnswer) -> Chart | None:
     """Return a bar for each setting whose peak was predicted, whatever the card; None where there is none."""
-    rows: dict[str, Row] = {}
+    rows: dict[str, FitRow] = {}
     for row in answer.rows:
         if row.peak is not None:
             rows.setdefault(_memory_words(row, answer.axes), row)
@@ -370,7 +368,7 @@ def memory_chart(answer: Answer) -> Chart | None:
     return Chart("memory_by_kind", "Peak memory of each setting by kind", picture)
 
 
-def _parts(rows: Mapping[str, Row], short_of: Mapping[str, str]) -> Sequence[Mapping[str, Any]]:
+def _parts(rows: Mapping[str, FitRow], short_of: Mapping[str, str]) -> Sequence[Mapping[str, Any]]:
     return [
         {"settings": short_of[setting], "kind": kind, "place": place, "gib": row.peak.kinds[kind] / 2**30}
         for setting, row in rows.items() if row.peak is not None
@@ -378,7 +376,7 @@ def _parts(rows: Mapping[str, Row], short_of: Mapping[str, str]) -> Sequence[Map
     ]  # fmt: skip
 
 
-def _memory_words(row: Row, axes: Sequence[str]) -> str:
+def _memory_words(row: FitRow, axes: Sequence[str]) -> str:
     point: Mapping[str, Scalar] = {axis: row.configuration.get(axis) for axis in axes if axis in row.configuration}
     told = [f"{axis} {scalar_word(value)}" for axis, value in point.items()]
     return ", ".join((model_name(row.model), *told))

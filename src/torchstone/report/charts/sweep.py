@@ -9,7 +9,7 @@ from torchstone.analysis.sweep_table import DEVICE_MEMORY, HIGH, HOST_MEMORY, LO
 from torchstone.core.charts import vega_lite as vl
 from torchstone.core.charts.vega_lite import Panel, Picture, Spec
 from torchstone.core.errors import UsageError
-from torchstone.core.schema.phase import PHASES
+from torchstone.core.schema.metric import PHASES
 from torchstone.core.schema.trial import Status
 
 _WIDTH, _HEIGHT = 380, 260

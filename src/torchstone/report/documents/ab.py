@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from torchstone.analysis.advice.fed import fed_words
+from torchstone.analysis.advice.feeding import fed_words
 from torchstone.analysis.compare.ab_sides import (
     BY_PAIRS,
     FigureOfSides,

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from torchstone.analysis.advice.analyses import Analysis, Line, analyses, left_out
-from torchstone.analysis.advice.performance_summary import performance_summary
+from torchstone.analysis.advice.analyses import Analysis, AnalysisLine, analyses, left_out
+from torchstone.analysis.advice.insights import performance_summary
 from torchstone.analysis.summary import RunSummary
 from torchstone.core import units
 from torchstone.core.schema.performance_summary import Extent
@@ -61,11 +61,11 @@ def _times(ratio: float | None) -> str:
     return f"{ratio:.3g}×" if ratio is not None else units.MISSING
 
 
-def _is_wide(row: Line) -> bool:
+def _is_wide(row: AnalysisLine) -> bool:
     return units.is_wide(row.throughput_ratio or 0.0, row.ratio_low, row.ratio_high)
 
 
-def _interval(row: Line, *, first: bool) -> str:
+def _interval(row: AnalysisLine, *, first: bool) -> str:
     if first or row.ratio_low is None or row.ratio_high is None:
         return ""
     return units.MISSING if _is_wide(row) else f"[{row.ratio_low:.3g}, {row.ratio_high:.3g}]"

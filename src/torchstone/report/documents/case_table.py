@@ -6,21 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from torchstone.analysis.advice.absent import on_devices_here
-from torchstone.analysis.advice.best_values import BEST, SAME, marks
 from torchstone.analysis.advice.choices import best_efficiency, choice_of, is_unusable
-from torchstone.analysis.advice.fed import data_words, facts_of, fed_words
-from torchstone.analysis.advice.grouping import groups, varying_axes
-from torchstone.analysis.advice.in_rounds import InRounds
+from torchstone.analysis.advice.feeding import data_words, facts_of, fed_words
+from torchstone.analysis.advice.grouping import groups, on_devices_here, varying_axes
+from torchstone.analysis.advice.in_rounds import BEST, SAME, InRounds, marks
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.schema.axis import AXES, AxisStage, Scalar, scalar_word
 from torchstone.core.schema.case import Task, model_name, portable
 from torchstone.core.schema.estimate import Estimate, Verdict, too_wide
-from torchstone.core.schema.load import SERVER
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.memory_figures import PEAKS
 from torchstone.core.schema.metric import FIGURES
+from torchstone.core.schema.peak_memory import PEAKS
+from torchstone.core.schema.procedure import SERVER
 from torchstone.core.schema.trial import Status, ended_well, estimation_trials, replicates
 from torchstone.report.document import Column, Part, Role, Section, Table, Text
 from torchstone.report.documents.choices import choice_parts

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from torchstone.analysis.advice import setting
+from torchstone.analysis.advice import rules
 from torchstone.analysis.advice.choices import (
     NEAR_THE_TOP,
     Chosen,
@@ -88,7 +88,7 @@ def _recommended(
 ) -> Iterator[Text]:
     best, top = chosen.recommended, chosen.highest_throughput
     yield Text(f"Recommended for {_purpose(task)}: {point_words(best.point)}")
-    aim = f", usual: {band(setting.MEMORY)}" if accelerator else ""
+    aim = f", usual: {band(rules.MEMORY)}" if accelerator else ""
     told = f"{_speed(best, rate, doubts)}, {_memory(best, aim)}: {_SAFE[is_safe(best)]}{_busy(best)}"
     yield Text(told, Role.DETAIL)
     if best.case_id != top.case_id:
@@ -133,7 +133,7 @@ def _speed(choice: Choice, rate: str, doubts: Mapping[str, str]) -> str:
 def _busy(choice: Choice) -> str:
     if choice.utilization is None:
         return ""
-    return f", utilization {units.quantity(choice.utilization, 'ratio')} (usual: {band(setting.UTILIZATION)})"
+    return f", utilization {units.quantity(choice.utilization, 'ratio')} (usual: {band(rules.UTILIZATION)})"
 
 
 def _memory(choice: Choice, aim: str = "") -> str:

@@ -7,9 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from torchstone.analysis.ci.assessment import Assessment
-from torchstone.analysis.ci.changes import Change, Verdict, why_text
-from torchstone.analysis.ci.price import within_words
+from torchstone.analysis.ci import Assessment, BenchmarkChange, ChangeVerdict, why_text, within_words
 from torchstone.core import units
 from torchstone.report.document import Column, Command, Document, Facts, Part, Role, Section, Table, Text
 from torchstone.report.documents.ci_wording import (
@@ -28,7 +26,7 @@ _MOST_LINES = 15  # that are seen before anything is unfolded
 _MOST_ROWS = 10
 _MOST_COMMANDS = 10
 _SHORT = 9  # digits of a commit
-_SEEN = (Verdict.SLOWER, Verdict.FAILED, Verdict.NO_BASELINE, Verdict.FASTER)
+_SEEN = (ChangeVerdict.SLOWER, ChangeVerdict.FAILED, ChangeVerdict.NO_BASELINE, ChangeVerdict.FASTER)
 
 
 class Room(msgspec.Struct, frozen=True):
@@ -87,7 +85,7 @@ def _circumstances(found: Assessment) -> str:
 # ── tables and what is folded ───────────────────────────────────────────────────────────────────────────────
 
 
-def _table(changes: Sequence[Change], found: Assessment, *, priced: bool = False) -> Table:
+def _table(changes: Sequence[BenchmarkChange], found: Assessment, *, priced: bool = False) -> Table:
     columns = [
         Column("benchmark", tuple(short(one.name) for one in changes), left=True, shorten=True),
         Column(f"change in time{_level(found)}", tuple(change(one) for one in changes)),
@@ -109,21 +107,21 @@ def _table(changes: Sequence[Change], found: Assessment, *, priced: bool = False
 
 
 def _folds(found: Assessment, room: Room) -> Iterator[Section]:
-    if open_ := found.of(Verdict.UNDECIDED):
+    if open_ := found.of(ChangeVerdict.UNDECIDED):
         yield _undecided(open_, found, room)
-    if same := found.of(Verdict.UNCHANGED):
+    if same := found.of(ChangeVerdict.UNCHANGED):
         yield _fold(f"{len(same)} unchanged", same, found, room)
     yield Section("environment, method", (Facts(tuple(_method(found, room))),), folded=True)
 
 
-def _fold(heading: str, changes: Sequence[Change], found: Assessment, room: Room) -> Section:
+def _fold(heading: str, changes: Sequence[BenchmarkChange], found: Assessment, room: Room) -> Section:
     parts: list[Part] = [_table(changes[: room.folded], found)] if room.folded else []
     if len(changes) > room.folded:
         parts.append(Text(f"{len(changes) - room.folded} more rows are in the summary of the job."))
     return Section(heading, tuple(parts), folded=True)
 
 
-def _undecided(open_: Sequence[Change], found: Assessment, room: Room) -> Section:
+def _undecided(open_: Sequence[BenchmarkChange], found: Assessment, room: Room) -> Section:
     prices = [one.price for one in open_ if one.price is not None and one.price.within_s is not None]
     needed_s = sum(price.within_s or 0.0 for price in prices)
     heading = f"{len(open_)} undecided"
@@ -174,7 +172,7 @@ def _level(found: Assessment) -> str:
     return f" [{100.0 * levels.pop():.4g} % confidence interval]" if len(levels) == 1 else " [confidence interval]"
 
 
-def _needed(one: Change) -> str:
+def _needed(one: BenchmarkChange) -> str:
     seconds = one.price.within_s if one.price is not None else None
     return _time(seconds) if seconds is not None else units.MISSING
 

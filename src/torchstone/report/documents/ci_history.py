@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from torchstone.analysis.ci.commit_history import Step, Trace
+from torchstone.analysis.ci import CommitStep, Trace
 from torchstone.core import units
 from torchstone.report.charts.history import commits_chart
 from torchstone.report.document import Chart, Column, Document, Part, Role, Section, Table, Text
@@ -77,7 +77,7 @@ def _one(trace: Trace, place: int) -> Section:
     return Section(_name(trace), tuple(parts), folded=True)
 
 
-def _own(step: Step) -> str:
+def _own(step: CommitStep) -> str:
     """Return the change by one commit, with its interval at its own level."""
     point = step.point
     if point.ratio is None or point.low is None or point.high is None:
@@ -85,7 +85,7 @@ def _own(step: Step) -> str:
     return f"{units.change(point.ratio)} [{units.change(point.low)}, {units.change(point.high)}]"
 
 
-def _total(step: Step) -> str:
+def _total(step: CommitStep) -> str:
     return f"{units.change(step.total)} [{units.change(step.low)}, {units.change(step.high)}]"
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from torchstone.analysis.ci.assessment import Assessment, Conclusion
-from torchstone.analysis.ci.changes import Change, Verdict, why_text
+from torchstone.analysis.ci import Assessment, BenchmarkChange, ChangeVerdict, Conclusion, why_text
 from torchstone.core import units
 
 _LONGEST_NAME, _LONGEST_WHY = 80, 200
@@ -20,12 +19,12 @@ _ENDINGS = {
 
 def title(found: Assessment) -> str:
     """Return the counts and what follows: "1 slower, 0 faster, 37 unchanged, 2 undecided — action needed"."""
-    always = (Verdict.SLOWER, Verdict.FASTER, Verdict.UNCHANGED, Verdict.UNDECIDED)
+    always = (ChangeVerdict.SLOWER, ChangeVerdict.FASTER, ChangeVerdict.UNCHANGED, ChangeVerdict.UNDECIDED)
     told = [f"{found.counts[verdict]} {verdict}" for verdict in always]
-    if found.counts[Verdict.NO_BASELINE]:
-        told.append(f"{found.counts[Verdict.NO_BASELINE]} without a baseline")
-    if found.counts[Verdict.FAILED]:
-        told.append(f"{found.counts[Verdict.FAILED]} failed")
+    if found.counts[ChangeVerdict.NO_BASELINE]:
+        told.append(f"{found.counts[ChangeVerdict.NO_BASELINE]} without a baseline")
+    if found.counts[ChangeVerdict.FAILED]:
+        told.append(f"{found.counts[ChangeVerdict.FAILED]} failed")
     ending = _ENDINGS[found.conclusion] if found.is_reliable else "not reliable"
     return f"torchstone: {', '.join(told)} — {ending}"
 
@@ -37,9 +36,9 @@ def headline(found: Assessment) -> str:
         return f"Not reliable: {differs}. Run it again."
     if found.conclusion in (Conclusion.SLOWER, Conclusion.ACCEPTED):
         return _slower(found)
-    if failed := found.of(Verdict.FAILED):
+    if failed := found.of(ChangeVerdict.FAILED):
         return f"{short(failed[0].name)} was not measured: {reason(why_text(failed[0]))}"
-    if without := found.of(Verdict.NO_BASELINE):
+    if without := found.of(ChangeVerdict.NO_BASELINE):
         return f"No baseline for {len(without)} of {len(found.changes)}: {reason(why_text(without[0]))}"
     if not found.changes:
         return "No baseline: there is no benchmark."
@@ -74,18 +73,18 @@ def command(found: Assessment) -> str:
     slowest = worst(found)
     if slowest is not None:
         return shlex.join(slowest.command)
-    undecided = found.of(Verdict.UNDECIDED)
+    undecided = found.of(ChangeVerdict.UNDECIDED)
     price = undecided[0].price if len(undecided) == 1 else None
     return shlex.join(price.words) if price is not None else ""
 
 
-def worst(found: Assessment) -> Change | None:
+def worst(found: Assessment) -> BenchmarkChange | None:
     """Return the benchmark that is slower by most, of those beyond the limit."""
-    return next((one for one in found.of(Verdict.SLOWER) if one.beyond), None)
+    return next((one for one in found.of(ChangeVerdict.SLOWER) if one.beyond), None)
 
 
 def _slower(found: Assessment) -> str:
-    beyond = [one for one in found.of(Verdict.SLOWER) if one.beyond]
+    beyond = [one for one in found.of(ChangeVerdict.SLOWER) if one.beyond]
     told = f"{_counted(beyond)} slower by more than {percent(found.limit)}: {_most(beyond, beyond[0])}."
     if found.conclusion is Conclusion.ACCEPTED and found.acceptance is not None:
         return f"{told} Accepted: {reason(found.acceptance.reason)}"
@@ -94,9 +93,9 @@ def _slower(found: Assessment) -> str:
 
 def _quiet(found: Assessment) -> str:
     """Return what is said where nothing is slower beyond the limit: "No change above 2 %; largest still possible …"."""
-    faster = found.of(Verdict.FASTER)
+    faster = found.of(ChangeVerdict.FASTER)
     before = f"{_counted(faster)} faster: {_most(faster, faster[-1])}. " if faster else ""
-    what = "change" if found.counts[Verdict.UNCHANGED] == len(found.changes) else "slowdown"
+    what = "change" if found.counts[ChangeVerdict.UNCHANGED] == len(found.changes) else "slowdown"
     proven = " is proven" if found.conclusion is Conclusion.UNDECIDED else ""
     told = f"{before}No {what} above {percent(found.limit)}{proven}"
     ends = [one.ratio.high for one in found.changes if one.ratio is not None and one.ratio.high is not None]
@@ -106,18 +105,18 @@ def _quiet(found: Assessment) -> str:
     return f"{told}; largest still possible {units.change(max(ends))} time." if max(ends) > 1.0 else f"{told}."
 
 
-def _counted(those: Sequence[Change]) -> str:
+def _counted(those: Sequence[BenchmarkChange]) -> str:
     return "1 benchmark is" if len(those) == 1 else f"{len(those)} benchmarks are"
 
 
-def _most(those: Sequence[Change], one: Change) -> str:
+def _most(those: Sequence[BenchmarkChange], one: BenchmarkChange) -> str:
     return f"{'most of all ' if len(those) > 1 else ''}{short(one.name)}, {_in_time(one)}"
 
 
 # ── words of a cell ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def change(one: Change, of: str = "") -> str:
+def change(one: BenchmarkChange, of: str = "") -> str:
     """Return "+4.1 % [+3.2 %, +5.0 %]"; of an interval wider than ±50 % its known end, or a dash."""
     ratio = one.ratio
     if ratio is None or ratio.low is None or ratio.high is None:
@@ -128,7 +127,7 @@ def change(one: Change, of: str = "") -> str:
     return known if known == units.MISSING else f"{known}×{of}"
 
 
-def _in_time(one: Change) -> str:
+def _in_time(one: BenchmarkChange) -> str:
     """Return the same within a sentence: "+4.1 % time [+3.2 %, +5.0 %]"."""
     return change(one, " time")
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from torchstone.analysis.compare.compare import ALPHA, ComparedRuns, Judged
+from torchstone.analysis.compare.compare import ALPHA, ComparedRuns, ItemTimeRatio, JudgedFigure, item_time_ratios
 from torchstone.analysis.compare.compared_figures import primary
-from torchstone.analysis.compare.item_times import ItemTimeRatio, item_time_ratios
-from torchstone.analysis.compare.matching import left_out
-from torchstone.analysis.compare.runtimes import RuntimeRatio, runtime_ratios
-from torchstone.analysis.compare.specifications import specifications
-from torchstone.analysis.compare.task_answers import Answer
+from torchstone.analysis.compare.inputs import left_out
+from torchstone.analysis.compare.runtimes import RuntimeRatio, runtime_ratios, specifications
+from torchstone.analysis.compare.task_answers import TaskAnswer
 from torchstone.core import units
 from torchstone.core.schema.comparison import Comparison, Differing, Judgement
 from torchstone.report.charts.ratios import Ratio, ratios_chart
@@ -42,7 +40,7 @@ _AGAIN = ("step_time_mean", "token_throughput", "latency_per_item_s")  # what ot
 
 def comparison_document(
     compared: ComparedRuns,
-    answers: Sequence[Answer],
+    answers: Sequence[TaskAnswer],
     written: Sequence[str] = (),
     pictures: Sequence[Part] = (),
 ) -> Document:
@@ -57,7 +55,7 @@ def comparison_document(
 
 
 def _parts(
-    compared: ComparedRuns, answers: Sequence[Answer], written: Sequence[str], pictures: Sequence[Part]
+    compared: ComparedRuns, answers: Sequence[TaskAnswer], written: Sequence[str], pictures: Sequence[Part]
 ) -> Iterator[Part]:
     yield from _headline(compared, answers)
     notes, differing = tuple(_notes(compared)), tuple(_differing(compared))
@@ -97,7 +95,7 @@ def _blocks(compared: ComparedRuns) -> Iterator[Section]:
             yield _figures(title, rows, compared)
 
 
-def _headline(compared: ComparedRuns, answers: Sequence[Answer]) -> Iterator[Text]:
+def _headline(compared: ComparedRuns, answers: Sequence[TaskAnswer]) -> Iterator[Text]:
     for answer in answers:
         yield Text(f"For {purpose(answer)}: {answer_words(answer, compared)}.", Role.HEADLINE)
     refused = [one for one in compared.judged if one.comparison.verdict == Judgement.NOT_COMPARABLE]
@@ -158,7 +156,7 @@ def _of_items(one: ItemTimeRatio) -> str:
 # ── figures ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _figures(title: str, rows: Sequence[Judged], compared: ComparedRuns) -> Section:
+def _figures(title: str, rows: Sequence[JudgedFigure], compared: ComparedRuns) -> Section:
     kept = [one for one in rows if one.comparison.metric not in _AGAIN]
     again = [one for one in rows if one.comparison.metric in _AGAIN] if kept else []
     parts: list[Part] = [Table(_columns(kept or rows, compared), most=_MOST_ROWS)]
@@ -167,7 +165,7 @@ def _figures(title: str, rows: Sequence[Judged], compared: ComparedRuns) -> Sect
     return Section(title, tuple(parts))
 
 
-def _columns(rows: Sequence[Judged], compared: ComparedRuns, *, titled: bool = False) -> tuple[Column, ...]:
+def _columns(rows: Sequence[JudgedFigure], compared: ComparedRuns, *, titled: bool = False) -> tuple[Column, ...]:
     """Return the columns of a table of figures. `titled`: its title names the figure."""
     letters, several = _letters(compared), len(compared.participants) > 2
     columns: list[Column] = []
@@ -198,21 +196,21 @@ def _short(cases: Sequence[str]) -> tuple[str, Sequence[str]]:
     return " ".join(words[0][:same]) or "case", [" ".join(each[same:]) for each in words]
 
 
-def _figure(one: Judged) -> str:
+def _figure(one: JudgedFigure) -> str:
     name = one.comparison.metric
     for suffix in ("_s", "_bytes", "_j", "_w", "_mean"):
         name = name.removesuffix(suffix)
     return name.replace("_", " ")
 
 
-def _value(one: Judged, *, candidate: bool) -> str:
+def _value(one: JudgedFigure, *, candidate: bool) -> str:
     value = one.candidate_value if candidate else one.baseline_value
     if value is None:
         return units.MISSING
     return units.quantity(value.value, "" if one.unit == "items/s" else one.unit, 4)
 
 
-def _around(one: Judged, *, candidate: bool) -> str:
+def _around(one: JudgedFigure, *, candidate: bool) -> str:
     value = one.candidate_value if candidate else one.baseline_value
     return units.spread(value.value, value.low, value.high) if value is not None else ""
 
@@ -241,7 +239,7 @@ def _forests(compared: ComparedRuns, *, is_first: bool) -> Iterator[Chart]:
     yield from ratios_chart(rows, compared.margin, compared.levels[0 if is_first else 1])
 
 
-def _of_ratio(one: Judged, pair: str) -> Ratio:
+def _of_ratio(one: JudgedFigure, pair: str) -> Ratio:
     found, ratio = one.comparison, one.comparison.ratio
     value, low, high = (ratio.value, ratio.low, ratio.high) if ratio is not None else (None, None, None)
     return Ratio(f"{pair}, {one.case}", _figure(one), value, low, high, str(found.verdict))

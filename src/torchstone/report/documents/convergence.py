@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from torchstone.analysis.advice.convergence import Convergence, convergence
-from torchstone.analysis.advice.learning_rates import LearningRates
-from torchstone.analysis.advice.loss_curves import Curves, read_curves
-from torchstone.analysis.advice.optimizers import Standing
-from torchstone.analysis.advice.precisions import PrecisionEffect
-from torchstone.analysis.advice.trainings import Span, Training
+from torchstone.analysis.advice.convergence import Convergence, LearningRates, OptimizerResult, convergence
+from torchstone.analysis.advice.devices import PrecisionEffect
+from torchstone.analysis.advice.trainings import Curves, Span, TrainingSummary, read_curves
 from torchstone.analysis.summary import RunSummary
 from torchstone.core import units
 from torchstone.core.schema.axis import Scalar
@@ -91,7 +88,7 @@ def _columns(group: Convergence) -> list[Column]:
     return found
 
 
-def _add_losses(found: list[Column], each: Sequence[Training], item: str, end_rank: int = 1) -> None:
+def _add_losses(found: list[Column], each: Sequence[TrainingSummary], item: str, end_rank: int = 1) -> None:
     found += [
         Column("loss start", tuple(units.significant(one.loss_start, 3) for one in each), 3),
         Column("loss end", tuple(_value(one.loss_end) for one in each), end_rank),
@@ -121,7 +118,7 @@ def _percent(rate: Span | None) -> tuple[str, str]:
     return f"{value} %", f"[{low}, {high}]"
 
 
-def _did(one: Training) -> str:
+def _did(one: TrainingSummary) -> str:
     several = f", {one.spikes} spike{'s' * (one.spikes > 1)}" if one.spikes else ""
     return _WORDS[one.behaviour] + several
 
@@ -238,7 +235,7 @@ def _listed(rates: Sequence[float]) -> str:
     return ", ".join(f"{rate:g}" for rate in rates)
 
 
-def _standing(one: Standing, item: str) -> str:
+def _standing(one: OptimizerResult, item: str) -> str:
     rate = f" (learning_rate {one.learning_rate})" if one.learning_rate is not None else ""
     end = f"loss {_value(one.loss_end)} {_around(one.loss_end)}".rstrip()
     loss = end if one.behaviour in (Behaviour.FALLING, Behaviour.FLAT) else f"loss {_WORDS[one.behaviour]}"

@@ -9,11 +9,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from torchstone.analysis.advice.causes import refuted
-from torchstone.analysis.advice.fed import fed_by
+from torchstone.analysis.advice.feeding import fed_by
 from torchstone.core import units
 from torchstone.core.schema.case import Task, model_name
 from torchstone.core.schema.comparison import Judgement
-from torchstone.core.schema.diagnosis import OUT_OF_MEMORY, SAME_LOSS, Cause, Check, Diagnosis, Place, Tried
+from torchstone.core.schema.diagnosis import (
+    OUT_OF_MEMORY,
+    SAME_LOSS,
+    Cause,
+    ChecklistItem,
+    CodePlace,
+    Diagnosis,
+    TriedRemedy,
+)
 from torchstone.core.stats.disturbance import words_of
 from torchstone.report.charts.ratios import Ratio, forest
 from torchstone.report.diagnosis_messages import TO_DO, advice_text, in_code, text, texts
@@ -94,7 +102,7 @@ def _more(diagnosis: Diagnosis) -> Iterator[Part]:
         yield Section("Before a long training", paragraphs(list(map(_check, diagnosis.checklist)), Role.DETAIL))
 
 
-def _check(one: Check) -> str:
+def _check(one: ChecklistItem) -> str:
     return text(one) if one.done or one.id not in TO_DO else f"{text(one)} ({TO_DO[one.id]})"
 
 
@@ -121,7 +129,7 @@ def _busy(diagnosis: Diagnosis) -> str:
     return told if first is None else f"{told} A first look beside them showed: {text(first.title)}."
 
 
-def _live(tried: Tried) -> str:
+def _live(tried: TriedRemedy) -> str:
     """Return what a remedy was measured to gain, as a clause; that it is not known where the interval is too wide."""
     if tried.gain is not None and tried.gain.is_wide:
         return f"What {tried.what_if.name} gains is not known: measured live, its interval is wider than ±50 %"
@@ -182,12 +190,12 @@ def limit_words(cause: Cause) -> str:
     return f"{share}, up to {_times(bound.value)} times as fast without it"
 
 
-def _place(place: Place) -> str:
+def _place(place: CodePlace) -> str:
     often = f", {place.runs_per_step:,.0f} times a step" if place.runs_per_step is not None else ""
     return f"{place.file}:{place.line}, {100 * place.share:.0f} % of the step{often}: {place.code}"
 
 
-def _also(causes: Sequence[Cause], tried: Sequence[Tried]) -> Iterator[Row]:
+def _also(causes: Sequence[Cause], tried: Sequence[TriedRemedy]) -> Iterator[Row]:
     told = [cause for cause in causes if cause.share >= _WORTH]
     also = [f"{text(c.title)} ({100 * c.share:.0f} % of the step)" for c in told if not refuted(c, tried)]
     yield from _named("also", also)
@@ -214,12 +222,12 @@ def _tried(diagnosis: Diagnosis) -> Iterator[Part]:
     ))  # fmt: skip
 
 
-def _measured(diagnosis: Diagnosis) -> list[Tried]:
+def _measured(diagnosis: Diagnosis) -> list[TriedRemedy]:
     shown, applied = [one for one in diagnosis.tried if one.gain is not None], diagnosis.applied
     return [*shown, applied] if applied is not None and applied.gain is not None and applied not in shown else shown
 
 
-def _remedy(tried: Tried) -> str:
+def _remedy(tried: TriedRemedy) -> str:
     return f"{tried.what_if.name} (ceiling)" if tried.what_if.ceiling else tried.what_if.name
 
 
@@ -237,7 +245,7 @@ def _pictures(diagnosis: Diagnosis) -> Iterator[Part]:
         yield Section("Pictures", (Chart("remedies", says, picture),))
 
 
-def _left_out(tried: Sequence[Tried]) -> Iterator[Row]:
+def _left_out(tried: Sequence[TriedRemedy]) -> Iterator[Row]:
     """Yield what was not measured, and why: what has the same reason in one row."""
     rest: dict[str, list[str]] = {}
     for one in tried:
@@ -260,7 +268,7 @@ def _gain(diagnosis: Diagnosis) -> Iterator[Row]:
         yield "gain", "no setting that was tried is faster"
 
 
-def gain_words(tried: Tried) -> str:
+def gain_words(tried: TriedRemedy) -> str:
     """Return the gain with its interval: "2.13 [2.02, 2.24]"; a dash where there is none."""
     gain = tried.gain
     if gain is None:
@@ -274,7 +282,7 @@ def gain_words(tried: Tried) -> str:
     return f"{told} {_VERDICTS.get(verdict, '')}".rstrip()
 
 
-def memory_words(tried: Tried) -> str:
+def memory_words(tried: TriedRemedy) -> str:
     """Return the peak memory and how it changes: "1.2 GiB (+12 %)"."""
     if tried.memory_bytes is None:
         return units.MISSING
@@ -282,7 +290,7 @@ def memory_words(tried: Tried) -> str:
     return told if tried.memory_ratio is None else f"{told} ({100 * (tried.memory_ratio - 1.0):+.0f} %)"
 
 
-def _axes(tried: Sequence[Tried]) -> set[str]:
+def _axes(tried: Sequence[TriedRemedy]) -> set[str]:
     heap = {"heap" for one in tried if one.what_if.heap is not None}
     return {axis for one in tried for axis in one.what_if.settings} | heap
 

@@ -10,8 +10,7 @@ from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.schema.metric import RAW
 from torchstone.core.stats.interval import wilson
 from torchstone.report.document import Chart, Column, Document, Facts, Part, Role, Table, Text
-from torchstone.workflows.train.evaluation import TestResults
-from torchstone.workflows.train.quality import TestMetrics
+from torchstone.workflows.train.evaluation import TestMetrics, TestResults
 
 _SHOWN_CLASSES = 30
 _CELL, _LEAST, _MOST = 44, 180, 900  # points

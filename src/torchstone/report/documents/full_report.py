@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from torchstone.analysis.roofline.bound import UNKNOWN
+from torchstone.analysis.roofline import UNKNOWN
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.figures import PHASE
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Task
-from torchstone.core.schema.claim import IMPORTED
 from torchstone.core.schema.estimate import Estimate
-from torchstone.core.schema.facts import Facts
-from torchstone.core.schema.metric import FIGURES
-from torchstone.core.schema.metric_table import MetricGroup
-from torchstone.core.schema.reached import accuracies, accuracy_name
+from torchstone.core.schema.facts import Facts, accuracies, accuracy_name
+from torchstone.core.schema.metric import FIGURES, MetricGroup
+from torchstone.core.schema.run import IMPORTED
 from torchstone.report.diagnosis_messages import text
 from torchstone.report.document import Column, Part, Role, Section, Table, Text, paragraphs
 from torchstone.report.documents.analyses import analysis_parts, summary_parts

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from torchstone.analysis.recommend.case_history import Change, Histories, History
-from torchstone.analysis.recommend.software import Changed
+from torchstone.analysis.recommend.case_history import Changed, Histories, History, LevelChange
 from torchstone.core import units
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.stats.change_points import FEWEST
@@ -98,7 +97,7 @@ def _is_one(found: Sequence[History]) -> bool:
     return len(found) == 1 and len(found[0].changes) == 1
 
 
-def _of_one(metric: str, last: Change) -> str:
+def _of_one(metric: str, last: LevelChange) -> str:
     times = units.ratio(last.ratio.value, last.ratio.low, last.ratio.high)
     since = f"since {last.started_utc[:_DAY]} (run {last.run_id})"
     return f"{metric}: {last.verdict} {since}, {times} times the level before."
@@ -144,7 +143,7 @@ def _level_columns(one: History) -> Iterator[Column]:
     yield Column("±", around, of=4)
 
 
-def _change(change: Change, *, answered: bool) -> Iterator[tuple[str, Role]]:
+def _change(change: LevelChange, *, answered: bool) -> Iterator[tuple[str, Role]]:
     """Yield a change and what changed with it; of what changed elsewhere, too, nothing where there is better."""
     ratio, day = change.ratio, change.started_utc[:_DAY]
     times = units.ratio(ratio.value, ratio.low, ratio.high)

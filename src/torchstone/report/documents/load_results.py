@@ -9,7 +9,7 @@ from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.schema.case import model_name
 from torchstone.core.schema.estimate import Estimate, too_wide
-from torchstone.core.schema.load import OFFLINE, PERCENTILES_OF_SCENARIO, SERVER
+from torchstone.core.schema.procedure import OFFLINE, PERCENTILES_OF_SCENARIO, SERVER
 from torchstone.core.schema.trial import Status
 from torchstone.report.document import Column, Part, Role, Text
 

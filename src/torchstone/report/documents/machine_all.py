@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from torchstone.core import units
 from torchstone.core.schema.estimate import Estimate
 from torchstone.report.document import Column, Document, Part, Role, Table, Text
-from torchstone.workflows.machine_check.side_by_side import SideBySide
+from torchstone.workflows.machine_check.examination import SideBySide
 
 _MOST_ROWS = 48
 

@@ -11,8 +11,8 @@ from torchstone.core import units
 from torchstone.core.figures import PHASE
 from torchstone.core.schema.axis import scalar_word
 from torchstone.core.schema.estimate import Estimate
-from torchstone.core.schema.memory_figures import DEVICE_PEAKS, HOST_PEAK
-from torchstone.core.schema.phase import PHASES
+from torchstone.core.schema.metric import PHASES
+from torchstone.core.schema.peak_memory import DEVICE_PEAKS, HOST_PEAK
 from torchstone.core.schema.trial import Status
 from torchstone.report.document import Column, Table
 

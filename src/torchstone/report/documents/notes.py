@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from torchstone.analysis.advice import batch_curve
 from torchstone.analysis.advice.choices import choice_of, choose
 from torchstone.analysis.advice.curves import (
+    BatchCurve,
+    advise,
     curve_of,
     curves,
     ran_out,
     read_memory,
     read_phases,
     read_single_items,
+    speed_up,
 )
 from torchstone.analysis.advice.devices import beside_the_cpu
-from torchstone.analysis.advice.evidence import recorded_step
 from torchstone.analysis.advice.grouping import groups, over_devices, varying_axes
 from torchstone.analysis.advice.in_rounds import InRounds
+from torchstone.analysis.advice.rules import recorded_step
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.schema.advice import Advice
@@ -106,25 +108,25 @@ def _of_best(
     curve = curve_of(best, cases, run.machine)
     if curve is not None:
         yield _times(curve, best, varying)
-        yield from map(advice_text, batch_curve.advise(curve, best.configuration, ran_out(best, run.cases)))
+        yield from map(advice_text, advise(curve, best.configuration, ran_out(best, run.cases)))
     yield from map(advice_text, _phases(best, run, _PHASES))
     if not every:
         return
     for case, other in curves(cases, run.machine):
         if curve is None or other.points != curve.points:
             yield _times(other, case, varying)
-            told = batch_curve.advise(other, case.configuration, ran_out(case, run.cases))
+            told = advise(other, case.configuration, ran_out(case, run.cases))
             yield from map(seen_text, told)
     for case in cases:
         if case.case_id != best.case_id and (found := read_phases(case, run)):
             yield f"{point_words(_values(case, varying))}: {'; '.join(map(seen_text, found))}"
 
 
-def _times(curve: batch_curve.Curve, case: CaseSummary, varying: Sequence[str]) -> str:
+def _times(curve: BatchCurve, case: CaseSummary, varying: Sequence[str]) -> str:
     """Say how many times faster each batch size is than the smallest."""
     others = _values(case, [axis for axis in varying if axis != "batch_size"])
     where = f"with {point_words(others)}, " if others else ""
-    return f"{where}{text(batch_curve.speed_up(curve, case.workload.item))}"
+    return f"{where}{text(speed_up(curve, case.workload.item))}"
 
 
 def _values(case: CaseSummary, axes: Sequence[str]) -> Mapping[str, Scalar]:

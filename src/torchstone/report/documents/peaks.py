@@ -20,7 +20,7 @@ _TITLES = {
     "device_to_host_pageable": "to the host, pageable",
 }  # fmt: skip
 
-Promised = Mapping[str, datasheet.Peak]
+Promised = Mapping[str, datasheet.DatasheetPeak]
 
 
 class MeasuredPeaks(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ def peaks_json(found: MeasuredPeaks) -> Mapping[str, Any]:
 
 def _promised(measured: MeasuredPeaks) -> Promised:
     """Return the vendor's figure of each Rate that has one."""
-    found: dict[str, datasheet.Peak | None] = {}
+    found: dict[str, datasheet.DatasheetPeak | None] = {}
     device = measured.device
     if device is None:
         return {}

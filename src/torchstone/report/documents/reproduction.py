@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import msgspec
 
-from torchstone.analysis.compare.compare import Judged
+from torchstone.analysis.compare.compare import JudgedFigure
 from torchstone.analysis.compare.task_answers import answers
 from torchstone.core import units
 from torchstone.core.schema.comparison import Judgement
 from torchstone.report.document import Document, Part, Role, Section, Text
 from torchstone.report.documents.comparison import comparison_document
-from torchstone.workflows.run.reproduction import Answer, Reproduced
+from torchstone.workflows.run.reproduction import Reproduced, ReproductionAnswer
 
 _NAMED = 3  # cases in the headline
 _OPEN = (Judgement.UNCLEAR, Judgement.NOT_COMPARABLE)
@@ -40,11 +40,11 @@ def _rest(parts: tuple[Part, ...]) -> Iterator[Part]:
 def _headline(found: Reproduced, run_id: str) -> str:
     margin = units.percent(found.compared.margin) if found.compared.margin >= 0.01 else f"{found.compared.margin:.2%}"
     cases = f"{len(found.judged)} case{'s' * (len(found.judged) != 1)}"
-    if found.answer == Answer.EQUIVALENT:
+    if found.answer == ReproductionAnswer.EQUIVALENT:
         told = f"{cases} measured here as recorded in {run_id}"
         return f"Equivalent: {told}, within the equivalence margin of ±{margin}."
     apart = [one for one in found.judged if one.comparison.verdict in (Judgement.BETTER, Judgement.WORSE)]
-    if found.answer == Answer.DIFFERENT:
+    if found.answer == ReproductionAnswer.DIFFERENT:
         told = "; ".join(map(_ratio, apart[:_NAMED])) + (" and more" if len(apart) > _NAMED else "")
         return f"Different from {run_id} in {len(apart)} of {cases}: {told}."
     open_ = [one for one in found.judged if one.comparison.verdict in _OPEN]
@@ -64,13 +64,13 @@ def _wider(found: Reproduced) -> str:
     return f"; equivalent within ±{units.percent(share)}" if share <= units.WIDEST else ""
 
 
-def _ratio(one: Judged) -> str:
+def _ratio(one: JudgedFigure) -> str:
     ratio = one.comparison.ratio
     told = units.ratio(ratio.value, ratio.low, ratio.high) if ratio is not None else units.MISSING
     return f"{one.case}: {one.comparison.metric.replace('_', ' ')} {told} times the recorded one"
 
 
-def _needed(open_: list[Judged]) -> str:
+def _needed(open_: list[JudgedFigure]) -> str:
     """Return how many more trials would decide, where that is known of all."""
     counts = [one.comparison.trials_to_settle for one in open_]
     known = [count for count in counts if count is not None]

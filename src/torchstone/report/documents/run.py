@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from torchstone.analysis.advice.absent import on_devices_here
+from torchstone.analysis.advice.grouping import on_devices_here
 from torchstone.analysis.advice.longer import longer
-from torchstone.analysis.advice.loss_curves import Curves
+from torchstone.analysis.advice.trainings import Curves
 from torchstone.analysis.summary import RunSummary
 from torchstone.core.schema.answer import AbResult, TuneResult
 from torchstone.core.schema.case import Placement, Task
-from torchstone.core.schema.claim import IMPORTED
 from torchstone.core.schema.diagnosis import Diagnosis
-from torchstone.core.schema.load import SEARCH
-from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.procedure import SEARCH, Procedure
+from torchstone.core.schema.run import IMPORTED
 from torchstone.core.schema.training import Training
 from torchstone.core.schema.trial import Status, replicates
 from torchstone.report.document import Document, Facts, Part, Section, Text
@@ -37,7 +36,7 @@ from torchstone.report.documents.tune import tune_choices, tune_parts
 from torchstone.storage.query import read_run
 
 if TYPE_CHECKING:
-    from torchstone.workflows.run.results import Results
+    from torchstone.workflows.run.planned_run import Results
 
 _DAY = 10  # characters of a date
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchstone.analysis.advice.loss_curves import METRICS, compared, compared_cases
+from torchstone.analysis.advice.trainings import METRICS, compared, compared_cases
 from torchstone.analysis.summary import RunSummary
 from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.run import Run

@@ -11,7 +11,7 @@ from torchstone.core.schema.submission import Submission
 from torchstone.report.document import Column, Command, Document, Facts, Part, Role, Table, Text
 
 if TYPE_CHECKING:
-    from torchstone.workflows.submit.submitting import Standing
+    from torchstone.workflows.submit.submitting import ShareProgress
 
 _MOST_ROWS = 40
 
@@ -32,7 +32,7 @@ def submitted_document(submission: Submission, job_id: str, folder: Path, resume
 
 
 def standing_parts(
-    submission: Submission, standings: Sequence[Standing], twice: int, node_hours: tuple[float | None, bool]
+    submission: Submission, standings: Sequence[ShareProgress], twice: int, node_hours: tuple[float | None, bool]
 ) -> Iterator[Part]:
     """Yield how far the jobs are: a sentence; a row for each that is not complete; what to type next.
 
@@ -59,7 +59,7 @@ def standing_parts(
         yield Text(f"Of trials that two jobs measured ({twice}), the one of the job that began first counts.")
 
 
-def _columns(submission: Submission, left: Sequence[Standing]) -> Iterator[Column]:
+def _columns(submission: Submission, left: Sequence[ShareProgress]) -> Iterator[Column]:
     words = [("–", "not submitted") if one.state is None else (one.state.job, one.state.word) for one in left]
     shares = [submission.shares[one.share] for one in left]
     yield Column("job", tuple(job for job, _ in words), left=True)

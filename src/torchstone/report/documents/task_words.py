@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from torchstone.analysis.compare.compare import ComparedRuns
-from torchstone.analysis.compare.task_answers import Answer, Standing, mean_ratio
+from torchstone.analysis.compare.task_answers import TaskAnswer, TaskResult, mean_ratio
 from torchstone.core import units
 from torchstone.core.schema.estimate import Estimate
 
@@ -13,12 +13,12 @@ _FOR = {"train": "training", "infer": "inference", "generate": "generation", "lo
 _NAMED = 6  # candidates whose ratio is in the answer: the table has all
 
 
-def purpose(answer: Answer) -> str:
+def purpose(answer: TaskAnswer) -> str:
     """Return what a task is for, in a word."""
     return _FOR.get(answer.task, answer.task)
 
 
-def answer_words(answer: Answer, compared: ComparedRuns) -> str:
+def answer_words(answer: TaskAnswer, compared: ComparedRuns) -> str:
     """Return the sentence, without its end."""
     letter = compared.participants[0].letter
     names = {
@@ -34,28 +34,28 @@ def answer_words(answer: Answer, compared: ComparedRuns) -> str:
         ratio = f"how {b} and {names[letter]} differ is not known to ±50 %"
     rest = f"; {answer.open} of {cases} cases unclear" if 0 < answer.open < cases else ""
     match answer.standing:
-        case Standing.DEPENDS:
+        case TaskResult.DEPENDS:
             wins = f"{answer.candidate} in {answer.better}, {letter} in {answer.worse} of {cases} cases"
             return f"it depends: {wins}; {ratio}{rest}"
-        case Standing.FASTER:
+        case TaskResult.FASTER:
             how, count = ("faster", answer.better) if answer.better else ("slower", answer.worse)
             in_cases = f"; it is {how} in {count} of {cases} cases" if cases > 1 else ""
             return f"{ratio}{in_cases}{rest}"
-        case Standing.EQUIVALENT:
+        case TaskResult.EQUIVALENT:
             return f"equivalent within {100 * answer.margin:g} %: {ratio}"
         case _:
             unclear = "" if times == units.MISSING else "unclear: "
             return f"{unclear}{ratio}{rest}{_settling(answer)}"
 
 
-def _of_several(answer: Answer, letter: str, names: Mapping[str, str]) -> str:
+def _of_several(answer: TaskAnswer, letter: str, names: Mapping[str, str]) -> str:
     candidates = [one for one in answer.ranked if one.ratios]
     named = [f"{names[one.letter]} {_times(one.ratios)}" for one in candidates]
     more = f"; {len(named) - _NAMED} more" if len(named) > _NAMED else ""
     times = f"{', '.join(named[:_NAMED])} times as fast as {names[letter]}"
     order = f"{times}{_over(candidates[0].ratios)}{more}"
     first = names[answer.ranked[0].letter]
-    if answer.standing == Standing.FASTER:
+    if answer.standing == TaskResult.FASTER:
         return f"{first} is the fastest; {order}"
     even, ahead = (", ".join(names[one] for one in letters) for letters in (answer.even, answer.ahead))
     but = [f"is not significantly different from {even}"] if even else []
@@ -77,7 +77,7 @@ def _over(ratios: Sequence[Estimate]) -> str:
     return f"; means of {len(ratios)} cases with the outermost ends of their intervals" * (len(ratios) > 1)
 
 
-def _settling(answer: Answer) -> str:
+def _settling(answer: TaskAnswer) -> str:
     if answer.trained:
         return "; a training is one trial: `torchstone run --trials 5` repeats its step, `torchstone ab` compares code"
     if answer.trials_to_settle is not None:

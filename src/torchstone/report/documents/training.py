@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from torchstone.analysis.advice.fed import fed_words
+from torchstone.analysis.advice.feeding import fed_words
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.schema.training import Epoch, EpochMetrics, Training, TrainingMetrics

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from torchstone.analysis.compare.compare import Asked, compare
+from torchstone.analysis.compare.compare import ComparisonRequest, compare
 from torchstone.analysis.compare.inputs import of_runs
 from torchstone.analysis.compare.task_answers import answers
 from torchstone.core.errors import UsageError
@@ -130,5 +130,5 @@ def _state(entries: Sequence[Entry]) -> tuple[object, ...]:
 
 def _comparison(entries: Sequence[Entry]) -> Document:
     participants = of_runs([read_run(entry.path) for entry in entries])
-    compared = compare(participants, Asked())
+    compared = compare(participants, ComparisonRequest())
     return in_spoken_language(comparison_document(compared, answers(compared)))

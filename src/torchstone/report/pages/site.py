@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import msgspec
 
 from torchstone.core import units
-from torchstone.core.plain_text import plain
+from torchstone.core.units import plain
 from torchstone.report.document import Column, Document, Role
 from torchstone.report.pages.store import Store
 from torchstone.report.pages.team_pages import TeamPages

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from io import StringIO
 from typing import Literal
 
-from torchstone.core.plain_text import plain
-from torchstone.core.units import MISSING
+from torchstone.core.units import MISSING, plain
 from torchstone.report.document import Column, Table
 from torchstone.report.renderers._shortening import shortened, with_room
 from torchstone.report.renderers._text import cells, with_what_to_type, wrapped

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from torchstone.core.plain_text import plain
+from torchstone.core.units import plain
 
 # First and last of the blocks in which every character takes one cell: Latin, dashes and dots, arrows and signs, boxes.
 _SINGLE = (("\x20", "\u02ff"), ("\u2010", "\u2027"), ("\u2190", "\u22ff"), ("\u2500", "\u25a0"), ("\ufffd", "\ufffd"))

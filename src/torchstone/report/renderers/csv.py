@@ -7,7 +7,7 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 
-from torchstone.core.plain_text import plain
+from torchstone.core.units import plain
 from torchstone.report.document import Document, Facts, Part, Section, Table
 
 _FORMULA = tuple("=+-@＝＋－＠")  # what spreadsheets begin a formula with; some take the wide forms, too

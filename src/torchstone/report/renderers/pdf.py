@@ -20,8 +20,8 @@ import msgspec
 from torchstone.core.charts.drawing import HANGUL_REGULAR, as_svg
 from torchstone.core.charts.vega_lite import Spec, vega_lite
 from torchstone.core.errors import MissingError
-from torchstone.core.plain_text import plain
 from torchstone.core.schema.estimate import Severity
+from torchstone.core.units import plain
 from torchstone.report.document import (
     Attachment,
     Chart,

@@ -20,8 +20,8 @@ import msgspec
 from torchstone.core.charts.drawing import as_png
 from torchstone.core.charts.vega_lite import Picture, Spec, vega_lite
 from torchstone.core.errors import MissingError
-from torchstone.core.plain_text import plain
 from torchstone.core.schema.estimate import Severity
+from torchstone.core.units import plain
 from torchstone.report.document import Chart, Column, Command, Document, Doubt, Facts, Part, Role, Section, Table, Text
 from torchstone.report.renderers import _shortening
 from torchstone.report.renderers._columns import bands, characters, in_one_piece

@@ -29,9 +29,13 @@ def epoch_of(trials: Sequence[Trial], epochs: int, prediction: Prediction | None
     first_s, total_s, steps = (found[name] for name in ("first_step_time_s", "total_time_s", "steps"))
     a_step = found["total_items"] / steps
     return Epoch(
-        (first_s + total_s) / epochs, first_s / epochs, int(steps) + 1, round(a_step * (steps + 1)),
-        total_s / found["total_items"], prediction,
-    )  # fmt: skip
+        (first_s + total_s) / epochs,
+        first_s / epochs,
+        int(steps) + 1,
+        round(a_step * (steps + 1)),
+        total_s / found["total_items"],
+        prediction,
+    )
 
 
 def predicted(this: Case, machine: Machine, folder: Path) -> Prediction | None:
@@ -66,10 +70,12 @@ def _work(case: Case) -> object:
 def _by_run(this: Case, machine: Machine, folder: Path) -> Prediction | None:
     """Return that of the newest run that measured this Case; a training to an end predicts nothing."""
     found = [
-        one for one in measured_cases(folder, this.case_id, (_FIGURE,)).measured
+        one
+        for one in measured_cases(folder, this.case_id, (_FIGURE,)).measured
         if one.machine.host.hostname == machine.host.hostname
-        and one.procedure.get("fit") is None and one.values(_FIGURE)
-    ]  # fmt: skip
+        and one.procedure.get("fit") is None
+        and one.values(_FIGURE)
+    ]
     if not found:
         return None
     entry = find(folder, found[-1].run_id)  # oldest first

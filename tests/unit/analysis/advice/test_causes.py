@@ -8,7 +8,7 @@ from evidences import CARD, CPU, PHASES, STEP_S, a_line, a_look, an_evidence
 
 from torchstone.analysis.advice.causes import causes_of
 from torchstone.core.schema.advice import Statement
-from torchstone.core.schema.diagnosis import Kind
+from torchstone.core.schema.diagnosis import CauseKind
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.host_profile import Operators
 from torchstone.report.diagnosis_messages import text
@@ -86,13 +86,13 @@ def test_a_step_that_is_sound_has_no_cause_but_its_computing():
     (only,) = causes_of(an_evidence())
     assert only.id == "computing"
     assert only.sound
-    assert only.kind == Kind.COMPUTE
+    assert only.kind == CauseKind.COMPUTE
 
 
 def test_the_loader_says_who_waits_for_whom_and_how_many_processes_it_takes():
     first = causes_of(PLANTED["slow loader"][1])[0]
     assert first.share == pytest.approx(0.9)
-    assert first.kind == Kind.IO
+    assert first.kind == CauseKind.IO
     told = {one.id: one.values for one in first.evidence}
     assert told["data_share_long"]["usual_s"] == 0.03
     assert told["loader_process"]["busy"] == 0.04
@@ -198,7 +198,7 @@ def test_an_allocator_that_flushes_is_told_with_how_full_it_is():
     found = next(c for c in causes_of(evidence) if c.id == "short_memory")
     (flushed,) = found.evidence
     assert text(flushed) == ("it did 7 times, the peak is 97.5 % of 74.5 GiB (usual: 60 to 80 %, safe: up to 90 %)")
-    assert found.kind == Kind.MEMORY
+    assert found.kind == CauseKind.MEMORY
 
 
 @pytest.mark.parametrize("device", [CPU, CARD])

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from ci_results import OPEN, a_comparison
 
-from torchstone.analysis.ci.price import of_the_job, price_of, within_words
+from torchstone.analysis.ci import of_the_job, price_of, within_words
 from torchstone.core.messages import not_compared
 from torchstone.core.schema.advice import Statement, Value
 from torchstone.core.schema.comparison import OtherThreads

@@ -10,9 +10,9 @@ import pytest
 from build import a_case, a_finding, a_machine, a_trial
 from comparable import a_gpu, a_stored_run
 
-from torchstone.analysis.compare.compare import Asked, Gate, compare, failing
+from torchstone.analysis.compare.compare import ComparisonRequest, Gate, compare, failing
 from torchstone.analysis.compare.inputs import ComparedInput
-from torchstone.analysis.compare.task_answers import Standing, answers
+from torchstone.analysis.compare.task_answers import TaskResult, answers
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Placement, Task
 from torchstone.core.schema.comparison import Judgement, Rules
@@ -29,7 +29,7 @@ NOISY = (0.0100, 0.0104, 0.0096, 0.0105, 0.0101, 0.0095)
 def judged(*runs, margin=0.02, prices=None, labels="ABCD"):
     named = zip("ABCD", labels, runs, strict=False)
     sides = [ComparedInput(letter, label, letter, (run,)) for letter, label, run in named]
-    return compare(sides, Asked(margin, prices or {}))
+    return compare(sides, ComparisonRequest(margin, prices or {}))
 
 
 def the(compared, metric="throughput"):
@@ -138,7 +138,7 @@ def test_a_side_of_three_runs_is_judged_over_runs():
         runs = tuple(a_stored_run(scaled(by * o), minutes=minutes + i) for i, o in enumerate(offsets))
         return ComparedInput(letter, letter, letter, runs)
 
-    compared = compare([side("A", 1.0, 0), side("B", 1.03, 60)], Asked())
+    compared = compare([side("A", 1.0, 0), side("B", 1.03, 60)], ComparisonRequest())
     assert the(compared).ratio.method == "Welch's t on the log over runs"
     assert the(compared).verdict == Judgement.UNCLEAR
     low, high = math.log(the(compared).ratio.low), math.log(the(compared).ratio.high)
@@ -308,7 +308,7 @@ def test_three_machines_the_fastest_and_who_cannot_be_told_from_it():
     assert answer_words(told, compared).startswith("C is the fastest; C 4.00 [3.9")
     compared = judged(one, two, a_stored_run(scaled(0.49, NOISY)))
     (told,) = answers(compared)
-    assert (told.faster, told.standing, told.even, told.ahead) == (None, Standing.LEADS, ("B",), ())
+    assert (told.faster, told.standing, told.even, told.ahead) == (None, TaskResult.LEADS, ("B",), ())
     words = "C leads, and is not significantly different from B; C 2.04 ["
     assert answer_words(told, compared).startswith(words)
 

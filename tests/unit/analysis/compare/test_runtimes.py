@@ -4,7 +4,7 @@ import pytest
 from build import a_case
 from comparable import a_gpu, a_stored_run
 
-from torchstone.analysis.compare.compare import Asked, compare
+from torchstone.analysis.compare.compare import ComparisonRequest, compare
 from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.analysis.compare.runtimes import runtime_ratios
 from torchstone.core.schema.case import Task
@@ -26,7 +26,7 @@ def side(letter, *, task=Task.TRAIN, fit=None, reached=None, **facts):
 
 
 def ratios(*sides):
-    return runtime_ratios(compare(sides, Asked()))
+    return runtime_ratios(compare(sides, ComparisonRequest()))
 
 
 def told(letter, seconds, **facts):
@@ -77,7 +77,7 @@ def test_what_cannot_be_compared_has_no_ratio_of_times():
 
 def test_the_document_has_runtimes_and_accuracies():
     sides = (told("A", 1851.23, final_test_accuracy=0.8723), told("B", 1200.0))
-    document = report(compare(sides, Asked()), [])
+    document = report(compare(sides, ComparisonRequest()), [])
     assert [one["runtime_s"] for one in document["participants"]] == [1851.23, 1200.0]
     assert [one["accuracies"] for one in document["participants"]] == [{"final_test_accuracy": 0.8723}, {}]
     assert [one.faster for one in document["total_runtimes"]] == ["B"]

@@ -9,8 +9,7 @@ from build import a_finding
 from marks import kinds, rows
 from stored import CARD, a_stored_run, case, machine, store
 
-from torchstone.analysis.recommend.case_history import Histories, history, verdict, worse
-from torchstone.analysis.recommend.reference import reference_lines
+from torchstone.analysis.recommend.case_history import Histories, history, reference_lines, verdict, worse
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.estimate import Severity

@@ -31,8 +31,8 @@ from torchstone.core.schema.message import (
 from torchstone.core.schema.model import InputSpec, LoadedModel
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Outcome, Stage, Status, Trial
-from torchstone.execution.timing.loop import Instrument, Window
-from torchstone.execution.timing.stopping import Reason
+from torchstone.execution.timing.loop import Instrument, MeasuredWindow
+from torchstone.execution.timing.stopping import StopReason
 from torchstone.execution.worker import turns
 from torchstone.execution.worker.collector import Collector
 from torchstone.execution.worker.execution import measure_prepared
@@ -317,9 +317,9 @@ def test_phases_can_be_left_out():
     assert phases(told) == {}
 
 
-def window_of(step_s: float) -> Window:
+def window_of(step_s: float) -> MeasuredWindow:
     laps_s = [step_s] * 8
-    return Window(laps_s, laps_s, [1] * 8, None, sum(laps_s), 0.0, sum(laps_s), Reason.BUDGET_SPENT)
+    return MeasuredWindow(laps_s, laps_s, [1] * 8, None, sum(laps_s), 0.0, sum(laps_s), StopReason.BUDGET_SPENT)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import torch
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.case import Case, Placement, Task, Workload
-from torchstone.core.schema.load import LoadPlan
 from torchstone.core.schema.model import InputSpec, LoadedModel
+from torchstone.core.schema.procedure import LoadPlan
 from torchstone.plugins import registry
 from torchstone.plugins.tasks.loadgen import driving
 from torchstone.plugins.tasks.loadgen.driving import Waiting, open_library

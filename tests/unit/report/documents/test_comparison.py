@@ -5,7 +5,7 @@ import re
 from build import a_case
 from comparable import a_gpu, a_stored_run
 
-from torchstone.analysis.compare.compare import Asked, compare
+from torchstone.analysis.compare.compare import ComparisonRequest, compare
 from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.analysis.compare.task_answers import answers
 from torchstone.core.schema.case import Placement, Task
@@ -26,7 +26,7 @@ def side(letter, card, vendor, by, minutes=0.0):
 
 
 def document(*sides: ComparedInput) -> Document:
-    compared = compare(sides, Asked())
+    compared = compare(sides, ComparisonRequest())
     return comparison_document(compared, answers(compared), ["comparison.json"])
 
 

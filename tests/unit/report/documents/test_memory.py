@@ -10,11 +10,11 @@ from torchstone.core.schema.codec import encode
 from torchstone.core.stats.peak_memory import MOST
 from torchstone.report.documents.memory import memory_document, memory_json
 from torchstone.report.renderers.terminal import terminal
-from torchstone.workflows.memory.answer import Answer, Row
+from torchstone.workflows.memory import FitRow, MemoryAnswer
 
 
 def said(*rows, axes=("batch_size",), width=100, first=None):
-    return terminal(memory_document(Answer(tuple(rows), axes, {}), first), width)
+    return terminal(memory_document(MemoryAnswer(tuple(rows), axes, {}), first), width)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def said(*rows, axes=("batch_size",), width=100, first=None):
     ],
 )  # fmt: skip
 def test_one_setting_is_answered_in_a_sentence(row, words):
-    headline = memory_document(Answer((row,), ("batch_size",), {})).headline
+    headline = memory_document(MemoryAnswer((row,), ("batch_size",), {})).headline
     assert headline is not None
     assert words in headline
 
@@ -97,7 +97,7 @@ def test_a_training_beside_an_inference_has_axes_of_its_own_in_a_table_of_its_ow
 
 
 def test_why_not_and_why_one_batch_size():
-    told = Row(
+    told = FitRow(
         "train", "py:x.py:load", "NVIDIA L4", 24 * GIB, {"batch_size": 1}, why_not="the shapes depend on its data"
     )
     text = said(told, a_memory_row(fixed="the loader gives batches of 4"))
@@ -112,14 +112,16 @@ def test_what_a_tune_would_try_comes_first():
 
 
 def test_nothing_that_can_be_predicted_is_no_table_of_dashes_alone():
-    told = Row("train", "py:x.py:load", "NVIDIA L4", 24 * GIB, {"batch_size": 1}, why_not="its data decide")
+    told = FitRow("train", "py:x.py:load", "NVIDIA L4", 24 * GIB, {"batch_size": 1}, why_not="its data decide")
     text = said(told)
     assert text.startswith("The memory of none of these settings can be predicted.")
     assert "not predicted: its data decide" in text
 
 
 def test_json_says_the_verdict_too():
-    found = json.loads(encode(memory_json(Answer((a_memory_row(),), (), {"NVIDIA H100 SXM 80 GB": "a datasheet"}))))
+    found = json.loads(
+        encode(memory_json(MemoryAnswer((a_memory_row(),), (), {"NVIDIA H100 SXM 80 GB": "a datasheet"})))
+    )
     assert found["rows"][0]["verdict"] == "fits"
     assert found["rows"][0]["peak"]["kinds"]["weights"] == GIB
     assert found["usual_error"] > 0

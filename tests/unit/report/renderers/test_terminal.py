@@ -3,8 +3,8 @@
 import pytest
 
 from torchstone.core.charts.vega_lite import Picture
-from torchstone.core.plain_text import plain
 from torchstone.core.schema.estimate import Severity
+from torchstone.core.units import plain
 from torchstone.report.document import (
     Chart,
     Column,

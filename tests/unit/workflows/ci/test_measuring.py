@@ -16,8 +16,7 @@ from torchstone.core.schema.run import Run
 from torchstone.storage.ci_folder import read_result
 from torchstone.workflows.ab.live_comparison import SideError
 from torchstone.workflows.ab.sides import SideRequest
-from torchstone.workflows.ci.benchmarks import benchmarks
-from torchstone.workflows.ci.measuring import CiAsked, CiMeasurement
+from torchstone.workflows.ci.measuring import CiAsked, CiMeasurement, benchmarks
 
 BENCH = "task: train\nmodel: builtin:mlp\naxes: {batch_size: [4, 8]}\n"
 

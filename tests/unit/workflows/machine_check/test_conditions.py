@@ -3,7 +3,7 @@
 import pytest
 
 from torchstone.workflows.machine_check import conditions
-from torchstone.workflows.machine_check.conditions import Condition, Fitness, worst
+from torchstone.workflows.machine_check.conditions import Fitness, MachineCondition, worst
 
 GIB = 2.0**30
 
@@ -70,7 +70,7 @@ def test_an_a_a_test_that_alarms_or_does_not_end_is_no_good_sign():
 
 def test_the_worst_decides():
     def one(fitness):
-        return Condition("c", "", fitness)
+        return MachineCondition("c", "", fitness)
 
     assert worst([one(Fitness.FIT), one(Fitness.UNFIT), one(Fitness.NOISY)]) == Fitness.UNFIT
     assert worst([one(Fitness.FIT), one(Fitness.UNKNOWN), one(Fitness.NOISY)]) == Fitness.NOISY

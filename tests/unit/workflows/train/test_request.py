@@ -10,7 +10,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Task, Workload
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.plugins.models import _weights_file
-from torchstone.workflows.train.request import absolute_model, asked_training
+from torchstone.workflows.train.training import absolute_model, asked_training
 
 
 @pytest.fixture(autouse=True)

@@ -18,9 +18,9 @@ from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.counted import Counted
-from torchstone.core.schema.load import SERVER, LoadMeasured, LoadPlan, Tell
 from torchstone.core.schema.model import LoadedModel
+from torchstone.core.schema.peaks import StepCounts
+from torchstone.core.schema.procedure import SERVER, LoadMeasured, LoadPlan, Tell
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
 from torchstone.plugins.tasks._inference import PreparedInference
@@ -63,9 +63,9 @@ class PreparedLoad(Prepared):
         """Return the fingerprint: mean and standard deviation of the first output."""
         return self._inference.results()
 
-    def count(self, batch: Batch) -> Counted:
+    def count(self, batch: Batch) -> StepCounts:
         """Count nothing: there is no step that all batches are like."""
-        return Counted(why_not=Statement("batches_vary"))
+        return StepCounts(why_not=Statement("batches_vary"))
 
 
 class LoadGen(Engine):

@@ -23,7 +23,8 @@ from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.facts import Facts, merged
-from torchstone.core.schema.load import (
+from torchstone.core.schema.model import LoadedModel
+from torchstone.core.schema.procedure import (
     MLPERF_DURATION_S,
     MULTI_STREAM,
     OFFLINE,
@@ -33,7 +34,6 @@ from torchstone.core.schema.load import (
     LoadPlan,
     Tell,
 )
-from torchstone.core.schema.model import LoadedModel
 from torchstone.core.stats.quantile import needed
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.tasks._batches import ExampleRows, collate

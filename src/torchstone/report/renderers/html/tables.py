@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from torchstone.core.plain_text import plain
-from torchstone.core.units import MISSING
+from torchstone.core.units import MISSING, plain
 from torchstone.report.document import Column, Table
 from torchstone.report.translation.spoken import said
 

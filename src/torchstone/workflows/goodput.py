@@ -6,32 +6,86 @@ arXiv:2401.09670). Each trial is in the record before the next.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
 from statistics import fmean
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from torchstone.analysis.goodput import reading_of
+from torchstone.config.run_file import as_loads
 from torchstone.core.errors import UsageError
 from torchstone.core.figures import figures
-from torchstone.core.schema.case import Case
-from torchstone.core.schema.load import OFFLINE, SINGLE_STREAM
-from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import Case, Placement
+from torchstone.core.schema.machine import Machine
+from torchstone.core.schema.procedure import OFFLINE, SERVER, SINGLE_STREAM, Procedure
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Purpose, Trial
-from torchstone.core.stats.rate_search import Bracket, Reading, bracket, middle_of, moved, rates_about
+from torchstone.core.stats.rate_search import Bracket, LoadReading, bracket, middle_of, moved, rates_about
 from torchstone.execution import plan
 from torchstone.execution.controller.active_run import ActiveRun, OutOfTime, conclude, recorded
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy
 from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.controller.rounds import OVER
 from torchstone.execution.controller.session import Session
-from torchstone.workflows.campaign import begun, code_of
-from torchstone.workflows.goodput.load_cases import WITHIN_S, GoodputRequest, Loads
-from torchstone.workflows.run.results import Results, published
+from torchstone.execution.plan import Sketch
+from torchstone.workflows.run.planned_run import Results, begun, code_of, published
+
+if TYPE_CHECKING:
+    from torchstone.config.run_file import RunRequest
+
+WITHIN_S = 120.0  # where no time was given
+_TARGET_RATE, _SCENARIO = "target_qps", "scenario"
+
+
+class GoodputRequest(msgspec.Struct, frozen=True):
+    """`settings`: those of the load (bound, largest batch, longest wait), over the file's. `rounds`: None: by time."""
+
+    run: RunRequest
+    settings: Mapping[str, Scalar]
+    rounds: int | None = None
+
+    def sketch(self) -> Sketch:
+        """Return the one workload and setting to load. Raises UsageError where there are several, or none."""
+        loads = as_loads(self.run.workloads)
+        if len(loads) != 1:
+            known = ", ".join(f"{w.task} {w.model}" for w in self.run.workloads)
+            raise UsageError(f"goodput takes one workload of inference, this has {len(loads)} ({known}): use --model")
+        (asked,) = loads
+        axes: dict[str, Sequence[Scalar]] = {
+            axis: values for axis, values in asked.axes.items() if axis != "batch_size"
+        }
+        axes.update({axis: (value,) for axis, value in self.settings.items()})
+        axes.update({_SCENARIO: (SERVER,), _TARGET_RATE: (0.0,)})
+        sketched = plan.sketch(msgspec.structs.replace(asked, axes=axes).excluding(self.run.exclude))
+        if len(sketched.configurations) != 1:
+            several = ", ".join(axis for axis, values in axes.items() if len(values) > 1)
+            raise UsageError(f"goodput takes one setting at a time: give one value of {several}")
+        return sketched
+
+
+class Loads:
+    """The Cases of one workload and setting: at any rate, and in a closed loop."""
+
+    def __init__(self, sketched: Sketch, placement: Placement, machine: Machine) -> None:
+        self._base = plan.first_case(sketched, placement, machine)
+        self.bound_s = float(self._base.configuration["latency_bound_s"] or 0.0)
+        self.max_wait_s = float(self._base.configuration["max_wait_s"] or 0.0)
+
+    def at(self, rate: float) -> Case:
+        """Return the Case of queries that arrive at random, so many a second."""
+        return self._with({_TARGET_RATE: rate})
+
+    def of(self, scenario: str, **settings: Scalar) -> Case:
+        """Return the Case of another scenario, which has no rate."""
+        return self._with({_SCENARIO: scenario, _TARGET_RATE: 0.0, **settings})
+
+    def _with(self, changes: Mapping[str, Scalar]) -> Case:
+        return msgspec.structs.replace(self._base, configuration={**self._base.configuration, **changes})
+
 
 _USUAL_TRIALS = 20  # a load may take so large a part of the time, where its length was not given
 _SHORTEST_S = 1.0
@@ -103,7 +157,7 @@ class Search:
         self._open_run, self._loads, self._watcher, self._rounds = open_run, loads, watcher, rounds
         self._numbers: dict[str, int] = {}
         self._taken: list[float] = []  # durations
-        self._readings: list[Reading] = []  # of the rounds
+        self._readings: list[LoadReading] = []  # of the rounds
 
     def carry_out(self) -> str | None:
         """Take every trial; return why no more were taken, where the search ended before its rounds."""
