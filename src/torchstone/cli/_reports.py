@@ -84,10 +84,11 @@ def compared_report(
     participants: Sequence[ComparedInput], asked: Asked, place: Place, how: Made
 ) -> dict[str, Document]:
     """Return the one report that compares all, by what its file is called. Raises UsageError as `compare` does."""
+    from torchstone.report.documents.comparison import compared_document
     from torchstone.report.pictures import begin_drawing, file_name
-    from torchstone.report.several import carrying_compared, comparison_of
+    from torchstone.report.several import carrying_compared
 
-    document = comparison_of(participants, asked)
+    document = compared_document(participants, asked)
     begin_drawing(document.parts, how.drawing)
     document = carrying_compared(document, participants, asked, place) if how.carried else document
     newest = "_".join(dict.fromkeys(one.runs[-1].head.run_id for one in participants))

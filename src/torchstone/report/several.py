@@ -3,34 +3,68 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 
 import msgspec
 
-from torchstone.analysis.compare.compare import Asked, compare
+from torchstone.analysis.compare.compare import Asked
 from torchstone.analysis.compare.inputs import ComparedInput, labelled, parts_of
-from torchstone.analysis.compare.task_answers import answers
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.run import SCHEMA, Run
+from torchstone.core.schema.training import TrainingMetrics
 from torchstone.report.carried import carrying, claim_files, files_of_run, training_file
 from torchstone.report.document import Document
 from torchstone.report.documents.combined import combined_document
-from torchstone.report.documents.comparison import comparison_document
-from torchstone.report.documents.comparison_pictures import comparison_pictures
-from torchstone.report.layout import LAYOUT, Kind, Known, Layout, Side
+from torchstone.report.documents.comparison import compared_document
 from torchstone.storage.place import Place
 from torchstone.storage.query import entry_of, locate_id
 from torchstone.storage.record_reader import read_record
 from torchstone.storage.record_writer import record_lines
 
+LAYOUT = "report.json"  # the file of it in a report
 
-def comparison_of(participants: Sequence[ComparedInput], asked: Asked) -> Document:
-    """Return the report that compares these, without what it carries. Raises UsageError as `compare` does."""
-    compared = compare(participants, asked)
-    return comparison_document(compared, answers(compared), pictures=comparison_pictures(participants))
+
+class Kind(StrEnum):
+    """What a report does with its runs."""
+
+    COMBINED = "combined"  # one after the other
+    COMPARISON = "comparison"  # each side with the first
+
+
+class Side(msgspec.Struct, frozen=True):
+    """One of the compared, or one run of a combined report. `runs`: their ids, in order."""
+
+    label: str
+    runs: tuple[str, ...]
+
+
+class Layout(msgspec.Struct, frozen=True, tag="report", tag_field="record"):
+    """How a report of several runs is put together. Of a comparison how it judges, and of which axis of one run."""
+
+    schema: int
+    kind: Kind
+    sides: tuple[Side, ...]
+    asked: Asked = Asked()
+    over: str | None = None
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What a report of several runs carries, by the ids of the runs.
+
+    `documents`: of each run of a combined report; `trainings`: the epochs of those that are trainings.
+    """
+
+    runs: Mapping[str, Run]
+    summaries: Mapping[str, RunSummary]
+    documents: Mapping[str, Document]
+    trainings: Mapping[str, TrainingMetrics]
+
+
+DocumentAgain = Callable[[Layout, Known], Document]
 
 
 def carrying_compared(
@@ -65,7 +99,7 @@ def document_again(layout: Layout, known: Known) -> Document:
     Raises UsageError where the layout does not name each run once, or the runs cannot be put together so.
     """
     if layout.over is not None:
-        return comparison_of(_parts(layout, layout.over, known), layout.asked)
+        return compared_document(_parts(layout, layout.over, known), layout.asked)
     named = [run_id for side in layout.sides for run_id in side.runs]
     if sorted(named) != sorted(known.runs) or not all(side.runs for side in layout.sides):
         raise UsageError(f"{LAYOUT} does not name each run that is carried once")
@@ -78,7 +112,7 @@ def document_again(layout: Layout, known: Known) -> Document:
         })
         for one, side in zip(labelled([side.label for side in layout.sides], sides), layout.sides, strict=True)
     ]  # fmt: skip
-    return comparison_of(participants, layout.asked)
+    return compared_document(participants, layout.asked)
 
 
 def _parts(layout: Layout, over: str, known: Known) -> list[ComparedInput]:

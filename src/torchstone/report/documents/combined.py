@@ -15,8 +15,7 @@ from torchstone.core.schema.case import Task, model_name
 from torchstone.core.schema.estimate import Estimate, Verdict
 from torchstone.report.charts.cases import device_names
 from torchstone.report.document import Chart, Column, Document, Part, Role, Section, Table, Text
-from torchstone.report.documents.run_answer import rate_of
-from torchstone.report.documents.wording import point_words
+from torchstone.report.documents.run_answer import point_words, rate_of
 
 _PURPOSES = {Task.TRAIN: "training", Task.INFER: "inference", Task.GENERATE: "generation", Task.LOAD: "data loading",
              Task.LOADGEN: "serving"}  # fmt: skip

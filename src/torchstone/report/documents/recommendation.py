@@ -14,7 +14,7 @@ from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.trial import FEWEST_UNDISTURBED
 from torchstone.report.document import Column, Command, Document, Part, Role, Section, Table, Text, paragraphs
 from torchstone.report.documents.cost import price_text
-from torchstone.report.documents.wording import point_words
+from torchstone.report.documents.run_answer import point_words
 
 _FOR = {"train": "training", "infer": "inference", "generate": "generation", "load": "loading"}
 _BY = {"speed": "speed", "energy": "energy (items a joule)", "memory": "speed per memory", "price": "price"}

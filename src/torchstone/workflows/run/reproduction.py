@@ -1,22 +1,17 @@
-"""A stored run measured again on this machine by the same plan, and what the comparison of both says."""
+"""A stored run measured again on this machine by the same plan."""
 
 from __future__ import annotations
 
 import random
 import shlex
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path, PurePath
 
 import msgspec
 
-from torchstone.analysis.compare.compare import Asked, ComparedRuns, Judged, compare
-from torchstone.analysis.compare.compared_figures import primary
-from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.claim import is_imported
-from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.ranks import most_nodes, widest
@@ -34,26 +29,6 @@ from torchstone.workflows.run.recorded_request import recheck, workloads
 from torchstone.workflows.run.results import Results, published
 
 _OWN = "py:"
-
-
-class Answer(StrEnum):
-    """Whether what was measured again is what was recorded."""
-
-    EQUIVALENT = "equivalent"  # every case, within the margin
-    DIFFERENT = "different"  # a case is significantly faster or slower
-    INCONCLUSIVE = "inconclusive"
-
-
-class Reproduced(msgspec.Struct, frozen=True):
-    """The answer, and the comparison behind it: the recorded run is its baseline.
-
-    `unmeasured`: recorded Cases that have no figure here.
-    """
-
-    answer: Answer
-    compared: ComparedRuns
-    judged: tuple[Judged, ...]  # the figure that the answer is of, a Case each
-    unmeasured: int = 0
 
 
 class Reproduction:
@@ -107,26 +82,6 @@ class Reproduction:
     def _plan(self, machine: Machine) -> Plan:
         here = [machine.device(case.placement.device, case.placement.index) is not None for case in self._cases]
         return Plan(tuple(self._cases), tuple(slot for slot in self._slots if here[slot.case]))
-
-
-def reproduced(recorded: Run, again: Run, margin: float) -> Reproduced:
-    """Compare a run that was measured again with the recorded one. Raises UsageError where no Case is in both."""
-    sides = [
-        ComparedInput("A", "recorded", recorded.head.run_id, (recorded,)),
-        ComparedInput("B", "measured here", again.head.run_id, (again,)),
-    ]
-    compared = compare(sides, Asked(margin))
-    known = {case.case_id for case in _measured(recorded)}
-    judged = tuple(
-        one for one in compared.judged
-        if one.comparison.metric == primary(one.task) and one.comparison.baseline.case_id in known
-    )  # fmt: skip
-    verdicts = {one.comparison.verdict for one in judged}
-    if verdicts & {Judgement.BETTER, Judgement.WORSE}:
-        return Reproduced(Answer.DIFFERENT, compared, judged)
-    lost = len(known - {one.comparison.baseline.case_id for one in judged})
-    answer = Answer.EQUIVALENT if verdicts == {Judgement.SAME} and not lost else Answer.INCONCLUSIVE
-    return Reproduced(answer, compared, judged, lost)
 
 
 # ── what is measured again ──────────────────────────────────────────────────────────────────────────────────
