@@ -218,10 +218,20 @@ def claims_of(summary: RunSummary, record_sha256: str) -> Claims:
 
     findings = (*(finding for case in summary.cases for finding in case.findings), *summary.findings)
     return Claims(
-        SCHEMA, summary.run_id, record_sha256, version("torchstone"), FIGURES_VERSION, summary.status,
-        summary.procedure.seed, tuple(map(_case, summary.cases)), findings, summary.answer,
-        summary.machine.peaks, libraries(), spoken(),
-    )  # fmt: skip
+        SCHEMA,
+        summary.run_id,
+        record_sha256,
+        version("torchstone"),
+        FIGURES_VERSION,
+        summary.status,
+        summary.procedure.seed,
+        tuple(map(_case, summary.cases)),
+        findings,
+        summary.answer,
+        summary.machine.peaks,
+        libraries(),
+        spoken(),
+    )
 
 
 def libraries() -> dict[str, str]:

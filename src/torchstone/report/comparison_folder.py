@@ -34,20 +34,27 @@ from torchstone.storage.run_document import write_new
 
 # Column of comparative_statistics.csv → figure of which it is the mean over the Cases of a run.
 _MEANS = {
-    "mean_throughput": "throughput", "mean_step_time_s": "step_time_mean",
+    "mean_throughput": "throughput",
+    "mean_step_time_s": "step_time_mean",
     "mean_latency_per_batch_p50_s": "latency_per_batch_p50_s",
     "mean_latency_per_batch_p95_s": "latency_per_batch_p95_s",
-    "mean_device_utilization": "device_utilization", "mean_peak_reserved_bytes": "peak_reserved_bytes",
-    "mean_peak_rss_bytes": "peak_rss_bytes", "mean_device_temperature_c": "device_temperature_c",
-    "mean_power_w": "average_power_w", "mean_energy_per_item_j": "energy_per_item_j", "mean_loss": "loss_mean",
+    "mean_device_utilization": "device_utilization",
+    "mean_peak_reserved_bytes": "peak_reserved_bytes",
+    "mean_peak_rss_bytes": "peak_rss_bytes",
+    "mean_device_temperature_c": "device_temperature_c",
+    "mean_power_w": "average_power_w",
+    "mean_energy_per_item_j": "energy_per_item_j",
+    "mean_loss": "loss_mean",
     "mean_device_memory_used_bytes": "mean_device_memory_used_bytes",
-}  # fmt: skip
+}
 _SUFFIXES = (".svg", ".png")
 _OF_EPOCHS = ("train_loss", "val_loss", "train_accuracy", "val_accuracy")
 _GAUGES = {
-    "mean_device_utilization": "device_utilization", "mean_device_memory_used_bytes": "device_memory_used_bytes",
-    "mean_device_temperature_c": "device_temperature_c", "mean_power_w": "device_power_w",
-}  # fmt: skip
+    "mean_device_utilization": "device_utilization",
+    "mean_device_memory_used_bytes": "device_memory_used_bytes",
+    "mean_device_temperature_c": "device_temperature_c",
+    "mean_power_w": "device_power_w",
+}
 
 
 def write_analysis(
@@ -92,12 +99,17 @@ def _averages(one: ComparedInput) -> Iterator[dict[str, Scalar]]:
     for run in one.runs:
         device, rows = device_of(run), case_rows(run)
         yield {
-            "letter": one.letter, "label": one.label, "run_id": run.head.run_id, "run_name": run.head.name,
-            "host": run.head.machine.host.hostname, "device": device.name if device is not None else None,
-            "cases": len(rows), "trials": len(run.trials),
+            "letter": one.letter,
+            "label": one.label,
+            "run_id": run.head.run_id,
+            "run_name": run.head.name,
+            "host": run.head.machine.host.hostname,
+            "device": device.name if device is not None else None,
+            "cases": len(rows),
+            "trials": len(run.trials),
             **{column: _mean([row.get(figure) for row in rows]) for column, figure in _MEANS.items()},
             **_reached(one, run),
-        }  # fmt: skip
+        }
 
 
 def _mean(values: Sequence[Scalar]) -> float | None:
@@ -150,21 +162,30 @@ def _answer(one: Answer, compared: ComparedRuns) -> Mapping[str, Any]:
 
 def _participant(one: ComparedInput) -> Mapping[str, Any]:
     return {
-        "letter": one.letter, "label": one.label, "word": one.word,
+        "letter": one.letter,
+        "label": one.label,
+        "word": one.word,
         "runs": [
             {"run_id": head.run_id, "name": head.name, "started_utc": head.started_utc, "procedure": head.procedure}
             for head in (run.head for run in one.runs)
         ],
-        "runtime_s": runtime_s(one), "accuracies": reached_by(one),
-    }  # fmt: skip
+        "runtime_s": runtime_s(one),
+        "accuracies": reached_by(one),
+    }
 
 
 def _comparison(one: Judged) -> Mapping[str, Any]:
     return {
-        "case": one.case, "task": one.task, "block": one.block, "unit": one.unit,
-        **msgspec.structs.asdict(one.comparison), "why": with_texts(one.comparison.why),
-        "baseline_value": one.baseline_value, "candidate_value": one.candidate_value, "labels": one.labels,
-    }  # fmt: skip
+        "case": one.case,
+        "task": one.task,
+        "block": one.block,
+        "unit": one.unit,
+        **msgspec.structs.asdict(one.comparison),
+        "why": with_texts(one.comparison.why),
+        "baseline_value": one.baseline_value,
+        "candidate_value": one.candidate_value,
+        "labels": one.labels,
+    }
 
 
 def checked_output(file: Path) -> Path:

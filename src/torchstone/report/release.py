@@ -225,9 +225,11 @@ def figure_files(document: Document, run_id: str) -> Mapping[str, bytes]:
 def environment_files(summary: RunSummary) -> Mapping[str, bytes]:
     """Return what was recorded of machine, software and procedure, by path; versions also as pip reads them."""
     about = {
-        "run_id": summary.run_id, "command": summary.command, "procedure": summary.procedure,
+        "run_id": summary.run_id,
+        "command": summary.command,
+        "procedure": summary.procedure,
         "machine": summary.machine,
-    }  # fmt: skip
+    }
     return {
         f"{ENVIRONMENT}/{summary.run_id}.json": msgspec.json.format(encode(about), indent=1) + b"\n",
         f"{ENVIRONMENT}/{summary.run_id}-requirements.txt": _text(tuple(_requirements(summary))),
@@ -253,7 +255,7 @@ _FOLDERS = {
     "records": "the record of each run: plan, seed, machine, and every raw value; all else is computed from it",
     "claims": "every figure, verdict and finding of the reports, as JSON",
     "environment": "machine, software and procedure of each run, as they were recorded",
-}  # fmt: skip
+}
 _OWN = "py:"  # what the name of a model, or of data, begins with that is somebody's own code
 
 
@@ -266,25 +268,29 @@ def _parts(summaries: Sequence[RunSummary], names: Sequence[str], left_out: Sequ
     cases = sum(len(one.cases) for one in summaries)
     yield Text(
         f"{_counted(len(summaries), 'run')}, {_counted(cases, 'case')}, measured by torchstone, with the records that "
-        "every figure follows from.", Role.HEADLINE,
-    )  # fmt: skip
-    yield Table((
+        "every figure follows from.",
+        Role.HEADLINE,
+    )
+    yield Table.of(
         Column("run", tuple(one.run_id for one in summaries), left=True),
         Column("name", tuple(one.name for one in summaries), left=True),
         Column("measured", tuple(one.started_utc for one in summaries), left=True),
         Column("on", tuple(map(_place, summaries)), left=True),
         Column("cases", tuple(str(len(one.cases)) for one in summaries)),
-    ))  # fmt: skip
+    )
     tops = {name.partition("/")[0] for name in names}
     there = tuple((folder, what) for folder, what in _FOLDERS.items() if folder in tops)
     missing = (Text("Not in this release:"), *paragraphs(left_out, Role.DETAIL)) if left_out else ()
     yield Section("To read", (Facts(there), *missing))
-    yield Section("To check", (
-        Text("Whether every file is as it was written:"),
-        Command("sha256sum -c SHA256SUMS"),
-        Text("Whether every figure, verdict and text of the reports follows from the records:"),
-        Command("torchstone verify ."),
-    ))  # fmt: skip
+    yield Section(
+        "To check",
+        (
+            Text("Whether every file is as it was written:"),
+            Command("sha256sum -c SHA256SUMS"),
+            Text("Whether every figure, verdict and text of the reports follows from the records:"),
+            Command("torchstone verify ."),
+        ),
+    )
     yield Section("To measure it again", tuple(_again(summaries)))
     yield Section("To cite", (Text("See CITATION.cff."),))
 

@@ -28,29 +28,32 @@ V = TypeVar("V")
 
 
 class Kind(NamedTuple):
-    """Where the type of a kind's values, and the function that makes a Document of one, are: `module:name`."""
+    """Where the type of a kind's values is, and in report/documents the function that makes a Document of one.
+
+    `json`: the function that makes what --json prints; None: the value as it is. Each is `module:name`.
+    """
 
     value: str
     document: str
-    json: str | None = None  # the function that makes what --json prints; None: the value as it is
+    json: str | None = None
 
 
 KINDS: Mapping[str, Kind] = {
-    "memory": Kind("workflows.memory.answer:Answer", "report.documents.memory:memory_document",
-                   "report.documents.memory:memory_json"),
-    "machine_check": Kind("workflows.machine_check.examination:Examination",
-                          "report.documents.machine:machine_check_document"),
-    "machine_check_all": Kind("workflows.machine_check.side_by_side:SideBySide",
-                              "report.documents.machine:machine_all_document"),
-    "peaks": Kind("report.documents.machine:MeasuredPeaks", "report.documents.machine:peaks_document",
-                  "report.documents.machine:peaks_json"),
-    "cost": Kind("analysis.cost:Costs", "report.documents.cost:cost_document"),
-    "recommendation": Kind("analysis.recommend.recommend:Recommendation",
-                           "report.documents.recommendation:recommendation_document"),
-    "history": Kind("analysis.recommend.case_history:Histories", "report.documents.history:history_document"),
-    "evaluation": Kind("workflows.train.evaluation:TestResults", "report.documents.training:evaluation_document",
-                       "workflows.train.evaluation:evaluation_json"),
-}  # fmt: skip
+    "memory": Kind("workflows.memory.answer:Answer", "memory:memory_document", "report.documents.memory:memory_json"),
+    "machine_check": Kind("workflows.machine_check.examination:Examination", "machine:machine_check_document"),
+    "machine_check_all": Kind("workflows.machine_check.side_by_side:SideBySide", "machine:machine_all_document"),
+    "peaks": Kind(
+        "report.documents.machine:MeasuredPeaks", "machine:peaks_document", "report.documents.machine:peaks_json"
+    ),
+    "cost": Kind("analysis.cost:Costs", "cost:cost_document"),
+    "recommendation": Kind("analysis.recommend.recommend:Recommendation", "recommendation:recommendation_document"),
+    "history": Kind("analysis.recommend.case_history:Histories", "history:history_document"),
+    "evaluation": Kind(
+        "workflows.train.evaluation:TestResults",
+        "training:evaluation_document",
+        "workflows.train.evaluation:evaluation_json",
+    ),
+}
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -61,7 +64,7 @@ class Result(msgspec.Struct, frozen=True):
 
     def document(self) -> Document:
         """Return what is said of it."""
-        made: Document = _named(KINDS[self.kind].document)(self.value)
+        made: Document = _named(f"report.documents.{KINDS[self.kind].document}")(self.value)
         return made
 
     def json(self) -> Any:
@@ -90,8 +93,13 @@ def save(result: Result, folder: Path) -> tuple[Path, Path]:
 
     data = result_path(folder, result.kind)
     page = data.with_suffix(".md")
-    head = {"record": RECORD, "schema": SCHEMA, "kind": result.kind, "torchstone": version("torchstone"),
-            "written_utc": datetime.now(UTC).isoformat(timespec="seconds")}  # fmt: skip
+    head = {
+        "record": RECORD,
+        "schema": SCHEMA,
+        "kind": result.kind,
+        "torchstone": version("torchstone"),
+        "written_utc": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
     try:
         write_whole(data, encode({**head, "value": result.value}) + b"\n", folder)
         write_whole(page, markdown(in_spoken_language(result.document())).encode(), folder)

@@ -107,11 +107,11 @@ def document_again(layout: Layout, known: Known) -> Document:
         return combined_document([known.summaries[one] for one in named], [known.documents[one] for one in named])
     sides = [tuple(known.runs[run_id] for run_id in side.runs) for side in layout.sides]
     participants = [
-        msgspec.structs.replace(one, trainings={
-            run_id: known.trainings[run_id] for run_id in side.runs if run_id in known.trainings
-        })
+        msgspec.structs.replace(
+            one, trainings={run_id: known.trainings[run_id] for run_id in side.runs if run_id in known.trainings}
+        )
         for one, side in zip(labelled([side.label for side in layout.sides], sides), layout.sides, strict=True)
-    ]  # fmt: skip
+    ]
     return compared_document(participants, layout.asked)
 
 

@@ -149,9 +149,10 @@ def verify(
             found.seen.add(name)
     with tempfile.TemporaryDirectory(prefix="torchstone-verify-") as folder:
         runs = [
-            one for number, name in enumerate(bundle.records)
+            one
+            for number, name in enumerate(bundle.records)
             if (one := _verify_run(bundle, name, Path(folder) / f"{number}.jsonl", document_of, found)) is not None
-        ]  # fmt: skip
+        ]
         if bundle.page is not None and (LAYOUT in bundle.files or len(bundle.records) > 1):
             _verify_page_of_several(bundle, bundle.page, runs, document_again, found)
         elif bundle.page is not None:
@@ -163,9 +164,14 @@ def verify(
                 _verify_release(bundle, run, found)
     _name_the_rest(bundle, {run.run_id for run in runs}, found)
     return Verified(
-        bundle.name, found.cases, found.figures, tuple(found.records), tuple(found.faults), tuple(found.notes),
+        bundle.name,
+        found.cases,
+        found.figures,
+        tuple(found.records),
+        tuple(found.faults),
+        tuple(found.notes),
         tuple(found.uncompared),
-    ), found.made  # fmt: skip
+    ), found.made
 
 
 def _name_the_rest(bundle: Bundle, run_ids: set[str], found: _Findings) -> None:
@@ -312,12 +318,15 @@ def _verify_page_of_several(
         return  # what cannot be read has been named
     try:
         layout: Layout = decode(bundle.files[LAYOUT], Layout)
-        document = document_again(layout, Known(
-            {one.run_id: one.run for one in runs},
-            {one.run_id: one.summary for one in runs},
-            {one.run_id: one.document for one in runs} if layout.kind == Kind.COMBINED else {},
-            {one.run_id: one.training for one in runs if one.training is not None},
-        ))  # fmt: skip
+        document = document_again(
+            layout,
+            Known(
+                {one.run_id: one.run for one in runs},
+                {one.run_id: one.summary for one in runs},
+                {one.run_id: one.document for one in runs} if layout.kind == Kind.COMBINED else {},
+                {one.run_id: one.training for one in runs if one.training is not None},
+            ),
+        )
     except UsageError as fault:
         found.wrong(f"{LAYOUT}: {fault}")
         return
@@ -461,8 +470,9 @@ def _of_findings(run: Run, found: _Findings) -> Iterator[str]:
         lines.append(f"finding {finding.check} ({finding.message}): the record does not give it")
     lines += [
         f"finding {one.check} ({one.message}): the record gives it, and it is missing"
-        for one in ours if one not in run.findings
-    ]  # fmt: skip
+        for one in ours
+        if one not in run.findings
+    ]
     if run.head.machine.software.get("torchstone") in (None, _version()):
         yield from lines
         return
@@ -481,15 +491,26 @@ def _version() -> str:
 
 # What a text is called after: the innermost of these that it stands in.
 _PLACES = {
-    "title": "title", "h1": "heading", "h2": "heading", "h3": "heading", "h4": "heading", "h5": "heading",
-    "h6": "heading", "td": "table cell", "th": "table heading", "caption": "caption", "summary": "summary",
-    "pre": "command", "code": "command", "button": "button",
-}  # fmt: skip
+    "title": "title",
+    "h1": "heading",
+    "h2": "heading",
+    "h3": "heading",
+    "h4": "heading",
+    "h5": "heading",
+    "h6": "heading",
+    "td": "table cell",
+    "th": "table heading",
+    "caption": "caption",
+    "summary": "summary",
+    "pre": "command",
+    "code": "command",
+    "button": "button",
+}
 _UNSEEN = ("script", "style", "template")
 _SPOKEN = ("alt", "aria-label", "title")  # what a screen reader says
-_VOID = frozenset((
-    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr",
-))  # fmt: skip
+_VOID = frozenset(
+    ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr")
+)
 # What an element ends that is still open, as a browser reads it (https://html.spec.whatwg.org/#optional-tags).
 _CELLS = ("td", "th")
 _ROWS = (*_CELLS, "tr")

@@ -70,9 +70,10 @@ class Named(msgspec.Struct, frozen=True):
 def placed(cases: Sequence[CaseSummary], name_of: Callable[[CaseSummary], str]) -> list[Placed]:
     """Return the Cases that have a number as their batch size. `name_of`: what the device of a Case is called."""
     return [
-        Placed(name_of(case), size, case) for case in cases
+        Placed(name_of(case), size, case)
+        for case in cases
         if isinstance(size := case.configuration.get("batch_size"), int) and not isinstance(size, bool)
-    ]  # fmt: skip
+    ]
 
 
 def named(cases: Sequence[Placed]) -> Named:
@@ -117,9 +118,10 @@ def _settings(cases: Sequence[Placed]) -> list[str]:
 def _apart(cases: Sequence[Placed], aside: Sequence[str]) -> list[str]:
     axes = dict.fromkeys(axis for one in cases for axis in one.case.configuration)
     varying = [
-        axis for axis in axes
+        axis
+        for axis in axes
         if axis not in ("batch_size", *aside) and len({str(one.case.configuration.get(axis)) for one in cases}) > 1
-    ]  # fmt: skip
+    ]
     return [", ".join(_word(axis, one.case) for axis in varying) for one in cases]
 
 
@@ -152,9 +154,14 @@ def _scale(known: Sequence[Estimate], unit: str) -> tuple[float, str]:
 
 
 def _curves(
-    title: str, curves: Mapping[str, Sequence[Placed]], told: Named, of: Callable[[CaseSummary], Estimate | None],
-    scale: tuple[float, str], subtitle: str, group: str,
-) -> Panel:  # fmt: skip
+    title: str,
+    curves: Mapping[str, Sequence[Placed]],
+    told: Named,
+    of: Callable[[CaseSummary], Estimate | None],
+    scale: tuple[float, str],
+    subtitle: str,
+    group: str,
+) -> Panel:
     places = [str(size) for size in sorted({one.size for own in curves.values() for one in own})]
     cases = {curve: [(one.size, one.case) for one in own] for curve, own in curves.items()}
     values, failed, _ = joined(cases, of, "batch", str, scale[0])
@@ -258,37 +265,51 @@ _RATES = (("output_token_throughput", "output tokens"), ("throughput", ""))
 _QUESTIONS = (
     _Question(THROUGHPUT, "Throughput by batch size", (_RATES,), "how throughput moves"),
     _Question(
-        "latency_vs_batch_size", "Latency by batch size",
+        "latency_vs_batch_size",
+        "Latency by batch size",
         (
-            (("latency_per_batch_p50_s", "median latency of a batch"), ("time_to_first_token_p50_s", "median TTFT"),
-             ("step_time_p50", "median step")),
+            (
+                ("latency_per_batch_p50_s", "median latency of a batch"),
+                ("time_to_first_token_p50_s", "median TTFT"),
+                ("step_time_p50", "median step"),
+            ),
             (("latency_per_batch_p95_s", "p95 latency of a batch"), ("time_per_output_token_p50_s", "median TPOT")),
         ),
         "how long a batch takes",
     ),
     _Question(
-        "memory_usage", "Memory by batch size",
-        (((PEAKS[0], "device memory, reserved"),), ((PEAKS[1], "device memory, allocated"),),
-         ((PEAKS[2], "host memory, resident"),), (("kv_cache_bytes", "KV cache"),)),
+        "memory_usage",
+        "Memory by batch size",
+        (
+            ((PEAKS[0], "device memory, reserved"),),
+            ((PEAKS[1], "device memory, allocated"),),
+            ((PEAKS[2], "host memory, resident"),),
+            (("kv_cache_bytes", "KV cache"),),
+        ),
         "how much memory is taken at most",
     ),
     _Question(
-        "energy_vs_batch_size", "Energy by batch size",
+        "energy_vs_batch_size",
+        "Energy by batch size",
         ((("energy_per_item_j", "energy an item"),), (("average_power_w", "mean power"),)),
         "how much energy an item takes",
     ),
     _Question(
-        "scaling_efficiency", "Scaling efficiency by batch size",
+        "scaling_efficiency",
+        "Scaling efficiency by batch size",
         (((_SCALING, "throughput, of what steps of equal length would give"),),),
         "how much of a larger batch is gained",
     ),
     _Question(
-        "hardware_efficiency", "Share of the peak rate by batch size",
-        ((("mfu_measured", "MFU (measured peak)"), ("mfu_datasheet", "MFU (datasheet)")),
-         (("device_utilization", "device in use"),)),
+        "hardware_efficiency",
+        "Share of the peak rate by batch size",
+        (
+            (("mfu_measured", "MFU (measured peak)"), ("mfu_datasheet", "MFU (datasheet)")),
+            (("device_utilization", "device in use"),),
+        ),
         "how much of the device is used",
     ),
-)  # fmt: skip
+)
 
 
 def batch_size_charts(run: RunSummary) -> list[Chart]:
@@ -304,9 +325,12 @@ def batch_size_charts(run: RunSummary) -> list[Chart]:
 
 
 def _chart(
-    question: _Question, drawn: Sequence[tuple[Sequence[CaseSummary], Named]], scaling: Mapping[str, Estimate], *,
+    question: _Question,
+    drawn: Sequence[tuple[Sequence[CaseSummary], Named]],
+    scaling: Mapping[str, Estimate],
+    *,
     several: bool,
-) -> Chart | None:  # fmt: skip
+) -> Chart | None:
     found: list[Panel] = []
     for cases, told in drawn:
         group = workload_name(cases[0]) if several else ""

@@ -92,16 +92,15 @@ def points(participants: Sequence[ComparedInput], prices: Mapping[str, float] | 
         price = (prices or {}).get(one.letter)
         rows = [{**row, **_costs(row, price)} for run in one.runs for row in case_rows(run)]
         varying = [
-            axis for axis in AXES
-            if axis not in _FOLLOWING and len({row[axis] for row in rows if axis in row}) > 1
-        ]  # fmt: skip
+            axis for axis in AXES if axis not in _FOLLOWING and len({row[axis] for row in rows if axis in row}) > 1
+        ]
         for row in rows:
             size = row.get("batch_size")
             if isinstance(size, int):
                 others = [f"{axis} {row[axis]}" for axis in varying if row.get(axis) is not None]
-                found.append(Point(
-                    f"{row['task']} {row['model']}", one.label, ", ".join([one.label, *others]), size, row,
-                ))  # fmt: skip
+                found.append(
+                    Point(f"{row['task']} {row['model']}", one.label, ", ".join([one.label, *others]), size, row)
+                )
     return found
 
 
@@ -172,8 +171,9 @@ def _panel(quantity: Quantity, own: Sequence[Point], title: str, order: Sequence
     sizes = sorted({point.batch for point in own})
     values = [
         {"line": line, "x": batch, "piece": sizes.index(batch) - count, **_joined(each)}
-        for line, taken in found.items() for count, (batch, each) in enumerate(sorted(taken.items()))
-    ]  # fmt: skip
+        for line, taken in found.items()
+        for count, (batch, each) in enumerate(sorted(taken.items()))
+    ]
     failed = [{"x": batch, "word": lost_words(each, len({*found, *each}))} for batch, each in lost.items()]
     return lines(values, title, vl.steps("x", "batch size"), quantity.title, order, failed)
 
@@ -293,9 +293,11 @@ def epochs(participants: Sequence[ComparedInput]) -> Picture | None:
     for name, metrics in _trainings(participants):
         for epoch in metrics.epochs:
             for what, part, value in (
-                ("loss", "Train", epoch.train_loss), ("loss", "Val", epoch.val_loss),
-                ("accuracy", "Train", epoch.train_accuracy), ("accuracy", "Val", epoch.val_accuracy),
-            ):  # fmt: skip
+                ("loss", "Train", epoch.train_loss),
+                ("loss", "Val", epoch.val_loss),
+                ("accuracy", "Train", epoch.train_accuracy),
+                ("accuracy", "Val", epoch.val_accuracy),
+            ):
                 if value is not None:
                     found[what].append({"line": f"{name} - {part}", "x": epoch.epoch, "y": value})
     order = line_names(participants)

@@ -205,8 +205,9 @@ def gauge_panels(
         each_s, unit = (60.0, "min") if long else (1.0, "s")
         values = tuple(
             {"at": at_s / each_s, "y": y, "line": name}
-            for name, points in read.items() for at_s, y in thinned(points, max(4, _MOST_READINGS // len(read)))
-        )  # fmt: skip
+            for name, points in read.items()
+            for at_s, y in thinned(points, max(4, _MOST_READINGS // len(read)))
+        )
         shaded = [{"from": begin / each_s, "to": end / each_s} for begin, end in spans[:_MOST_SPANS]]
         x, y = vl.numbers("at", f"{since}, {unit}"), vl.numbers("y", gauge.title)
         marks = (*([vl.stretches("from", "to", shaded)] if shaded else []), vl.line())
@@ -218,9 +219,10 @@ def gauge_panels(
 def gauge_points(series: Series, gauge: Gauge) -> list[tuple[float, float]]:
     """Return (seconds, reading) where both are numbers, in order of time; of a counter its rise a second."""
     readings = sorted(
-        (at_s, value) for at_s, value in zip(series.at_s, series.values, strict=False)
+        (at_s, value)
+        for at_s, value in zip(series.at_s, series.values, strict=False)
         if math.isfinite(at_s) and math.isfinite(value)
-    )  # fmt: skip
+    )
     if gauge.rises:
         readings = [((a + b) / 2.0, (w - v) / (b - a)) for (a, v), (b, w) in pairwise(readings) if b > a and w >= v]
     return [(at_s, value * gauge.factor) for at_s, value in readings]

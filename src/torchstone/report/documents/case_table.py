@@ -97,8 +97,12 @@ _FIGURES = (
 )
 # Whose place the times and rates of tokens take, where text is generated.
 _OF_WHOLE_ANSWERS = (
-    "throughput", "token_throughput", "latency_per_batch_p50_s", "latency_per_batch_p95_s", "latency_per_batch_p99_s",
-)  # fmt: skip
+    "throughput",
+    "token_throughput",
+    "latency_per_batch_p50_s",
+    "latency_per_batch_p95_s",
+    "latency_per_batch_p99_s",
+)
 _RATES = ("throughput", "output_token_throughput")
 _MEMORY_RANK, _EFFICIENCY_RANK, _TRIALS_RANK = 3, 4, 10
 # Settings worth naming above a table even where they do not vary.
@@ -122,8 +126,11 @@ def case_parts(run: RunSummary) -> Iterator[Section]:
 
 def choices_of_groups(run: RunSummary) -> Iterator[Section]:
     """Yield what to choose of each workload and device that is here, where nothing else answered that."""
-    found = [(cases, tuple(choice_parts(run, cases, varying))) for cases, varying in _groups(run)
-             if run.answer is None and cases[0].workload.task != Task.LOADGEN]  # fmt: skip
+    found = [
+        (cases, tuple(choice_parts(run, cases, varying)))
+        for cases, varying in _groups(run)
+        if run.answer is None and cases[0].workload.task != Task.LOADGEN
+    ]
     for cases, parts in found:
         if parts:
             first = cases[0]
@@ -159,10 +166,15 @@ def _named(configuration: Mapping[str, Scalar], varying: Sequence[str]) -> list[
     """Return the settings to name above a table: the usual ones, and of the model's own what is not the default."""
     usual = [name for name in _HEADLINE if name in configuration]
     other = [
-        name for name, value in configuration.items()
-        if name not in usual and (axis := AXES.get(name)) is not None and axis.stage in _STAGES and not axis.follows
-        and value is not None and value != axis.default
-    ]  # fmt: skip
+        name
+        for name, value in configuration.items()
+        if name not in usual
+        and (axis := AXES.get(name)) is not None
+        and axis.stage in _STAGES
+        and not axis.follows
+        and value is not None
+        and value != axis.default
+    ]
     return [name for name in (*usual, *other) if name not in varying]
 
 

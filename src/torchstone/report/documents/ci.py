@@ -190,10 +190,13 @@ def _cost(value: float | None) -> str:
 _LONGEST_NAME, _LONGEST_WHY = 80, 200
 _MOST_OTHERS = 3
 _ENDINGS = {
-    Conclusion.PASSED: "no action needed", Conclusion.ACCEPTED: "accepted", Conclusion.SLOWER: "action needed",
-    Conclusion.FAILED: "not all were measured: action needed", Conclusion.NO_BASELINE: "not all were compared",
+    Conclusion.PASSED: "no action needed",
+    Conclusion.ACCEPTED: "accepted",
+    Conclusion.SLOWER: "action needed",
+    Conclusion.FAILED: "not all were measured: action needed",
+    Conclusion.NO_BASELINE: "not all were compared",
     Conclusion.UNDECIDED: "more measurements needed",
-}  # fmt: skip
+}
 
 
 def title(found: Assessment) -> str:
@@ -358,8 +361,9 @@ def _history_parts(traces: Sequence[Trace], commits: int) -> Iterator[Part]:
     yield _overview(sorted(traces, key=lambda one: one.drift is None))
     yield Text(
         "Each commit is compared with the one before in one job, and the ratios are multiplied: no machine is compared "
-        "with another. After a gap, a commit that was not measured, the product begins again.", Role.NOTE,
-    )  # fmt: skip
+        "with another. After a gap, a commit that was not measured, the product begins again.",
+        Role.NOTE,
+    )
     for place, trace in enumerate(traces):
         yield _one(trace, place)
 
@@ -367,7 +371,7 @@ def _history_parts(traces: Sequence[Trace], commits: int) -> Iterator[Part]:
 def _overview(traces: Sequence[Trace]) -> Table:
     last = [trace.steps[-1] for trace in traces]
     counted = [Counter(step.point.verdict for step in trace.steps) for trace in traces]
-    return Table((
+    return Table.of(
         Column("benchmark", tuple(map(_name, traces)), left=True, shorten=True),
         Column("commits", tuple(str(len(trace.steps)) for trace in traces)),
         Column("slower", tuple(str(one["slower"]) for one in counted)),
@@ -375,7 +379,7 @@ def _overview(traces: Sequence[Trace]) -> Table:
         Column("newest commit", tuple(map(_own, last))),
         Column("since the last gap [95 % confidence interval]", tuple(map(_total, last))),
         Column("drift", tuple(map(_drift, traces)), left=True),
-    ))  # fmt: skip
+    )
 
 
 def _one(trace: Trace, place: int) -> Section:
@@ -385,14 +389,16 @@ def _one(trace: Trace, place: int) -> Section:
         says = f"{_name(trace)}: time over {len(trace.steps)} commits; now {_total(newest)}"
         parts.append(Chart(f"history_{place + 1}_{_file_name(trace.name)}", says, commits_chart(trace)))
     newest_first = trace.steps[: -_MOST_COMMITS - 1 : -1]
-    parts.append(Table((
-        Column("commit", tuple(step.commit[:_SHORT_COMMIT] for step in newest_first), left=True),
-        Column("committed", tuple(step.at_utc[:19] for step in newest_first), left=True),
-        Column("change in time", tuple(map(_own, newest_first))),
-        Column("verdict", tuple(step.point.verdict for step in newest_first), left=True),
-        Column("since the last gap [95 % confidence interval]", tuple(map(_total, newest_first))),
-        Column("step time", tuple(units.quantity(step.point.step_time_s, "s") for step in newest_first), rank=1),
-    )))  # fmt: skip
+    parts.append(
+        Table.of(
+            Column("commit", tuple(step.commit[:_SHORT_COMMIT] for step in newest_first), left=True),
+            Column("committed", tuple(step.at_utc[:19] for step in newest_first), left=True),
+            Column("change in time", tuple(map(_own, newest_first))),
+            Column("verdict", tuple(step.point.verdict for step in newest_first), left=True),
+            Column("since the last gap [95 % confidence interval]", tuple(map(_total, newest_first))),
+            Column("step time", tuple(units.quantity(step.point.step_time_s, "s") for step in newest_first), rank=1),
+        )
+    )
     return Section(_name(trace), tuple(parts), folded=True)
 
 

@@ -17,8 +17,13 @@ from torchstone.report.charts.cases import device_names
 from torchstone.report.document import Chart, Column, Document, Part, Role, Section, Table, Text
 from torchstone.report.documents.run_answer import point_words, rate_of
 
-_PURPOSES = {Task.TRAIN: "training", Task.INFER: "inference", Task.GENERATE: "generation", Task.LOAD: "data loading",
-             Task.LOADGEN: "serving"}  # fmt: skip
+_PURPOSES = {
+    Task.TRAIN: "training",
+    Task.INFER: "inference",
+    Task.GENERATE: "generation",
+    Task.LOAD: "data loading",
+    Task.LOADGEN: "serving",
+}
 _MOST_NAMED = 3  # models in the title
 _TITLE = "Fastest settings of each model, device and task"
 
@@ -80,10 +85,14 @@ def _rows(run: RunSummary) -> Iterator[_Row]:
         point = {axis: best.configuration.get(axis) for axis in varying_axes(cases)}
         point.setdefault("batch_size", best.configuration.get("batch_size"))
         yield _Row(
-            model_name(best.workload.model), name_of(best), _PURPOSES[best.workload.task],
-            point_words({axis: value for axis, value in point.items() if value is not None}), run.name, best,
+            model_name(best.workload.model),
+            name_of(best),
+            _PURPOSES[best.workload.task],
+            point_words({axis: value for axis, value in point.items() if value is not None}),
+            run.name,
+            best,
             rate_of(best) if best in valid else None,
-        )  # fmt: skip
+        )
 
 
 def _is_wide(rate: Estimate | None) -> bool:
@@ -99,7 +108,7 @@ def _table(rows: Sequence[_Row]) -> Table:
     around = tuple(units.spread(row.rate.value, row.rate.low, row.rate.high) if row.rate else "" for row in rows)
     steps = tuple(_step(row.case) for row in rows)
     memory = tuple(units.quantity(row.case.peak_memory_bytes, "bytes") for row in rows)
-    return Table((
+    return Table.of(
         Column("model", tuple(row.model for row in rows), left=True, shorten=True),
         Column("device", tuple(row.device for row in rows), 2, left=True, shorten=True),
         Column("task", tuple(row.purpose for row in rows), left=True),
@@ -110,7 +119,7 @@ def _table(rows: Sequence[_Row]) -> Table:
         Column("peak memory", memory, 2),
         Column("verdict", tuple(str(row.case.verdict) for row in rows), 3, left=True),
         Column("run", tuple(row.run for row in rows), 4, left=True, shorten=True),
-    ))  # fmt: skip
+    )
 
 
 def _rate(row: _Row) -> str:

@@ -38,9 +38,13 @@ from torchstone.report.document import (
 from torchstone.report.documents.cost import price_text
 
 _TITLES = {
-    "throughput": "THROUGHPUT ANALYSIS", "latency": "LATENCY", "start": "START-UP", "memory": "MEMORY",
-    "energy": "ENERGY", "cost": "COST",
-}  # fmt: skip
+    "throughput": "THROUGHPUT ANALYSIS",
+    "latency": "LATENCY",
+    "start": "START-UP",
+    "memory": "MEMORY",
+    "energy": "ENERGY",
+    "cost": "COST",
+}
 _WORDS = {Judgement.NOT_COMPARABLE: "not comparable"}
 _MOST, _MOST_ROWS = 10, 24  # lines of a list, rows of a table
 _MOST_REFUSED, _MOST_NOTED = 3, 3  # lines beside the answer
@@ -77,10 +81,13 @@ def _parts(compared: ComparedRuns, written: Sequence[str], pictures: Sequence[Pa
     if written:
         yield Facts(tuple(("written", file) for file in written))
     blocks: tuple[Part, ...] = (
-        _sides(compared), *_blocks(compared), *_lines("NOTES", notes),
-        *_lines("WHAT ELSE DIFFERS", [line for line, _ in differing]), *paragraphs(tuple(_how(compared))),
+        _sides(compared),
+        *_blocks(compared),
+        *_lines("NOTES", notes),
+        *_lines("WHAT ELSE DIFFERS", [line for line, _ in differing]),
+        *paragraphs(tuple(_how(compared))),
         Section("ratios of the other figures", (*_forests(compared, is_first=False),)),
-    )  # fmt: skip
+    )
     yield Section("everything else", (Section("BENCHMARK COMPARISON", blocks),), folded=True)
 
 
@@ -451,9 +458,7 @@ def _of_quantity(
     curves = charts.curves(quantity.name, of)
     over_time = {curve.run_id for curve in curves}
     rest = [point for point in drawn if point.row["run_id"] not in over_time]
-    panels = (
-        *charts.over_batch_size(quantity, rest), *charts.over_time(curves, charts.line_names(of)),
-    )  # fmt: skip
+    panels = (*charts.over_batch_size(quantity, rest), *charts.over_time(curves, charts.line_names(of)))
     left_out = f"the first line and the fastest; {lost} more are in the tables" if lost else ""
     words = "; ".join(filter(None, (charts.interval_words(panels), left_out)))
     return Picture(quantity.name.capitalize(), panels, words) if panels else None

@@ -169,8 +169,10 @@ def _notes(told: Costs) -> Iterator[Text]:
     if told.epochs is not None and not any(found.of == Of.TRAINING for found in amounts):
         yield Text("no cost of a training: the items of an epoch are not known; --items N", Role.NOTE)
     if any(found.of == Of.TRAINING for found in amounts):
-        yield Text("The cost of an epoch or training is that of its steps: validation, checkpoints and starting "
-                   "come on top.", Role.NOTE)  # fmt: skip
+        yield Text(
+            "The cost of an epoch or training is that of its steps: validation, checkpoints and starting come on top.",
+            Role.NOTE,
+        )
     if any(found.energy_kwh is not None for found in amounts):
         yield Text("Energy is that of the device: the rest of the machine and its cooling come on top.", Role.NOTE)
     if any(found.electricity is not None and found.money is not None for found in amounts):
@@ -193,9 +195,10 @@ def _per_kwh(one: PerKilowattHour, of: str) -> str:
 
 def _point(one: CaseCost) -> str:
     named = {
-        axis: value for axis, value in one.configuration.items()
+        axis: value
+        for axis, value in one.configuration.items()
         if axis in ("batch_size", "precision") or (axis in AXES and value != AXES[axis].default)
-    }  # fmt: skip
+    }
     return ", ".join(f"{axis} {_word(value)}" for axis, value in list(named.items())[:_MOST_NAMED]) or "its defaults"
 
 

@@ -95,9 +95,7 @@ def doubts(
             finding = group[0][0]
             ids = dict.fromkeys(case_id for _, case_id in group if case_id is not None)
             who = _who([names[case_id] for case_id in ids], len(run.cases))
-            yield Doubt(
-                finding.severity, f"{finding.check}: {who}", finding.message, finding.advice, finding
-            )  # fmt: skip
+            yield Doubt(finding.severity, f"{finding.check}: {who}", finding.message, finding.advice, finding)
 
 
 def _order(seen: Sequence[tuple[Finding, str | None]]) -> tuple[int, bool]:

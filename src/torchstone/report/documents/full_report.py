@@ -228,9 +228,7 @@ def _runtime(run: RunSummary) -> str:
 # ── along one axis at a time ────────────────────────────────────────────────────────────────────────────────
 
 
-_NAMES = {
-    "training_time": "time of a step", "throughput": "throughput", "loss_convergence": "loss convergence, a step",
-}  # fmt: skip
+_NAMES = {"training_time": "time of a step", "throughput": "throughput", "loss_convergence": "loss convergence, a step"}
 
 
 def analysis_parts(run: RunSummary) -> Iterator[Section]:

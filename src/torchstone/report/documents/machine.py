@@ -175,11 +175,16 @@ def _ratio(one: Estimate) -> str:
 
 
 _TITLES = {
-    "memory_copy": "memory, copy", "memory_triad": "memory, triad", "kernel_launch": "an operator",
-    "disk_read": "disk, read", "image_decode": "decoding", "host_to_device_pinned": "to the device, pinned",
-    "host_to_device_pageable": "to the device, pageable", "device_to_host_pinned": "to the host, pinned",
+    "memory_copy": "memory, copy",
+    "memory_triad": "memory, triad",
+    "kernel_launch": "an operator",
+    "disk_read": "disk, read",
+    "image_decode": "decoding",
+    "host_to_device_pinned": "to the device, pinned",
+    "host_to_device_pageable": "to the device, pageable",
+    "device_to_host_pinned": "to the host, pinned",
     "device_to_host_pageable": "to the host, pageable",
-}  # fmt: skip
+}
 
 Promised = Mapping[str, datasheet.Peak]
 

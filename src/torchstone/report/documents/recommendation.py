@@ -71,8 +71,11 @@ def _folded(told: Recommendation) -> Iterator[Part]:
             yield Command(devices.to_type)
             yield Text("Then `torchstone import` its record here.")
     for one in told.settings:
-        stands = [f"{row.trials} trial{'s' * (row.trials > 1)} in {len(row.runs)} run{'s' * (len(row.runs) > 1)}"
-                  for row in (one.recommended,) if row is not None]  # fmt: skip
+        stands = [
+            f"{row.trials} trial{'s' * (row.trials > 1)} in {len(row.runs)} run{'s' * (len(row.runs) > 1)}"
+            for row in (one.recommended,)
+            if row is not None
+        ]
         parts: list[Part] = [*paragraphs([f"based on {text}" for text in stands])]
         parts.append(Table(tuple(_offer_columns(one.offers, one))))
         if one.learning is not None:
@@ -83,8 +86,10 @@ def _folded(told: Recommendation) -> Iterator[Part]:
 
 
 def _lacking(told: Recommendation) -> str:
-    what = {"energy": "no case here has a figure of energy: this device has no counter or gauge that was read",
-            "price": f"no device here has a price: {', '.join(told.unpriced)}"}  # fmt: skip
+    what = {
+        "energy": "no case here has a figure of energy: this device has no counter or gauge that was read",
+        "price": f"no device here has a price: {', '.join(told.unpriced)}",
+    }
     return f"nothing to recommend by {told.by}: {what.get(told.by, 'no case here has the figure')}"
 
 
@@ -242,9 +247,10 @@ def _amount(offer: Offer) -> str:
 
 def _point(point: Mapping[str, Scalar]) -> str:
     changed = {
-        axis: value for axis, value in point.items()
+        axis: value
+        for axis, value in point.items()
         if axis in ("batch_size", "precision") or axis not in AXES or value != AXES[axis].default
-    }  # fmt: skip
+    }
     return ", ".join(f"{axis} {_word(value)}" for axis, value in changed.items()) or "its defaults"
 
 

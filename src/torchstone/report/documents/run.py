@@ -70,9 +70,13 @@ _DAY = 10  # characters of a date
 
 
 def run_document(
-    run: RunSummary, *, every: bool = False, pictures: Sequence[Part] = (), reported: tuple[int, int] | None = None,
+    run: RunSummary,
+    *,
+    every: bool = False,
+    pictures: Sequence[Part] = (),
+    reported: tuple[int, int] | None = None,
     curves: Curves | None = None,
-) -> Document:  # fmt: skip
+) -> Document:
     """Return what is told of a stored run. `every`: each finding, each note, and every figure of every case.
 
     `pictures`: what stands below the tables and what to doubt (documents/run.py). `reported`: every figure of
@@ -108,9 +112,13 @@ def _first(run: RunSummary, shown: RunSummary) -> Iterable[Part]:
 
 
 def run_parts(
-    run: RunSummary, *, every: bool = False, pictures: Sequence[Part] = (), curves: Curves | None = None,
+    run: RunSummary,
+    *,
+    every: bool = False,
+    pictures: Sequence[Part] = (),
+    curves: Curves | None = None,
     files: Sequence[tuple[str, str]] = (),
-) -> Iterator[Part]:  # fmt: skip
+) -> Iterator[Part]:
     """Yield what stands below the answer of a run: what to doubt, and its tables; all else is folded.
 
     `every`: each finding and each note; `files`: those of a run that has just ended, by what they are.
@@ -266,9 +274,13 @@ def _of_group(run: RunSummary, cases: Sequence[CaseSummary], *, every: bool) -> 
 
 def _long_steps(cases: Sequence[CaseSummary], varying: Sequence[str]) -> Iterator[str]:
     """Yield for which Cases throughput does not follow from the median step: the one with the longest mean by that."""
-    found = [(whole.value / middle.value, case, middle.value, whole.value) for case in cases
-             if (middle := case.estimates.get("step_time_p50")) and (whole := case.estimates.get("step_time_mean"))
-             and whole.value > _MUCH_LONGER * middle.value > 0.0]  # fmt: skip
+    found = [
+        (whole.value / middle.value, case, middle.value, whole.value)
+        for case in cases
+        if (middle := case.estimates.get("step_time_p50"))
+        and (whole := case.estimates.get("step_time_mean"))
+        and whole.value > _MUCH_LONGER * middle.value > 0.0
+    ]
     if not found:
         return
     _, case, median_s, mean_s = max(found, key=lambda one: one[0])
@@ -424,8 +436,12 @@ def _parts(points: Sequence[Scaling]) -> Iterator[Part]:
 
 def _best(points: Sequence[Scaling]) -> str | None:
     """Return what the largest number of ranks brings at best, with its interval; None where that is not certain."""
-    told = [(point, kind, found) for point in points for kind, found in (("weak", point.weak), ("strong", point.strong))
-            if found is not None and not found.is_wide]  # fmt: skip
+    told = [
+        (point, kind, found)
+        for point in points
+        for kind, found in (("weak", point.weak), ("strong", point.strong))
+        if found is not None and not found.is_wide
+    ]
     if not told:
         return None
     top, kind, found = max(told, key=lambda one: (one[0].ranks, one[1] == "weak", one[2].value))

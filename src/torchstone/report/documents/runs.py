@@ -83,9 +83,13 @@ def submitted_document(submission: Submission, job_id: str, folder: Path, resume
     rows = (("run", run_id), ("job", job_id), ("scripts, logs", str(folder)))
     return Document(
         submission.head.name,
-        (Text(said, Role.HEADLINE), Facts(rows), Text("Wait for the jobs and show the results:"),
-         Command(f"torchstone submit --merge {run_id} --follow")),
-    )  # fmt: skip
+        (
+            Text(said, Role.HEADLINE),
+            Facts(rows),
+            Text("Wait for the jobs and show the results:"),
+            Command(f"torchstone submit --merge {run_id} --follow"),
+        ),
+    )
 
 
 def standing_parts(
@@ -161,13 +165,15 @@ def store_document(status: TeamStatus, done: str = "") -> Document:
 
 
 def _store_facts(status: TeamStatus) -> Facts:
-    return Facts((
-        ("database server", status.server),
-        ("store version", status.version),
-        ("size on disk", units.quantity(status.size_bytes, "bytes")),
-        ("newest run", status.newest_utc or units.MISSING),
-        ("you are", status.user),
-        ("you may", "read and push" if status.may_push else "read"),
-        ("this connection", "encrypted" if status.encrypted else "not encrypted"),
-        ("roles made", f"{READER}, {WRITER}" if status.has_roles else "none"),
-    ))  # fmt: skip
+    return Facts(
+        (
+            ("database server", status.server),
+            ("store version", status.version),
+            ("size on disk", units.quantity(status.size_bytes, "bytes")),
+            ("newest run", status.newest_utc or units.MISSING),
+            ("you are", status.user),
+            ("you may", "read and push" if status.may_push else "read"),
+            ("this connection", "encrypted" if status.encrypted else "not encrypted"),
+            ("roles made", f"{READER}, {WRITER}" if status.has_roles else "none"),
+        )
+    )

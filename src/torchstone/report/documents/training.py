@@ -41,9 +41,11 @@ from torchstone.workflows.train.evaluation import TestResults
 from torchstone.workflows.train.quality import TestMetrics
 
 _BEGUN = {
-    "random": " from random weights", "pretrained": " from pretrained weights", "folder": " from the folder's weights",
+    "random": " from random weights",
+    "pretrained": " from pretrained weights",
+    "folder": " from the folder's weights",
     "file": " from the file's weights",
-}  # fmt: skip
+}
 _SHOWN = 20  # epochs in the table: of more, the first, the last and the best
 _FIRST, _LAST = 5, 10
 
@@ -410,9 +412,11 @@ _CELL, _LEAST, _MOST_CLASSES = 44, 180, 900  # points
 _NUMBERED = 30  # with more classes than this, numbers no longer fit into their cells
 _CLASS = 24  # characters of a name beside the matrix
 _SHOWN_GAUGES = (
-    ("device_utilization", "in use", "mean"), ("device_memory_used_bytes", "memory at most", "most"),
-    ("device_temperature_c", "mean temperature", "mean"), ("device_power_w", "mean power", "mean"),
-)  # fmt: skip
+    ("device_utilization", "in use", "mean"),
+    ("device_memory_used_bytes", "memory at most", "most"),
+    ("device_temperature_c", "mean temperature", "mean"),
+    ("device_power_w", "mean power", "mean"),
+)
 
 
 def evaluation_document(results: TestResults) -> Document:
@@ -469,13 +473,14 @@ def _classes(quality: TestMetrics) -> Part:
         return Text(f"{len(quality.classes)} classes: {where}")
     names = tuple(f"{n} {name}" for n, name in enumerate(quality.classes))
     each = quality.per_class
-    return Table((
-        Column("class", names, left=True), Column("items", tuple(str(c.support) for c in each)),
+    return Table.of(
+        Column("class", names, left=True),
+        Column("items", tuple(str(c.support) for c in each)),
         Column("precision", tuple(units.quantity(c.precision, "ratio") for c in each)),
         Column("recall", tuple(units.quantity(c.recall, "ratio") for c in each)),
         Column("F1", tuple(units.quantity(c.f1, "ratio") for c in each)),
         *(Column(f"→{n}", tuple(str(row[n]) for row in quality.confusion_matrix), 1) for n in range(len(names))),
-    ))  # fmt: skip
+    )
 
 
 def _test_percent(share: float) -> str:

@@ -162,9 +162,15 @@ def _drawn(columns: Sequence[Column], width: int, most: int | None) -> Iterator[
     file = StringIO()
     # Height, terminal and notebook are named lest rich look at the surroundings: the text is the same everywhere.
     console = Console(
-        file=file, width=width, height=100, color_system=None, force_terminal=False, force_jupyter=False,
-        highlight=False, legacy_windows=False,
-    )  # fmt: skip
+        file=file,
+        width=width,
+        height=100,
+        color_system=None,
+        force_terminal=False,
+        force_jupyter=False,
+        highlight=False,
+        legacy_windows=False,
+    )
     console.print(grid)
     for line in file.getvalue().removesuffix("\n").split("\n"):
         yield line.replace(_BLANK, " ").rstrip()

@@ -11,18 +11,7 @@ from msgspec.structs import replace
 from torchstone.core.charts.vega_lite import Panel, Picture, channels
 from torchstone.core.messages import filled
 from torchstone.core.schema.estimate import Finding
-from torchstone.report.document import (
-    Chart,
-    Column,
-    Command,
-    Document,
-    Doubt,
-    Facts,
-    Part,
-    Section,
-    Table,
-    Text,
-)  # fmt: skip
+from torchstone.report.document import Chart, Column, Command, Document, Doubt, Facts, Part, Section, Table, Text
 from torchstone.report.translation.catalogue import catalogue
 from torchstone.report.translation.spoken import spoken
 from torchstone.report.translation.translator import exact, translation
@@ -30,11 +19,37 @@ from torchstone.report.translation.translator import exact, translation
 Say = Callable[[str], str]
 
 # Columns and facts whose values are names: what a machine, a file or a person is called is no text.
-_NAMES = frozenset({
-    "card", "class", "document", "driver", "file", "folder", "from run", "governor", "hostname", "name", "platform",
-    "processor", "record", "run", "software", "table", "training", "written", "Host", "Experiment", "Run", "Processor",
-    "Device", "Model", "host", "model", "on",
-})  # fmt: skip
+_NAMES = frozenset(
+    {
+        "card",
+        "class",
+        "document",
+        "driver",
+        "file",
+        "folder",
+        "from run",
+        "governor",
+        "hostname",
+        "name",
+        "platform",
+        "processor",
+        "record",
+        "run",
+        "software",
+        "table",
+        "training",
+        "written",
+        "Host",
+        "Experiment",
+        "Run",
+        "Processor",
+        "Device",
+        "Model",
+        "host",
+        "model",
+        "on",
+    }
+)
 _CHECKS = "why"  # the column of names of checks
 _NUMBERED = re.compile(r"trial \d+|.{1,80} \(ceiling\)")  # names in legends that are made of words of ours
 _TYPED = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)+")  # step_time
