@@ -108,8 +108,8 @@ def _linked(document: Document, there: Path, plots: Path | None) -> Document:
     """Return a Document for a page that links its pictures: to the files of --plots, or without any."""
     from urllib.parse import quote
 
-    from torchstone.report.pictures import beside, without_charts
+    from torchstone.report.pictures import with_links, without_charts
 
     if plots is None:
         return without_charts(document)
-    return beside(document, quote(Path(os.path.relpath(plots, there)).as_posix()))
+    return with_links(document, quote(Path(os.path.relpath(plots, there)).as_posix()))

@@ -248,9 +248,9 @@ def _show(options: argparse.Namespace, place: Path, taken: Taken) -> None:
     from torchstone.cli._render import show_document
     from torchstone.report.document import Document
     from torchstone.report.documents.run import measured_document, run_document
-    from torchstone.report.documents.runs import standing_parts
+    from torchstone.report.documents.runs import share_parts
     from torchstone.storage.submissions import read_plan
 
     told = measured_document(taken.results) if taken.results is not None else run_document(taken.summary)
-    parts = standing_parts(read_plan(place / "plan.json"), taken.standings, taken.twice, used)
+    parts = share_parts(read_plan(place / "plan.json"), taken.standings, taken.twice, used)
     show_document(Document(told.title, (*parts, *told.parts)))

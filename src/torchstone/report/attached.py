@@ -78,7 +78,7 @@ def embedded(page: bytes) -> list[Embedded]:
     if len(page) > MOST_PAGE_BYTES:
         raise UsageError(f"a page of {len(page)} bytes exceeds the limit ({MOST_PAGE_BYTES})")
     check_bounded(page)
-    reader = _Reader()
+    reader = _AttachmentReader()
     reader.feed(page.decode("utf-8", "replace"))
     reader.close()
     found: dict[str, Embedded] = {}
@@ -92,7 +92,7 @@ def embedded(page: bytes) -> list[Embedded]:
     return list(found.values())
 
 
-class _Reader(HTMLParser):
+class _AttachmentReader(HTMLParser):
     """Collects (name, media type, stated digest, packed content) of each attachment."""
 
     def __init__(self) -> None:

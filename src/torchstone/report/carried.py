@@ -66,22 +66,19 @@ def record_bytes(summary: RunSummary) -> bytes:
         content = file.read()
     if not content.startswith(b'{"record":"head"'):
         return b"".join(record_lines(read_run(path)))
-    return b"".join(_known(content, summary)) if summary.status == CUT_OFF else content
+    return b"".join(_up_to(content, summary)) if summary.status == CUT_OFF else content
 
 
-def _known(content: bytes, summary: RunSummary) -> Iterator[bytes]:
+def _up_to(content: bytes, summary: RunSummary) -> Iterator[bytes]:
     """Yield the lines of an unfinished record up to the last trial of its summary."""
     trials = [trial for case in summary.cases for trial in case.trials]
     last = max(trials, key=lambda trial: trial.order).trial_id.encode() if trials else None
     lines = content.splitlines(keepends=True)
     yield from lines[:1]
     if last is not None:
-        upto = next((n for n, line in enumerate(lines) if _is_trial(line, last)), len(lines) - 1)
+        beginning = b'{"record":"trial","trial_id":"' + last + b'"'
+        upto = next((n for n, line in enumerate(lines) if line.startswith(beginning)), len(lines) - 1)
         yield from lines[1 : upto + 1]
-
-
-def _is_trial(line: bytes, trial_id: bytes) -> bool:
-    return line.startswith(b'{"record":"trial","trial_id":"' + trial_id + b'"')
 
 
 def claim_files(summary: RunSummary, record: bytes) -> dict[str, bytes]:
@@ -322,12 +319,12 @@ def _words(one: Claimed, other: Claimed) -> str:
     ends = ""
     if (one.low, one.high) != (other.low, other.high):
         ends = f" [{one.low!r}, {one.high!r}]" if one.low is not None else " without an interval"
-    counts = "" if (one.trials, one.samples) == (other.trials, other.samples) else _behind(one)
+    counts = (
+        ""
+        if (one.trials, one.samples) == (other.trials, other.samples)
+        else f" of {one.trials} trials, {one.samples} samples"
+    )
     return f"{value}{ends}{counts}"
-
-
-def _behind(one: Claimed) -> str:
-    return f" of {one.trials} trials, {one.samples} samples"
 
 
 def _equal(one: object, other: object, share: float) -> bool:

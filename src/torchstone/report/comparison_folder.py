@@ -16,7 +16,7 @@ from torchstone.analysis.compare.inputs import COMPARISON, ComparedInput, device
 from torchstone.analysis.compare.matching import left_out
 from torchstone.analysis.compare.runtimes import runtime_ratios
 from torchstone.analysis.compare.specifications import reached_by, runtime_s
-from torchstone.analysis.compare.task_answers import Answer, answers
+from torchstone.analysis.compare.task_answers import answers
 from torchstone.analysis.rows import case_rows
 from torchstone.core.charts.drawing import draw
 from torchstone.core.errors import TorchstoneError, UsageError
@@ -146,7 +146,10 @@ def comparison_json(compared: ComparedRuns) -> dict[str, Any]:
         "baseline": compared.participants[0].letter,
         "margin": compared.margin,
         "levels": {"first_figures": compared.levels[0], "other_figures": compared.levels[1]},
-        "answers": [_answer(one, compared) for one in answers(compared)],
+        "answers": [
+            {**msgspec.structs.asdict(one), "purpose": purpose(one), "words": answer_words(one, compared)}
+            for one in answers(compared)
+        ],
         "participants": [_participant(one) for one in compared.participants],
         "machines": {one.letter: one.runs[-1].head.machine for one in compared.participants},
         "comparisons": [_comparison(one) for one in compared.judged],
@@ -154,10 +157,6 @@ def comparison_json(compared: ComparedRuns) -> dict[str, Any]:
         "compared_with_nothing": left_out(compared.participants, compared.matched),
         **({"prices": compared.asked.offers} if compared.asked.offers else {}),
     }
-
-
-def _answer(one: Answer, compared: ComparedRuns) -> Mapping[str, Any]:
-    return {**msgspec.structs.asdict(one), "purpose": purpose(one), "words": answer_words(one, compared)}
 
 
 def _participant(one: ComparedInput) -> Mapping[str, Any]:

@@ -25,7 +25,7 @@ from torchstone.core.schema.case import Placement
 from torchstone.core.schema.codec import encode
 from torchstone.report.carried import CARRYING, carrying, files_of_run
 from torchstone.report.document import Column, Command, Document, Facts, Part, Role, Section, Table, Text, paragraphs
-from torchstone.report.pictures import beside, drawn, without_charts
+from torchstone.report.pictures import drawn, with_links, without_charts
 from torchstone.report.rendering import FOR_PROGRAMS, Renderer, files_of, formats, renderer
 from torchstone.report.translation.documents import in_spoken_language, translated
 from torchstone.report.translation.spoken import spoken
@@ -213,7 +213,7 @@ def _report_files(
     if one.suffix in CARRYING:
         shown = carrying(document, carried)
     elif one.suffix == _LINKING:
-        shown = beside(document, f"../{FIGURES}/{run_id}") if pictured else without_charts(document)
+        shown = with_links(document, f"../{FIGURES}/{run_id}") if pictured else without_charts(document)
     return {f"{REPORTS}/{path}": data for path, data in files_of(one, shown, run_id).items()}
 
 
@@ -267,7 +267,7 @@ def readme(summaries: Sequence[RunSummary], title: str, names: Sequence[str], le
 def _parts(summaries: Sequence[RunSummary], names: Sequence[str], left_out: Sequence[str]) -> Iterator[Part]:
     cases = sum(len(one.cases) for one in summaries)
     yield Text(
-        f"{_counted(len(summaries), 'run')}, {_counted(cases, 'case')}, measured by torchstone, with the records that "
+        f"{counted(len(summaries), 'run')}, {counted(cases, 'case')}, measured by torchstone, with the records that "
         "every figure follows from.",
         Role.HEADLINE,
     )
@@ -312,7 +312,8 @@ def _typed(command: Sequence[str]) -> str:
     return shlex.join(words)
 
 
-def _counted(number: int, what: str) -> str:
+def counted(number: int, what: str) -> str:
+    """Return "1 run", "1,024 runs"."""
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 

@@ -27,7 +27,7 @@ _FIRST_BYTES = 4096  # in which a file says what it is
 V = TypeVar("V")
 
 
-class Kind(NamedTuple):
+class ResultKind(NamedTuple):
     """Where the type of a kind's values is, and in report/documents the function that makes a Document of one.
 
     `json`: the function that makes what --json prints; None: the value as it is. Each is `module:name`.
@@ -38,17 +38,21 @@ class Kind(NamedTuple):
     json: str | None = None
 
 
-KINDS: Mapping[str, Kind] = {
-    "memory": Kind("workflows.memory.answer:Answer", "memory:memory_document", "report.documents.memory:memory_json"),
-    "machine_check": Kind("workflows.machine_check.examination:Examination", "machine:machine_check_document"),
-    "machine_check_all": Kind("workflows.machine_check.side_by_side:SideBySide", "machine:machine_all_document"),
-    "peaks": Kind(
+KINDS: Mapping[str, ResultKind] = {
+    "memory": ResultKind(
+        "workflows.memory.answer:Answer", "memory:memory_document", "report.documents.memory:memory_json"
+    ),
+    "machine_check": ResultKind("workflows.machine_check.examination:Examination", "machine:machine_check_document"),
+    "machine_check_all": ResultKind("workflows.machine_check.side_by_side:SideBySide", "machine:machine_all_document"),
+    "peaks": ResultKind(
         "report.documents.machine:MeasuredPeaks", "machine:peaks_document", "report.documents.machine:peaks_json"
     ),
-    "cost": Kind("analysis.cost:Costs", "cost:cost_document"),
-    "recommendation": Kind("analysis.recommend.recommend:Recommendation", "recommendation:recommendation_document"),
-    "history": Kind("analysis.recommend.case_history:Histories", "history:history_document"),
-    "evaluation": Kind(
+    "cost": ResultKind("analysis.cost:Costs", "cost:cost_document"),
+    "recommendation": ResultKind(
+        "analysis.recommend.recommend:Recommendation", "recommendation:recommendation_document"
+    ),
+    "history": ResultKind("analysis.recommend.case_history:Histories", "history:history_document"),
+    "evaluation": ResultKind(
         "workflows.train.evaluation:TestResults",
         "training:evaluation_document",
         "workflows.train.evaluation:evaluation_json",
@@ -73,7 +77,7 @@ class Result(msgspec.Struct, frozen=True):
         return self.value if how is None else _named(how)(self.value)
 
 
-class _Head(msgspec.Struct):
+class _KindOnly(msgspec.Struct):
     kind: str
 
 
@@ -133,7 +137,7 @@ def read_result(path: Path) -> tuple[Result, Document]:
         if len(data) > _MOST_BYTES:
             raise UsageError(f"more than {_MOST_BYTES} bytes")
         check_stamp(data, RECORD, "result")
-        kind: str = decode(data, _Head).kind
+        kind: str = decode(data, _KindOnly).kind
         if kind not in KINDS:
             raise unknown("kind of result", kind, KINDS)
         result = Result(kind, decode(data, _File[_named(KINDS[kind].value)]).value)  # type: ignore[misc]

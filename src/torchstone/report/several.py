@@ -28,14 +28,14 @@ from torchstone.storage.record_writer import record_lines
 LAYOUT = "report.json"  # the file of it in a report
 
 
-class Kind(StrEnum):
+class ReportKind(StrEnum):
     """What a report does with its runs."""
 
     COMBINED = "combined"  # one after the other
     COMPARISON = "comparison"  # each side with the first
 
 
-class Side(msgspec.Struct, frozen=True):
+class LayoutSide(msgspec.Struct, frozen=True):
     """One of the compared, or one run of a combined report. `runs`: their ids, in order."""
 
     label: str
@@ -46,13 +46,13 @@ class Layout(msgspec.Struct, frozen=True, tag="report", tag_field="record"):
     """How a report of several runs is put together. Of a comparison how it judges, and of which axis of one run."""
 
     schema: int
-    kind: Kind
-    sides: tuple[Side, ...]
+    kind: ReportKind
+    sides: tuple[LayoutSide, ...]
     asked: Asked = Asked()
     over: str | None = None
 
 
-class Known(msgspec.Struct, frozen=True):
+class CarriedRuns(msgspec.Struct, frozen=True):
     """What a report of several runs carries, by the ids of the runs.
 
     `documents`: of each run of a combined report; `trainings`: the epochs of those that are trainings.
@@ -64,7 +64,7 @@ class Known(msgspec.Struct, frozen=True):
     trainings: Mapping[str, TrainingMetrics]
 
 
-DocumentAgain = Callable[[Layout, Known], Document]
+DocumentAgain = Callable[[Layout, CarriedRuns], Document]
 
 
 def carrying_compared(
@@ -79,8 +79,8 @@ def carrying_compared(
         files |= claim_files(summarize(entry_of(run, Path(sha256)), ()), record)
     for metrics in (metrics for one in participants for metrics in one.trainings.values()):
         files |= training_file(metrics)
-    sides = tuple(Side(one.label, tuple(run.head.run_id for run in one.runs)) for one in participants)
-    layout = Layout(SCHEMA, Kind.COMPARISON, sides, asked, participants[0].over)
+    sides = tuple(LayoutSide(one.label, tuple(run.head.run_id for run in one.runs)) for one in participants)
+    layout = Layout(SCHEMA, ReportKind.COMPARISON, sides, asked, participants[0].over)
     return carrying(document, {**files, LAYOUT: encode(layout) + b"\n"})
 
 
@@ -89,11 +89,11 @@ def carrying_combined(document: Document, summaries: Sequence[RunSummary]) -> Do
     files: dict[str, bytes] = {}
     for summary in summaries:
         files |= files_of_run(summary)
-    sides = tuple(Side(summary.name, (summary.run_id,)) for summary in summaries)
-    return carrying(document, {**files, LAYOUT: encode(Layout(SCHEMA, Kind.COMBINED, sides)) + b"\n"})
+    sides = tuple(LayoutSide(summary.name, (summary.run_id,)) for summary in summaries)
+    return carrying(document, {**files, LAYOUT: encode(Layout(SCHEMA, ReportKind.COMBINED, sides)) + b"\n"})
 
 
-def document_again(layout: Layout, known: Known) -> Document:
+def document_again(layout: Layout, known: CarriedRuns) -> Document:
     """Return the Document that a layout gives of these runs.
 
     Raises UsageError where the layout does not name each run once, or the runs cannot be put together so.
@@ -103,7 +103,7 @@ def document_again(layout: Layout, known: Known) -> Document:
     named = [run_id for side in layout.sides for run_id in side.runs]
     if sorted(named) != sorted(known.runs) or not all(side.runs for side in layout.sides):
         raise UsageError(f"{LAYOUT} does not name each run that is carried once")
-    if layout.kind == Kind.COMBINED:
+    if layout.kind == ReportKind.COMBINED:
         return combined_document([known.summaries[one] for one in named], [known.documents[one] for one in named])
     sides = [tuple(known.runs[run_id] for run_id in side.runs) for side in layout.sides]
     participants = [
@@ -115,7 +115,7 @@ def document_again(layout: Layout, known: Known) -> Document:
     return compared_document(participants, layout.asked)
 
 
-def _parts(layout: Layout, over: str, known: Known) -> list[ComparedInput]:
+def _parts(layout: Layout, over: str, known: CarriedRuns) -> list[ComparedInput]:
     """Return the sides of a comparison within runs, in the order of the layout."""
     runs = layout.sides[0].runs if layout.sides else ()
     if sorted(runs) != sorted(known.runs) or any(side.runs != runs for side in layout.sides):

@@ -46,9 +46,9 @@ from torchstone.report.carried import (
     training_name,
 )
 from torchstone.report.document import Command, Document, Facts, Part, Role, Section, Text, paragraphs
-from torchstone.report.release import ENVIRONMENT, FIGURES, REPORTS, DocumentOf, files_showing
+from torchstone.report.release import ENVIRONMENT, FIGURES, REPORTS, DocumentOf, counted, files_showing
 from torchstone.report.rendering import renderer
-from torchstone.report.several import LAYOUT, DocumentAgain, Kind, Known, Layout
+from torchstone.report.several import LAYOUT, CarriedRuns, DocumentAgain, Layout, ReportKind
 from torchstone.report.translation.catalogue import ENGLISH, languages
 from torchstone.report.translation.documents import translated
 from torchstone.storage.manifest import MANIFEST
@@ -81,7 +81,7 @@ class Verified(msgspec.Struct, frozen=True):
     uncompared: tuple[str, ...] = ()
 
 
-class _Findings:
+class _Collected:
     """Collects what is found about a bundle.
 
     `seen`: the files about which something is; `made`: those that its records give.
@@ -138,7 +138,7 @@ def verify(
     `document_of`: makes the Document of a report of a run; `document_again`: that of a report of several. Also returns
     the files that were made, by name: of a page itself, of a release its records and all that follows from them.
     """
-    found = _Findings()
+    found = _Collected()
     for fault in (*bundle.faults, *sum_faults(bundle)):
         found.wrong(fault)
     if not bundle.records:
@@ -174,7 +174,7 @@ def verify(
     ), found.made
 
 
-def _name_the_rest(bundle: Bundle, run_ids: set[str], found: _Findings) -> None:
+def _name_the_rest(bundle: Bundle, run_ids: set[str], found: _Collected) -> None:
     """Name the files of which nothing was said. What would follow from a record that is not there is a fault."""
     for name in (name for name in bundle.files if name not in found.seen):
         parts = PurePosixPath(name).parts
@@ -195,7 +195,7 @@ def _is_of(parts: Sequence[str], run_ids: set[str]) -> bool:
 
 
 def _verify_run(
-    bundle: Bundle, name: str, path: Path, document_of: DocumentOf, found: _Findings
+    bundle: Bundle, name: str, path: Path, document_of: DocumentOf, found: _Collected
 ) -> _VerifiedRun | None:
     """Verify a run's claims, findings and answer. `path`: where its record is to lie meanwhile.
 
@@ -235,7 +235,7 @@ def _verify_run(
     return _VerifiedRun(run, summary, document, language, _apart(claimed), training, files)
 
 
-def _claims(bundle: Bundle, run_id: str, found: _Findings) -> Claims | None:
+def _claims(bundle: Bundle, run_id: str, found: _Collected) -> Claims | None:
     name = claims_name(run_id)
     if name not in bundle.files:
         found.wrong(f"{name} is missing: nothing is claimed of this run")
@@ -258,7 +258,7 @@ def _apart(claimed: Claims | None) -> str | None:
     return None if claimed.torchstone == _version() else f"written by torchstone {claimed.torchstone}"
 
 
-def _compare_claims(claimed: Claims, ours: Claims, run: Run, found: _Findings) -> None:
+def _compare_claims(claimed: Claims, ours: Claims, run: Run, found: _Collected) -> None:
     """Compare the claims of a run with those that its record gives; note what another version computes otherwise."""
     run_id, here = run.head.run_id, _version()
     if claimed.torchstone != here:
@@ -286,7 +286,7 @@ def _page(document: Document, language: str, carried: Mapping[str, bytes]) -> by
     return renderer("html").render(carrying(translated(document, language), carried))
 
 
-def _compare_page(name: str, page: bytes, made: bytes, apart: str | None, found: _Findings) -> None:
+def _compare_page(name: str, page: bytes, made: bytes, apart: str | None, found: _Collected) -> None:
     """Compare a page with the one that the record gives: it is the same, or its texts are. `apart`: as of a run."""
     found.made[name] = made
     page, made = without_carried(page), without_carried(made)
@@ -307,7 +307,7 @@ def _compare_page(name: str, page: bytes, made: bytes, apart: str | None, found:
 
 
 def _verify_page_of_several(
-    bundle: Bundle, page: bytes, runs: Sequence[_VerifiedRun], document_again: DocumentAgain, found: _Findings
+    bundle: Bundle, page: bytes, runs: Sequence[_VerifiedRun], document_again: DocumentAgain, found: _Collected
 ) -> None:
     """Compare a page that shows several runs with what its layout gives of them."""
     found.seen.add(LAYOUT)
@@ -320,10 +320,10 @@ def _verify_page_of_several(
         layout: Layout = decode(bundle.files[LAYOUT], Layout)
         document = document_again(
             layout,
-            Known(
+            CarriedRuns(
                 {one.run_id: one.run for one in runs},
                 {one.run_id: one.summary for one in runs},
-                {one.run_id: one.document for one in runs} if layout.kind == Kind.COMBINED else {},
+                {one.run_id: one.document for one in runs} if layout.kind == ReportKind.COMBINED else {},
                 {one.run_id: one.training for one in runs if one.training is not None},
             ),
         )
@@ -335,7 +335,7 @@ def _verify_page_of_several(
     _compare_page(Path(bundle.name).name, page, made, next((one.apart for one in runs if one.apart), None), found)
 
 
-def _verify_release(bundle: Bundle, run: _VerifiedRun, found: _Findings) -> None:
+def _verify_release(bundle: Bundle, run: _VerifiedRun, found: _Collected) -> None:
     """Compare the files of a release that show a run with those that its record gives."""
     left_out: dict[str, None] = {}
     made = files_showing(run.summary, run.document, run.language, run.files, left_out)
@@ -355,19 +355,16 @@ def _verify_release(bundle: Bundle, run: _VerifiedRun, found: _Findings) -> None
             _name_difference(name, there, content, run.apart, found)
 
 
-def _name_difference(name: str, there: bytes, made: bytes, apart: str | None, found: _Findings) -> None:
+def _name_difference(name: str, there: bytes, made: bytes, apart: str | None, found: _Collected) -> None:
     """Name how a file is not the one that the record gives. Only texts come out alike on every machine."""
     line = _first_line_apart(there, made) if name.endswith(_TEXTS) else None
     if line is None:
-        found.leave(name, f"not as it is drawn here, with {_drawing()} and the fonts of this machine: {_LOOK}")
+        drawing = ", ".join(f"{name} {version}" for name, version in libraries().items())
+        found.leave(name, f"not as it is drawn here, with {drawing} and the fonts of this machine: {_LOOK}")
     elif apart is not None:
         found.leave(name, f"{apart}, and not as this version writes it: {_LOOK}")
     else:
         found.wrong(f"{name}: {line}")
-
-
-def _drawing() -> str:
-    return ", ".join(f"{name} {version}" for name, version in libraries().items())
 
 
 def _carried_apart(page: bytes, run: _VerifiedRun) -> Iterator[str]:
@@ -403,7 +400,7 @@ def _around(line: str, place: int) -> str:
 # ── the epochs of a training ────────────────────────────────────────────────────────────────────────────────
 
 
-def _training(files: Mapping[str, bytes], run: Run, found: _Findings) -> TrainingMetrics | None:
+def _training(files: Mapping[str, bytes], run: Run, found: _Collected) -> TrainingMetrics | None:
     """Return the epochs of a training that a bundle carries; None of other runs, and where it carries none.
 
     Names which of them are not those in the record: their number, which was best, and the last accuracies.
@@ -449,7 +446,7 @@ def _with_training(summary: RunSummary, training: TrainingMetrics | None, folder
 # ── findings ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _of_findings(run: Run, found: _Findings) -> Iterator[str]:
+def _of_findings(run: Run, found: _Collected) -> Iterator[str]:
     """Yield which findings of a record its checks do not find again, and which they find and it lacks."""
     record = record_name(run.head.run_id)
     if run.end is None:  # a run that was cut off was not looked at
@@ -535,7 +532,7 @@ def page_text(page: bytes) -> tuple[Shown, ...]:
     Raises UsageError for elements that are nested deeper than any page of ours, and for many tags that do not end.
     """
     check_bounded(page)
-    reader = _Reader()
+    reader = _TextReader()
     reader.feed(page.decode("utf-8", "replace"))
     reader.close()
     reader.end_text()
@@ -587,7 +584,7 @@ def _quoted(text: str) -> str:
     return f"“{text if len(text) <= _SHOWN else text[:_SHOWN] + '…'}”"
 
 
-class _Reader(HTMLParser):
+class _TextReader(HTMLParser):
     """Collects texts, one for each element and line."""
 
     def __init__(self) -> None:
@@ -651,16 +648,16 @@ def verification_document(verified: Verified, written: Path | None = None) -> Do
 
 
 def _parts(verified: Verified, written: Path | None) -> Iterator[Part]:
-    counted = f"{_counted(len(verified.records), 'run')}, {_counted(verified.cases, 'case')}"
-    again = f"{counted}, {_counted(verified.figures, 'figure')} computed again"
+    computed = f"{counted(len(verified.records), 'run')}, {counted(verified.cases, 'case')}"
+    again = f"{computed}, {counted(verified.figures, 'figure')} computed again"
     faults, left = verified.faults, len(verified.uncompared)
     if not faults and left:
-        part = f"{_counted(left, 'file')} {'was' if left == 1 else 'were'} not compared with it, or only in part"
+        part = f"{counted(left, 'file')} {'was' if left == 1 else 'were'} not compared with it, or only in part"
         yield Text(f"{verified.name}: what was compared follows from its record ({again}); {part}.", Role.HEADLINE)
     elif not faults:
         yield Text(f"{verified.name}: every figure and verdict follows from its record ({again}).", Role.HEADLINE)
     else:
-        told = f"{_counted(len(faults), 'statement')} {'does' if len(faults) == 1 else 'do'} not follow from its record"
+        told = f"{counted(len(faults), 'statement')} {'does' if len(faults) == 1 else 'do'} not follow from its record"
         yield Text(f"{verified.name}: {told} ({again}).", Role.HEADLINE)
     yield from paragraphs(faults[:_MOST], Role.DETAIL)
     if rest := faults[_MOST:]:
@@ -681,7 +678,3 @@ def _parts(verified: Verified, written: Path | None) -> Iterator[Part]:
             "with what the author states. To measure it again:"
         )
         yield Command(f"torchstone reproduce {shlex.quote(verified.name)}")
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"

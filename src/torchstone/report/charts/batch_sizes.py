@@ -46,7 +46,7 @@ Row = Mapping[str, Any]
 # ── curves ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Placed(msgspec.Struct, frozen=True):
+class PlacedCase(msgspec.Struct, frozen=True):
     """A Case whose batch size is a number, what its device is called, and that number."""
 
     device: str
@@ -57,7 +57,7 @@ class Placed(msgspec.Struct, frozen=True):
 class Named(msgspec.Struct, frozen=True):
     """Cases of one workload, by the panel they stand in and the curve they belong to. `order`: of all curves."""
 
-    panels: Mapping[str, Mapping[str, tuple[Placed, ...]]]
+    panels: Mapping[str, Mapping[str, tuple[PlacedCase, ...]]]
     order: tuple[str, ...]
     left_out: int = 0  # curves beyond those that can be told apart
 
@@ -67,16 +67,16 @@ class Named(msgspec.Struct, frozen=True):
         return len({one.size for curves in self.panels.values() for own in curves.values() for one in own})
 
 
-def placed(cases: Sequence[CaseSummary], name_of: Callable[[CaseSummary], str]) -> list[Placed]:
+def placed(cases: Sequence[CaseSummary], name_of: Callable[[CaseSummary], str]) -> list[PlacedCase]:
     """Return the Cases that have a number as their batch size. `name_of`: what the device of a Case is called."""
     return [
-        Placed(name_of(case), size, case)
+        PlacedCase(name_of(case), size, case)
         for case in cases
         if isinstance(size := case.configuration.get("batch_size"), int) and not isinstance(size, bool)
     ]
 
 
-def named(cases: Sequence[Placed]) -> Named:
+def named(cases: Sequence[PlacedCase]) -> Named:
     """Return the Cases of one workload as curves: of several devices a panel a setting, of one a curve a setting.
 
     Of more than MOST_CURVES curves in a panel the fastest stay, in their order.
@@ -84,7 +84,7 @@ def named(cases: Sequence[Placed]) -> Named:
     devices = short_names(one.device for one in cases)
     settings = short_names(_settings(cases))
     several = len(devices) > 1
-    found: dict[str, dict[str, dict[int, Placed]]] = {}
+    found: dict[str, dict[str, dict[int, PlacedCase]]] = {}
     for one, setting in zip(cases, _settings(cases), strict=True):
         device, words = devices[one.device], settings[setting]
         panel, curve = (words, device) if several else ("", words or device)
@@ -98,13 +98,13 @@ def named(cases: Sequence[Placed]) -> Named:
     return Named(kept, order, lost)
 
 
-def _best(curves: Mapping[str, Mapping[int, Placed]]) -> dict[str, tuple[Placed, ...]]:
+def _best(curves: Mapping[str, Mapping[int, PlacedCase]]) -> dict[str, tuple[PlacedCase, ...]]:
     ranked = sorted(curves, key=lambda name: max(rate_of(one.case) for one in curves[name].values()), reverse=True)
     kept = set(ranked[:MOST_CURVES])
     return {name: tuple(own[size] for size in sorted(own)) for name, own in curves.items() if name in kept}
 
 
-def _settings(cases: Sequence[Placed]) -> list[str]:
+def _settings(cases: Sequence[PlacedCase]) -> list[str]:
     """Return in words what sets each Case apart from the others, beside device and batch size.
 
     What follows the batch size, as a learning rate, counts only where one batch size was tried with several.
@@ -115,7 +115,7 @@ def _settings(cases: Sequence[Placed]) -> list[str]:
     return told if max(keys.values(), default=1) == 1 else _apart(cases, ())
 
 
-def _apart(cases: Sequence[Placed], aside: Sequence[str]) -> list[str]:
+def _apart(cases: Sequence[PlacedCase], aside: Sequence[str]) -> list[str]:
     axes = dict.fromkeys(axis for one in cases for axis in one.case.configuration)
     varying = [
         axis
@@ -155,7 +155,7 @@ def _scale(known: Sequence[Estimate], unit: str) -> tuple[float, str]:
 
 def _curves(
     title: str,
-    curves: Mapping[str, Sequence[Placed]],
+    curves: Mapping[str, Sequence[PlacedCase]],
     told: Named,
     of: Callable[[CaseSummary], Estimate | None],
     scale: tuple[float, str],
@@ -426,14 +426,14 @@ def _phases(case: CaseSummary) -> dict[str, Estimate]:
     return {name: case.estimates[key] for name in PHASES if (key := f"{PHASE}{name}_s") in case.estimates}
 
 
-def _fastest(cases: Sequence[Placed]) -> tuple[str, Sequence[Placed]]:
+def _fastest(cases: Sequence[PlacedCase]) -> tuple[str, Sequence[PlacedCase]]:
     (curves,) = named(cases).panels.values()  # of one device
     measured = [name for name, own in curves.items() if any(_phases(one.case) for one in own)] or list(curves)
     best = max(measured, key=lambda name: max(rate_of(one.case) for one in curves[name]))
     return best, curves[best]
 
 
-def _phase_panels(title: str, own: Sequence[Placed]) -> Iterator[Panel]:
+def _phase_panels(title: str, own: Sequence[PlacedCase]) -> Iterator[Panel]:
     """Yield the shares, and beside them the times with their intervals: these do not fit into a bar of parts."""
     values: list[Mapping[str, Any]] = []
     known: list[Estimate] = []

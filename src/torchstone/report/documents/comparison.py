@@ -36,6 +36,7 @@ from torchstone.report.document import (
     paragraphs,
 )
 from torchstone.report.documents.cost import price_text
+from torchstone.report.documents.run_answer import PURPOSES
 
 _TITLES = {
     "throughput": "THROUGHPUT ANALYSIS",
@@ -197,9 +198,10 @@ def _columns(rows: Sequence[Judged], compared: ComparedRuns, *, titled: bool = F
     for title, candidate in ((base, False), (other, True)):
         columns.append(Column(title, tuple(_value(one, candidate=candidate) for one in rows), 1))
         columns.append(Column("±", tuple(_around(one, candidate=candidate) for one in rows), of=len(columns) - 1))
+    verdicts = tuple(_WORDS.get(one.comparison.verdict, str(one.comparison.verdict)) for one in rows)
     columns.append(Column("ratio", tuple(_ratio(one.comparison) for one in rows)))
-    columns.append(Column("verdict", tuple(_verdict(one.comparison) for one in rows), left=True))
-    columns.append(Column("more trials", tuple(_settle(one.comparison) for one in rows), 4))
+    columns.append(Column("verdict", verdicts, left=True))
+    columns.append(Column("more trials", tuple(str(one.comparison.trials_to_settle or "") for one in rows), 4))
     return tuple(columns)
 
 
@@ -234,14 +236,6 @@ def _around(one: Judged, *, candidate: bool) -> str:
 def _ratio(found: Comparison) -> str:
     """Return a ratio with its interval; of one that is too wide the bound that holds: no verdict beside a dash."""
     return "" if found.ratio is None else units.ratio(found.ratio.value, found.ratio.low, found.ratio.high)
-
-
-def _verdict(found: Comparison) -> str:
-    return _WORDS.get(found.verdict, str(found.verdict))
-
-
-def _settle(found: Comparison) -> str:
-    return str(found.trials_to_settle) if found.trials_to_settle is not None else ""
 
 
 def _forests(compared: ComparedRuns, *, is_first: bool) -> Iterator[Chart]:
@@ -315,13 +309,12 @@ def _how(compared: ComparedRuns) -> Iterator[str]:
 # ── the answer for a task ───────────────────────────────────────────────────────────────────────────────────
 
 
-_FOR = {"train": "training", "infer": "inference", "generate": "generation", "load": "loading"}
 _NAMED = 6  # candidates whose ratio is in the answer: the table has all
 
 
 def purpose(answer: Answer) -> str:
     """Return what a task is for, in a word."""
-    return _FOR.get(answer.task, answer.task)
+    return PURPOSES.get(answer.task, answer.task)
 
 
 def answer_words(answer: Answer, compared: ComparedRuns) -> str:
@@ -449,7 +442,7 @@ def folder_name(one: ComparedInput) -> str:
 
 
 def _of_quantity(
-    quantity: charts.Quantity, drawn: Sequence[charts.Point], of: Sequence[ComparedInput], lost: int
+    quantity: charts.Quantity, drawn: Sequence[charts.ComparedPoint], of: Sequence[ComparedInput], lost: int
 ) -> Picture | None:
     """Return the picture of one quantity: measured cases over batch size, trainings to an end over time.
 

@@ -60,13 +60,13 @@ def _parts(told: Costs) -> Iterator[Part]:
         yield Section("everything else, with date and source of each price", tuple(rest), folded=True)
 
 
-def _asked(one: CaseCost, told: Costs) -> Sequence[Amounts]:
+def _amounts_of(one: CaseCost, told: Costs) -> Sequence[Amounts]:
     """Return the amount that answers: of a training, where that was asked for, else the first."""
     return [found for found in one.amounts if told.epochs is not None and found.of == Of.TRAINING] or one.amounts[:1]
 
 
 def _answer(group: Sequence[CaseCost], told: Costs) -> str:
-    priced = [(one, found) for one in group for found in _asked(one, told) if found.money is not None]
+    priced = [(one, found) for one in group for found in _amounts_of(one, told) if found.money is not None]
     if not priced:
         return _by_energy(group)
     one, found = min(priced, key=lambda pair: pair[1].money.value if pair[1].money is not None else 0.0)
@@ -112,7 +112,7 @@ def _groups(cases: Sequence[CaseCost]) -> list[list[CaseCost]]:
 
 def _tables(group: Sequence[CaseCost], told: Costs) -> list[Section]:
     """Return a table for each amount, the one that answers first."""
-    asked = dict.fromkeys(_what(one, found) for one in group for found in _asked(one, told))
+    asked = dict.fromkeys(_what(one, found) for one in group for found in _amounts_of(one, told))
     tables = []
     for what in dict.fromkeys((*asked, *(_what(one, found) for one in group for found in one.amounts))):
         rows = [(one, found) for one in group for found in one.amounts if _what(one, found) == what]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from torchstone.analysis.advice.absent import on_devices_here
@@ -50,7 +50,8 @@ def _failures(run: RunSummary, names: Mapping[str, str]) -> Iterator[str]:
             seen.setdefault(_way(outcome), {}).setdefault(names[case.case_id], outcome)
     for cases in seen.values():
         name, outcome = next(iter(cases.items()))
-        yield f"{name}{_more(cases)}: {outcome.status}: {outcome.message or ''}"
+        more = f" (and {len(cases) - 1} more)" if len(cases) > 1 else ""
+        yield f"{name}{more}: {outcome.status}: {outcome.message or ''}"
 
 
 def _way(outcome: Outcome) -> tuple[object, ...]:
@@ -73,10 +74,6 @@ def _failed(case: CaseSummary) -> list[TrialRow]:
     return [trial for trial in case.trials if trial.outcome.status != Status.OK]
 
 
-def _more(several: Collection[object]) -> str:
-    return f" (and {len(several) - 1} more)" if len(several) > 1 else ""
-
-
 def doubts(
     run: RunSummary, names: Mapping[str, str], *, least: Severity = Severity.INFO, apart: bool = False
 ) -> Iterator[Doubt]:
@@ -86,9 +83,11 @@ def doubts(
     more than a dozen have one: 336 lines of one kind hide the ones beside them.
     """
     kinds: dict[tuple[object, ...], list[tuple[Finding, str | None]]] = {}
-    every = [(finding, case.case_id) for case in run.cases for finding in case.findings if _counts(finding, least)]
+    told = _WORST_FIRST[: _WORST_FIRST.index(least) + 1]
+    every = [(finding, case.case_id) for case in run.cases for finding in case.findings if finding.severity in told]
     for finding, case_id in (*every, *((finding, None) for finding in run.findings)):
-        kinds.setdefault(_kind(finding), []).append((finding, case_id))
+        kind = (finding.severity, finding.check, finding.reason, finding.values.get("figure"))
+        kinds.setdefault(kind, []).append((finding, case_id))
     for seen in sorted(kinds.values(), key=_order):
         groups = [[one] for one in seen] if apart and len(seen) <= _MANY_ALIKE else [seen]
         for group in groups:
@@ -102,14 +101,6 @@ def _order(seen: Sequence[tuple[Finding, str | None]]) -> tuple[int, bool]:
     """Sort errors first, and of equal ones what disturbed the machine before what that did to figures."""
     finding = seen[0][0]
     return _WORST_FIRST.index(finding.severity), finding.check not in _CAUSES
-
-
-def _counts(finding: Finding, least: Severity) -> bool:
-    return _WORST_FIRST.index(finding.severity) <= _WORST_FIRST.index(least)
-
-
-def _kind(finding: Finding) -> tuple[object, ...]:
-    return finding.severity, finding.check, finding.reason, finding.values.get("figure")
 
 
 def _who(names: Sequence[str], of: int) -> str:

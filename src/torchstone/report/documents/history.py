@@ -53,7 +53,7 @@ class Requested(msgspec.Struct, frozen=True):
 
 def history_document(told: Histories, requested: Requested | None = None) -> Document:
     """Return those with a change at length, the others as a table where they are many; every run is folded."""
-    beside = tuple(_beside(requested, len(told.histories))) if requested is not None else ()
+    beside = tuple(_of_requested(requested, len(told.histories))) if requested is not None else ()
     written = (
         (Facts(tuple(("written", file) for file in requested.written)),) if requested and requested.written else ()
     )
@@ -104,7 +104,7 @@ def _of_one(metric: str, last: Change) -> str:
     return f"{metric}: {last.verdict} {since}, {times} times the level before."
 
 
-def _beside(requested: Requested, histories: int) -> Iterator[Part]:
+def _of_requested(requested: Requested, histories: int) -> Iterator[Part]:
     if requested.worse:
         what = f"by more than {100 * requested.margin:g} %" if requested.margin else "than the one before"
         yield Text(f"{requested.worse} of {histories} cases: the newest level is worse {what}")

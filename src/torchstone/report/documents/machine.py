@@ -248,7 +248,7 @@ def _answer(peaks: Peaks, promised: Promised) -> str:
     """Return the highest rate of products and the bandwidth of the memory, each with its share of what is promised."""
     products = [rate for rate in peaks.rates if rate.name.startswith(MATMUL) and rate.value]
     told = []
-    if (best := max(products, key=_peak_value, default=None)) is not None:
+    if (best := max(products, key=_value, default=None)) is not None:
         told.append(f"{_quantity(best)} in {best.name.removeprefix(MATMUL)}{_share(best, promised)}")
     if (triad := next((rate for rate in peaks.rates if rate.name == TRIAD and rate.value), None)) is not None:
         told.append(f"memory {_quantity(triad)}{_share(triad, promised)}")
@@ -301,7 +301,3 @@ def _given(rate: Rate, promised: Promised) -> str:
 def _reached(rate: Rate, promised: Promised) -> str:
     peak = promised.get(rate.name)
     return "" if peak is None or rate.value is None else units.quantity(rate.value / peak.value, "ratio")
-
-
-def _peak_value(rate: Rate) -> float:
-    return rate.value or 0.0

@@ -14,9 +14,8 @@ from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.trial import FEWEST_UNDISTURBED
 from torchstone.report.document import Column, Command, Document, Part, Role, Section, Table, Text, paragraphs
 from torchstone.report.documents.cost import price_text
-from torchstone.report.documents.run_answer import point_words
+from torchstone.report.documents.run_answer import PURPOSES, point_words
 
-_FOR = {"train": "training", "infer": "inference", "generate": "generation", "load": "loading"}
 _BY = {"speed": "speed", "energy": "energy (items a joule)", "memory": "speed per memory", "price": "price"}
 _MOST_ROWS, _MOST_BLOCKS = 6, 4
 _BEST, _EVEN = "*", "="
@@ -97,13 +96,13 @@ def _lacking(told: Recommendation) -> str:
 
 
 def _hardware(one: Hardware) -> Iterator[Part]:
-    what = f"hardware by {_BY[one.by]} for {one.family}, {_FOR.get(one.task, one.task)}"
+    what = f"hardware by {_BY[one.by]} for {one.family}, {PURPOSES.get(one.task, one.task)}"
     if one.recommended is None:
         yield from _undecided(one, what)
         return
     yield Text(f"Recommended {what}: {_device(one)}.", Role.HEADLINE)
     yield from _doubts(one.left_out, one.cautions)
-    yield Table(tuple(_standing_columns(one)))
+    yield Table(tuple(_device_columns(one)))
 
 
 def _undecided(one: Hardware, what: str) -> Iterator[Part]:
@@ -116,7 +115,7 @@ def _undecided(one: Hardware, what: str) -> Iterator[Part]:
     yield from _doubts(one.left_out, one.cautions)
 
 
-def _standing_columns(one: Hardware) -> Iterator[Column]:
+def _device_columns(one: Hardware) -> Iterator[Column]:
     rows = one.standings
     yield Column("device", tuple(r.device for r in rows), left=True)
     marks = [_EVEN if r.could_be and not one.clear else "" for r in rows]

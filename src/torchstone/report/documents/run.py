@@ -365,7 +365,7 @@ def setting_parts(run: RunSummary) -> Iterator[Section]:
 
 
 def _rows(run: RunSummary) -> Iterator[tuple[str, str]]:
-    told = [found for case in run.cases if (found := _told(case))]
+    told = [found for case in run.cases if (found := _setting_words(case))]
     for name in dict.fromkeys(name for found in told for name in found):
         ways = Counter(found[name] for found in told if name in found)
         for way, cases in ways.items():
@@ -374,7 +374,7 @@ def _rows(run: RunSummary) -> Iterator[tuple[str, str]]:
         yield from _precisions(run)
 
 
-def _told(case: CaseSummary) -> dict[str, str]:
+def _setting_words(case: CaseSummary) -> dict[str, str]:
     """Return setting → "value: why" of the first trial that tells it: all of a Case are set alike."""
     facts = next((t.facts for t in case.trials if t.facts.settings), Known())
     told = {name: _text(setting) for name, setting in facts.settings.items()}

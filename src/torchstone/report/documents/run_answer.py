@@ -18,6 +18,7 @@ from torchstone.report.document import Part, Role, Section, Text, paragraphs
 from torchstone.report.documents.load_results import load_lines
 
 _MOST = 6  # workloads that are answered at once
+PURPOSES = {"train": "training", "infer": "inference", "generate": "generation", "load": "loading"}  # by task
 _NAMED = 3  # Cases that are named as tied, or as left out
 
 
@@ -62,7 +63,7 @@ def _of_group(run: RunSummary, cases: Sequence[CaseSummary]) -> str:
     axes = varying_axes(cases)
     chosen = choose([choice_of(case, run.machine, axes) for case in valid], InRounds(valid))
     if chosen is None:
-        return not_known(valid, having, axes)
+        return undecided(valid, having, axes)
     return _fastest(chosen, valid) + left_out(having, axes) + _disturbed(valid)
 
 
@@ -138,12 +139,9 @@ def _fastest(chosen: Chosen, cases: Sequence[CaseSummary]) -> str:
         held = f", {units.quantity(best.memory_bytes, 'bytes')}" if best.memory_bytes is not None else ""
         text += f" Recommended: {point_words(best.point)}{held}."
     if chosen.wide:
-        text += f" Not compared: {_listed([one.point for one in chosen.wide])}, {too_wide(_fewest(chosen))}."
+        fewest = min(one.trials for one in chosen.wide)
+        text += f" Not compared: {_listed([one.point for one in chosen.wide])}, {too_wide(fewest)}."
     return text
-
-
-def _fewest(chosen: Chosen) -> int:
-    return min(one.trials for one in chosen.wide)
 
 
 def _listed(points: Sequence[Mapping[str, Scalar]]) -> str:
@@ -155,7 +153,7 @@ def _listed(points: Sequence[Mapping[str, Scalar]]) -> str:
     return last.join(filter(None, (joint.join(named[:-1]), named[-1])))
 
 
-def not_known(valid: Sequence[CaseSummary], cases: Sequence[CaseSummary], axes: Sequence[str]) -> str:
+def undecided(valid: Sequence[CaseSummary], cases: Sequence[CaseSummary], axes: Sequence[str]) -> str:
     """Return why no Case is the fastest, of those that have a rate."""
     wide = [case for case in valid if (rate := rate_of(case)) is not None and rate.is_wide]
     if wide:

@@ -92,7 +92,7 @@ def submitted_document(submission: Submission, job_id: str, folder: Path, resume
     )
 
 
-def standing_parts(
+def share_parts(
     submission: Submission, standings: Sequence[Standing], twice: int, node_hours: tuple[float | None, bool]
 ) -> Iterator[Part]:
     """Yield how far the jobs are: a sentence; a row for each that is not complete; what to type next.

@@ -327,7 +327,7 @@ def _lines(group: Convergence) -> Iterator[str]:
         yield f"learning rate{_where(rates.where)}: {_best(rates, group.item, group.horizon_items)}"
     for found in group.optimizers:
         how = "each at its best learning rate here" if found.tuned else "at one learning rate, which is none's best"
-        yield f"optimizer{_where(found.where)}, {how}: {'; '.join(_standing(s, group.item) for s in found.standings)}"
+        yield f"optimizer{_where(found.where)}, {how}: {'; '.join(_optimizer(s, group.item) for s in found.standings)}"
     yield from _precisions(group)
 
 
@@ -353,10 +353,10 @@ def _best(rates: LearningRates, item: str, horizon: float) -> str:
         return "; ".join([seen, *told, f"try {other}, another optimizer, or more steps"])
     beyond = rates.try_next
     last = [f"the best is at the edge of the range: also try {beyond:.3g}"] if beyond is not None else []
-    return "; ".join([*_beside(rates, rates.best), *told, *last])
+    return "; ".join([*_outside(rates, rates.best), *told, *last])
 
 
-def _beside(rates: LearningRates, best: float) -> Iterator[str]:
+def _outside(rates: LearningRates, best: float) -> Iterator[str]:
     """Yield the best, what is as good, and what is not known to be: what is not known is not called equal."""
     same = f", as good as it within {100 * MARGIN:g} %: {_listed(rates.as_good)}" if rates.as_good else ""
     if rates.cannot_tell:
@@ -373,7 +373,7 @@ def _listed(rates: Sequence[float]) -> str:
     return ", ".join(f"{rate:g}" for rate in rates)
 
 
-def _standing(one: Standing, item: str) -> str:
+def _optimizer(one: Standing, item: str) -> str:
     rate = f" (learning_rate {one.learning_rate})" if one.learning_rate is not None else ""
     end = f"loss {_value(one.loss_end)} {_around(one.loss_end)}".rstrip()
     loss = end if one.behaviour in (Behaviour.FALLING, Behaviour.FLAT) else f"loss {_WORDS[one.behaviour]}"

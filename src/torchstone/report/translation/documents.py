@@ -93,7 +93,7 @@ def _part(part: Part, say: Say, language: str) -> Part:
         case Doubt():
             message, advice = say(part.message), say(part.advice)
             if part.finding is not None and part.finding.words is None:
-                message, advice = _found(part.finding, language)
+                message, advice = _finding_texts(part.finding, language)
             return replace(part, subject=_subject(part.subject, say), message=message, advice=advice)
         case Section():
             parts = _parts(part.parts, say, language)
@@ -102,7 +102,7 @@ def _part(part: Part, say: Say, language: str) -> Part:
             assert_never(part)
 
 
-def _found(finding: Finding, language: str) -> tuple[str, str]:
+def _finding_texts(finding: Finding, language: str) -> tuple[str, str]:
     """Return message and advice of a finding; what has no translation is English."""
     texts = catalogue(language).texts
     message, *advice = (filled(texts.get(one, one), finding.values) for one in (finding.said.message, *finding.advised))
