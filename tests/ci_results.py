@@ -18,8 +18,7 @@ from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.run import SCHEMA, Answered, Plan, Run
 from torchstone.core.stats.student import normal_quantile
 from torchstone.report.document import Document
-from torchstone.report.documents.ci import Room, ci_document
-from torchstone.report.documents.ci_history import ci_history_document
+from torchstone.report.documents.ci import Room, ci_document, ci_history_document
 from torchstone.storage.ci_folder import write_result
 
 BASE, HEAD = "a1b2c3d4e5" * 4, "0f1e2d3c4b" * 4

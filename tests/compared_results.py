@@ -16,7 +16,6 @@ from stored import a_stored_run, case, machine, store
 
 from torchstone.analysis.compare.compare import ComparisonRequest, compare
 from torchstone.analysis.compare.inputs import ComparedInput
-from torchstone.analysis.compare.task_answers import answers
 from torchstone.analysis.cost import CostRequest as Costed
 from torchstone.analysis.cost import costs
 from torchstone.analysis.recommend.case_history import Changed, Histories, History, HistoryPoint, LevelChange, Segment
@@ -31,10 +30,9 @@ from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Status
 from torchstone.report.document import Document
 from torchstone.report.documents.ab import ab_parts
-from torchstone.report.documents.check import check_document
-from torchstone.report.documents.comparison import comparison_document
-from torchstone.report.documents.comparison_pictures import comparison_pictures
+from torchstone.report.documents.comparison import comparison_document, comparison_pictures
 from torchstone.report.documents.cost import cost_document
+from torchstone.report.documents.findings import check_document
 from torchstone.report.documents.history import Requested, history_document
 from torchstone.report.documents.recommendation import recommendation_document
 from torchstone.storage.index import Problem
@@ -91,7 +89,7 @@ def a_comparison(*sides: ComparedInput, pictures: bool = False) -> Document:
     """Return what is said of these runs, the first of which is the baseline."""
     compared, prices = compare(sides, ComparisonRequest()), {side.letter: 1.5 for side in sides}
     shown = comparison_pictures(sides, prices) if pictures else ()
-    return comparison_document(compared, answers(compared), ["outputs/benchmark_comparison.json"], shown)
+    return comparison_document(compared, ["outputs/benchmark_comparison.json"], shown)
 
 
 def _forty() -> Document:

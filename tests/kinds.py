@@ -18,7 +18,7 @@ from torchstone.analysis.recommend.case_history import Histories
 from torchstone.analysis.recommend.recommend import RecommendRequest as Wanted
 from torchstone.analysis.recommend.recommend import recommend
 from torchstone.core.schema.run import Run
-from torchstone.report.documents.peaks import MeasuredPeaks
+from torchstone.report.documents.machine import MeasuredPeaks
 from torchstone.storage.query import read_run
 from torchstone.workflows.memory import MemoryAnswer
 

@@ -28,17 +28,24 @@ from torchstone.core.schema.trial import Outcome, Purpose, Status
 from torchstone.report.charts.courses import training_charts
 from torchstone.report.document import Document, Section
 from torchstone.report.documents.diagnosis import diagnosis_document
-from torchstone.report.documents.evaluation import evaluation_document
-from torchstone.report.documents.machine import machine_document
-from torchstone.report.documents.machine_all import machine_all_document
-from torchstone.report.documents.machine_check import machine_check_document
+from torchstone.report.documents.machine import (
+    MeasuredPeaks,
+    machine_all_document,
+    machine_check_document,
+    machine_document,
+    peaks_document,
+)
 from torchstone.report.documents.memory import memory_document
-from torchstone.report.documents.peaks import MeasuredPeaks, peaks_document
 from torchstone.report.documents.plugins import plugins_document
-from torchstone.report.documents.run import run_document
-from torchstone.report.documents.run_pictures import TRAINING
-from torchstone.report.documents.runs import exported_document, imported_document, pushed_document, runs_document
-from torchstone.report.documents.team_store import store_document
+from torchstone.report.documents.run import TRAINING, run_document
+from torchstone.report.documents.runs import (
+    exported_document,
+    imported_document,
+    pushed_document,
+    runs_document,
+    store_document,
+)
+from torchstone.report.documents.training import evaluation_document
 from torchstone.storage.index import Problem
 from torchstone.storage.place import team_at
 from torchstone.storage.query import RunRow, entry_of

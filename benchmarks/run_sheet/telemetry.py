@@ -73,7 +73,7 @@ def costs(here: Here) -> None:
         _neighbours(here, lambda: bench.steady_seconds(product), found.info)
 
 
-def _neighbours(here: Here, work: Callable[[], None], device: Any) -> None:
+def _neighbours(here: Here, work: Callable[[], object], device: Any) -> None:
     """Note how many processes worked beside a trial that does nothing: this one, and one that it starts.
 
     The gauge is that of a third process: what a trial starts counts as the trial's own.

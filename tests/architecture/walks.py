@@ -56,8 +56,10 @@ WALKS: Mapping[str, tuple[Sequence[str], Sequence[str | None]]] = {
         "execution.worker.collector:Collector.measured", None, "execution.worker.execution:measure_prepared", None,
         "execution.controller.trial:TrialDrive.conclude", "storage.record_writer:RecordWriter.append", None,
         "storage.record_reader:read_record", "analysis.compare.inputs:gather", None,
-        "report.several:comparison_of", "analysis.compare.compare:compare", "core.figures:figures", None,
-        "report.several:comparison_of", "report.documents.comparison:comparison_document", None,
+        "report.documents.comparison:compared_document|report.several:comparison_of",
+        "analysis.compare.compare:compare", "core.figures:figures", None,
+        "report.documents.comparison:compared_document|report.several:comparison_of",
+        "report.documents.comparison:comparison_document", None,
         "cli.report_command:run", "report.renderers.html:Html.render",
     )),
     "finding → terminal": (("Finding", "Document"), (

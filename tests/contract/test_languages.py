@@ -14,13 +14,13 @@ from torchstone.core.schema.metric import FIGURES
 from torchstone.core.units import plain
 from torchstone.plugins import registry
 from torchstone.report.document import Command, Document, Facts, Part, Section, Table
-from torchstone.report.page_text import page_text
-from torchstone.report.renderers._text import cells
+from torchstone.report.renderers._table import cells
 from torchstone.report.renderers.html import RENDERER as HTML
 from torchstone.report.renderers.terminal import terminal
 from torchstone.report.translation.catalogue import DOMAIN, LOCALE, languages, numbered
 from torchstone.report.translation.documents import translated
 from torchstone.report.translation.translator import translation
+from torchstone.report.verification import page_text
 
 OTHERS = languages()[1:]
 each_language = over("language", OTHERS)

@@ -40,7 +40,6 @@ from stored import a_stored_run, case, machine, store
 from torchstone.analysis.compare.compare import ComparisonRequest, compare
 from torchstone.analysis.compare.compared_figures import COST, FOLLOWING
 from torchstone.analysis.compare.inputs import gather
-from torchstone.analysis.compare.task_answers import answers
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.api.recording import shown
 from torchstone.cli import main
@@ -113,9 +112,7 @@ def kept(kind: str, folder: Path) -> Kept:
         sync(folder)
         words = tuple(run.head.run_id for run in runs)
         found = compare(gather(words, folder), ComparisonRequest())
-        return Kept(
-            kind, folder, words, comparison_document(found, answers(found)), "/compare?a={}&b={}".format(*words)
-        )
+        return Kept(kind, folder, words, comparison_document(found), "/compare?a={}&b={}".format(*words))
     assert kind == "ci"
     return Kept(kind, folder, (), ci_document(STATES["slower"]()), "")
 

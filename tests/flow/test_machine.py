@@ -10,7 +10,7 @@ import pytest
 from torchstone.cli import main
 from torchstone.core.schema.comparison import Comparison, Judgement, Side
 from torchstone.core.schema.estimate import Estimate
-from torchstone.report.documents.machine_check import machine_check_document
+from torchstone.report.documents.machine import machine_check_document
 from torchstone.report.renderers.terminal import terminal
 from torchstone.workflows import peak_measurement as asking
 from torchstone.workflows.ab.experiment import ExperimentResult

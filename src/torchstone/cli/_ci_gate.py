@@ -30,8 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the answer; return 0, 1 (proven slower) or 4 (something was not measured)."""
     from torchstone.analysis.ci import Conclusion
-    from torchstone.report.documents.ci import ci_document
-    from torchstone.report.documents.ci_wording import other_results
+    from torchstone.report.documents.ci import ci_document, other_results
 
     found = assessment(options)
     if found.conclusion is Conclusion.SLOWER and (acceptance := _acceptance(options, found)) is not None:

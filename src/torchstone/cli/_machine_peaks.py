@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     from torchstone.execution import plan
     from torchstone.execution.controller.device_lock import held
     from torchstone.execution.controller.session import Session
-    from torchstone.report.documents.peaks import MeasuredPeaks
+    from torchstone.report.documents.machine import MeasuredPeaks
     from torchstone.workflows import peak_measurement as asking
 
     busy = busy_of(options)

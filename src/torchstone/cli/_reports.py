@@ -84,10 +84,11 @@ def compared_report(
     participants: Sequence[ComparedInput], asked: ComparisonRequest, place: Place, how: Made
 ) -> dict[str, Document]:
     """Return the one report that compares all, by what its file is called. Raises UsageError as `compare` does."""
+    from torchstone.report.documents.comparison import compared_document
     from torchstone.report.pictures import begin_drawing, file_name
-    from torchstone.report.several import carrying_compared, comparison_of
+    from torchstone.report.several import carrying_compared
 
-    document = comparison_of(participants, asked)
+    document = compared_document(participants, asked)
     begin_drawing(document.parts, how.drawing)
     document = carrying_compared(document, participants, asked, place) if how.carried else document
     newest = "_".join(dict.fromkeys(one.runs[-1].head.run_id for one in participants))
@@ -107,8 +108,8 @@ def _linked(document: Document, there: Path, plots: Path | None) -> Document:
     """Return a Document for a page that links its pictures: to the files of --plots, or without any."""
     from urllib.parse import quote
 
-    from torchstone.report.pictures import beside, without_charts
+    from torchstone.report.pictures import with_links, without_charts
 
     if plots is None:
         return without_charts(document)
-    return beside(document, quote(Path(os.path.relpath(plots, there)).as_posix()))
+    return with_links(document, quote(Path(os.path.relpath(plots, there)).as_posix()))

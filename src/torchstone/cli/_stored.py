@@ -39,7 +39,7 @@ def document_of(
 def _pictures(summary: RunSummary) -> tuple[Sequence[Section], Curves]:
     """Return the pictures of a run, and its losses. Reads the record, since its raw values are shown."""
     from torchstone.analysis.advice.trainings import curves_of
-    from torchstone.report.documents.run_pictures import pictured_part, run_pictures
+    from torchstone.report.documents.run import pictured_part, run_pictures
     from torchstone.storage.query import read_run
     from torchstone.storage.training import metrics_of
 

@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
         print_json({"runs": [_document(summary) for summary in checked]})
     else:
         from torchstone.cli._render import show_document
-        from torchstone.report.documents.check import check_document
+        from torchstone.report.documents.findings import check_document
 
         show_document(check_document(checked), every=options.full)
     if faults:

@@ -82,9 +82,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Compare, write the document, show it; return 1 if --fail-on finds something."""
     from torchstone.analysis.compare.compare import ComparisonRequest, compare
-    from torchstone.analysis.compare.task_answers import answers
     from torchstone.core.units import share
-    from torchstone.report.comparison_json import checked_output, report, write_report
+    from torchstone.report.comparison_folder import checked_output, comparison_json, write_comparison
 
     folder, gate = writable(folder_of(options)), _gate(options.fail_on)
     output = checked_output(Path(options.output)) if options.output is not None else None
@@ -97,8 +96,7 @@ def run(options: argparse.Namespace) -> int:
     prices |= _prices(options.price_per_hour, participants)
     asked = ComparisonRequest(margin, prices, offers)
     compared = compare(participants, asked)
-    told = answers(compared)
-    document = report(compared, told)
+    document = comparison_json(compared)
     written, reports = [], []
     if options.format:
         there = Folders(folder / "reports", None, (folder,))
@@ -108,7 +106,7 @@ def run(options: argparse.Namespace) -> int:
         from torchstone.report.comparison_folder import write_analysis
 
         written = write_analysis(participants, Path(options.figures), prices)
-    path = write_report(document, folder, output)
+    path = write_comparison(document, folder, output)
     if options.json:
         from torchstone.cli._json import print_json
 
@@ -120,7 +118,7 @@ def run(options: argparse.Namespace) -> int:
         from torchstone.report.documents.comparison import comparison_document
 
         files = [str(path), *map(str, reports), *dict.fromkeys(str(file.parent) for file in written)]
-        show_document(comparison_document(compared, told, files), every=options.full)
+        show_document(comparison_document(compared, files), every=options.full)
     return ExitCode.NO if gate is not None and _closes(gate, compared) else ExitCode.DONE
 
 

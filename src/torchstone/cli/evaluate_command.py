@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     """Judge, print the figures, and say where the files are."""
     from torchstone.core.charts.drawing import as_png
     from torchstone.core.errors import UsageError
-    from torchstone.report.documents.evaluation import confusion
+    from torchstone.report.documents.training import confusion
     from torchstone.storage.training import training_of
     from torchstone.workflows.train.evaluation import EvaluationRequest, evaluate
 

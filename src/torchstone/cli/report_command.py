@@ -90,7 +90,7 @@ def _documents(options: argparse.Namespace, place: Place, how: Made) -> dict[str
 def _history(folder: Path) -> Document:
     """Return the history of benchmarks that a folder holds, as `torchstone ci history` fills it."""
     from torchstone.analysis.ci import traces
-    from torchstone.report.documents.ci_history import ci_history_document
+    from torchstone.report.documents.ci import ci_history_document
     from torchstone.storage.ci_folder import read_history
 
     entries = read_history(folder)

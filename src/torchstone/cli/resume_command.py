@@ -68,7 +68,7 @@ def _resume_submitted(options: argparse.Namespace, place: Path) -> int:
     """Submit what is missing of a submitted run, by the scripts in its folder."""
     from torchstone.cli._render import show_document
     from torchstone.cli.submit_command import finish
-    from torchstone.report.documents.submission import submitted_document
+    from torchstone.report.documents.runs import submitted_document
     from torchstone.storage.submissions import read_plan
     from torchstone.workflows.submit.submitting import reasons, standings, submit_missing
 

@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
         print_json(found)
         return 0
     from torchstone.cli._render import show_document
-    from torchstone.report.documents.team_store import store_document
+    from torchstone.report.documents.runs import store_document
 
     show_document(store_document(found, done))
     return 0

@@ -118,7 +118,7 @@ def run(options: argparse.Namespace) -> int:
     if options.dry_run:
         return _dry_run(options, folder, submission)
     from torchstone.cli._render import show_document
-    from torchstone.report.documents.submission import submitted_document
+    from torchstone.report.documents.runs import submitted_document
     from torchstone.workflows.submit.submitting import hand_over, standings
 
     place, job_id = hand_over(submission, folder)
@@ -248,9 +248,9 @@ def _show(options: argparse.Namespace, place: Path, taken: SubmittedRun) -> None
     from torchstone.cli._render import show_document
     from torchstone.report.document import Document
     from torchstone.report.documents.run import measured_document, run_document
-    from torchstone.report.documents.submission import standing_parts
+    from torchstone.report.documents.runs import share_parts
     from torchstone.storage.submissions import read_plan
 
     told = measured_document(taken.results) if taken.results is not None else run_document(taken.summary)
-    parts = standing_parts(read_plan(place / "plan.json"), taken.standings, taken.twice, used)
+    parts = share_parts(read_plan(place / "plan.json"), taken.standings, taken.twice, used)
     show_document(Document(told.title, (*parts, *told.parts)))

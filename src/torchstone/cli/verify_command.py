@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
         print_json({"files": verified})
     else:
         from torchstone.cli._render import show_document
-        from torchstone.report.documents.verification import verification_document
+        from torchstone.report.verification import verification_document
 
         for one in verified:
             show_document(verification_document(one, written), every=options.full)

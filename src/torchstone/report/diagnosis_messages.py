@@ -321,9 +321,9 @@ CHOSEN = {  # why a tune chose it
     "probes_ran_out": "{hit} of {probes} probes ran out of memory",
     "no_probe_ran_out": "no probe ran out of memory",
 }
-MESSAGES: Mapping[str, str] = {
-    **CAUSES, **EVIDENCE, **USUAL, **REMEDIES, **TRIED, **SEEN, **LIMITS, **QUESTIONS, **CHECKLIST, **CHOSEN,
-}  # fmt: skip
+MESSAGES: Mapping[str, str] = (
+    CAUSES | EVIDENCE | USUAL | REMEDIES | TRIED | SEEN | LIMITS | QUESTIONS | CHECKLIST | CHOSEN
+)
 
 
 def text(statement: Statement) -> str:
@@ -403,12 +403,14 @@ class _Places(string.Formatter):
 
 
 _FORMATS: Mapping[str, Callable[[Any], str]] = {
-    "%": units.percent, "hundredths": lambda share: f"{100 * share:.0f}",
-    "percent": lambda share: f"{100 * share:.2g} %", "yes": lambda truth: "yes" if truth else "no",
+    "%": units.percent,
+    "hundredths": lambda share: f"{100 * share:.0f}",
+    "percent": lambda share: f"{100 * share:.2g} %",
+    "yes": lambda truth: "yes" if truth else "no",
     "plural": lambda count: "s" if count != 1 else "",
     "times": lambda factor: f"{factor:.2g} times" if factor < 9.95 else f"{factor:,.0f} times",
     "gain": lambda ratio: gain if (gain := units.ratio(*ratio)) != units.MISSING else "not known how many",
     "spread": lambda rate: units.spread(*rate),
-}  # fmt: skip
+}
 _UNITS = ("s", "bytes", "ratio", "items/s", "number", "FLOP", "FLOP/s")
 _PLACES = _Places()

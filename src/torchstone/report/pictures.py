@@ -55,7 +55,7 @@ def without_charts(document: Document) -> Document:
     return msgspec.structs.replace(document, parts=tuple(_without(document.parts)))
 
 
-def beside(document: Document, folder: str) -> Document:
+def with_links(document: Document, folder: str) -> Document:
     """Return a Document whose Charts are called by their files in a folder, as a page beside it links them."""
     names = iter(charts_of(document))
     return msgspec.structs.replace(document, parts=tuple(_renamed(document.parts, names, folder)))

@@ -14,7 +14,7 @@ from stored import a_stored_run, case, machine
 
 from torchstone.analysis.summary import RunSummary
 from torchstone.core.errors import MissingError, UsageError
-from torchstone.report import pictures, release_files, rendering
+from torchstone.report import pictures, release, rendering
 from torchstone.report.bundle import read_bundle
 from torchstone.report.document import Document
 from torchstone.report.release import release_of, write_release, write_verified
@@ -70,8 +70,8 @@ def _formats(monkeypatch):
 
     made = {"html": PageRenderer(), "pdf": Lacking(), "pictures": PicturesRenderer(), "slides": SlidesRenderer()}
     known = rendering.renderer
-    monkeypatch.setattr(release_files, "formats", lambda: ("html", "json", "md", "pdf", "pictures", "slides"))
-    monkeypatch.setattr(release_files, "renderer", lambda name: made.get(name) or known(name))
+    monkeypatch.setattr(release, "formats", lambda: ("html", "json", "md", "pdf", "pictures", "slides"))
+    monkeypatch.setattr(release, "renderer", lambda name: made.get(name) or known(name))
     monkeypatch.setattr(pictures, "as_svg", a_drawing)
 
 

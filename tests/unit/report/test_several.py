@@ -31,6 +31,7 @@ from torchstone.report import several, verification
 from torchstone.report.bundle import read_bundle
 from torchstone.report.document import Document
 from torchstone.report.documents.combined import combined_document
+from torchstone.report.documents.comparison import compared_document
 from torchstone.report.verification import verify
 
 FITTING = msgspec.structs.replace(a_run().head.procedure, fit=Fit(folder="away"))
@@ -62,7 +63,7 @@ def compared(summaries, outputs) -> Document:
     """The report that compares them."""
     participants = gather([FIRST, SECOND], outputs)
     return several.carrying_compared(
-        several.comparison_of(participants, ComparisonRequest()), participants, ComparisonRequest(), outputs
+        compared_document(participants, ComparisonRequest()), participants, ComparisonRequest(), outputs
     )
 
 
@@ -156,7 +157,7 @@ def _called(one, run_id):
 def test_trainings_that_are_compared_bring_their_epochs(outputs, tmp_path):
     participants = [_called(one, f"run{number}") for number, one in enumerate(charted.two_trainings())]
     document = several.carrying_compared(
-        several.comparison_of(participants, ComparisonRequest()), participants, ComparisonRequest(), outputs
+        compared_document(participants, ComparisonRequest()), participants, ComparisonRequest(), outputs
     )
     names = [name for name in files_of(document) if name.startswith("trainings/")]
     assert len(names) == 2

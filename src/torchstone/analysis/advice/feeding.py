@@ -116,7 +116,9 @@ def fed_words(cases: Sequence[CaseSummary], varying: Collection[str] = ()) -> li
 def facts_of(*cases: CaseSummary) -> Facts:
     """Return the facts of the first trial that tells of the user's own data; none where no trial does."""
     trials = (trial.facts for case in cases for trial in case.trials)
-    return next((facts for facts in trials if any(getattr(facts, name) != none for name, none in _OF_OWN_DATA)), Facts())
+    return next(
+        (facts for facts in trials if any(getattr(facts, name) != none for name, none in _OF_OWN_DATA)), Facts()
+    )
 
 
 def fed_by(

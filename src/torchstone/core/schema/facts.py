@@ -14,7 +14,7 @@ from torchstone.core.schema.axis import Scalar
 
 
 class SettingFact(msgspec.Struct, frozen=True):
-    """How an axis was set that could have been left to the device, and why (report/documents/settings.py)."""
+    """How an axis was set that could have been left to the device, and why (report/documents/run.py)."""
 
     value: str
     reason: str

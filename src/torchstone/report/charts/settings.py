@@ -139,9 +139,10 @@ def _curves(points: Sequence[Scaling], kind: _Kind) -> dict[str, tuple[Scaling, 
             filter(None, (best.get(point.ranks), point)), key=lambda p: (p.case.case_id in baselines, rate_of(p.case))
         )
     related = {
-        words: own for words, own in found.items()
+        words: own
+        for words, own in found.items()
         if any(kind.baseline(p) is not None or p.case.case_id in baselines for p in own.values())
-    }  # fmt: skip
+    }
     return {words: tuple(own[ranks] for ranks in sorted(own)) for words, own in related.items()}
 
 
@@ -235,10 +236,14 @@ def _rate(case: CaseSummary) -> Estimate | None:
 
 def _pareto_panel(cases: Sequence[CaseSummary], where: str, title: str, cost_of: _Of) -> Panel | None:
     known = [
-        (case, rate, cost) for case in cases
-        if case.verdict == Verdict.VALID and (rate := _rate(case)) is not None and not rate.is_wide
-        and (cost := cost_of(case)) is not None and not cost.is_wide
-    ]  # fmt: skip
+        (case, rate, cost)
+        for case in cases
+        if case.verdict == Verdict.VALID
+        and (rate := _rate(case)) is not None
+        and not rate.is_wide
+        and (cost := cost_of(case)) is not None
+        and not cost.is_wide
+    ]
     if len(known) < _FEWEST:
         return None
     divisor, unit = units.scale_of(max(cost.value for _, _, cost in known), known[0][2].unit)
@@ -371,9 +376,11 @@ def memory_chart(answer: MemoryAnswer) -> Chart | None:
 def _parts(rows: Mapping[str, FitRow], short_of: Mapping[str, str]) -> Sequence[Mapping[str, Any]]:
     return [
         {"settings": short_of[setting], "kind": kind, "place": place, "gib": row.peak.kinds[kind] / 2**30}
-        for setting, row in rows.items() if row.peak is not None
-        for place, kind in enumerate(KINDS) if row.peak.kinds.get(kind)
-    ]  # fmt: skip
+        for setting, row in rows.items()
+        if row.peak is not None
+        for place, kind in enumerate(KINDS)
+        if row.peak.kinds.get(kind)
+    ]
 
 
 def _memory_words(row: FitRow, axes: Sequence[str]) -> str:

@@ -44,9 +44,12 @@ _WORTH = 0.05  # of the step: causes below are not worth a line
 _FASTER = 1.2  # times the present rate in a first look, which is one short trial
 _TOLD = 20.0  # times as fast: a bound beyond says no more than that there is next to nothing else
 _VERDICTS = {
-    Judgement.SAME: "no difference", Judgement.UNCLEAR: "not certain", Judgement.WORSE: "slower",
-    Judgement.BETTER: "", Judgement.NOT_COMPARABLE: "",
-}  # fmt: skip
+    Judgement.SAME: "no difference",
+    Judgement.UNCLEAR: "not certain",
+    Judgement.WORSE: "slower",
+    Judgement.BETTER: "",
+    Judgement.NOT_COMPARABLE: "",
+}
 
 Row = tuple[str, str]
 _MOST_SEEN = 2  # lines of evidence beside the answer
@@ -212,14 +215,18 @@ def _tried(diagnosis: Diagnosis) -> Iterator[Part]:
     if not shown:
         return
     causes = tuple(one.cause for one in shown)
-    yield Table((
+    yield Table.of(
         Column("remedy", tuple(map(_remedy, shown)), left=True),
         Column("speed-up", tuple(gain_words(one) for one in shown), left=True),
         Column("peak memory", tuple(memory_words(one) for one in shown), rank=1),
-        Column("result", tuple(text(one.loss) if one.loss is not None else units.MISSING for one in shown), rank=2,
-               left=True),
+        Column(
+            "result",
+            tuple(text(one.loss) if one.loss is not None else units.MISSING for one in shown),
+            rank=2,
+            left=True,
+        ),
         *((Column("cause", causes, rank=3, left=True),) if len(set(causes)) > 1 else ()),
-    ))  # fmt: skip
+    )
 
 
 def _measured(diagnosis: Diagnosis) -> list[TriedRemedy]:
@@ -236,8 +243,9 @@ def _pictures(diagnosis: Diagnosis) -> Iterator[Part]:
     measured = _measured(diagnosis)
     rows = tuple(
         Ratio(_remedy(one), "", gain.value, gain.low, gain.high, str(one.verdict or Judgement.UNCLEAR))
-        for one in measured if (gain := one.gain) is not None
-    )  # fmt: skip
+        for one in measured
+        if (gain := one.gain) is not None
+    )
     if rows:
         level = max(one.gain.level for one in measured if one.gain is not None)
         picture = forest(rows, 0.0, level, "Times as fast with each remedy")

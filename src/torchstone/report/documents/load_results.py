@@ -122,9 +122,10 @@ def _with_interval(found: Estimate | None, unit: str | None) -> str:
     if found.is_wide:
         return f"about {value}, but {too_wide(found.trials)}"
     low, high = (
-        (_time(found.low), _time(found.high)) if unit is None
+        (_time(found.low), _time(found.high))
+        if unit is None
         else (units.significant(found.low, 3), units.significant(found.high, 3))
-    )  # fmt: skip
+    )
     return f"{value} ({100 * found.level:g} % confidence interval {low} to {high})"
 
 

@@ -13,7 +13,7 @@ from torchstone.core.schema.peak_memory import KINDS, PeakMemory
 from torchstone.core.stats.peak_memory import MOST
 from torchstone.report.charts.settings import memory_chart
 from torchstone.report.document import Column, Document, Facts, Part, Role, Section, Table, Text, paragraphs
-from torchstone.report.documents.wording import point_words, scalar_word
+from torchstone.report.documents.run_answer import point_words, scalar_word
 from torchstone.workflows.memory import FitRow, FitVerdict, MemoryAnswer
 
 _RANKS = {"weights": 2, "gradients": 3, "optimizer": 3, "activations": 2, "inputs": 5, "temporaries": 4, "workspace": 6}

@@ -8,7 +8,6 @@ import msgspec
 
 from torchstone.analysis.compare.compare import ComparisonRequest, compare
 from torchstone.analysis.compare.inputs import of_runs
-from torchstone.analysis.compare.task_answers import answers
 from torchstone.core.errors import UsageError
 from torchstone.report.document import Document
 from torchstone.report.documents.comparison import comparison_document
@@ -130,5 +129,4 @@ def _state(entries: Sequence[Entry]) -> tuple[object, ...]:
 
 def _comparison(entries: Sequence[Entry]) -> Document:
     participants = of_runs([read_run(entry.path) for entry in entries])
-    compared = compare(participants, ComparisonRequest())
-    return in_spoken_language(comparison_document(compared, answers(compared)))
+    return in_spoken_language(comparison_document(compare(participants, ComparisonRequest())))

@@ -10,7 +10,7 @@ import msgspec
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.errors import UsageError
 from torchstone.report.document import Command, Document, Section, Text
-from torchstone.report.documents.run_pictures import pictured_part, run_pictures
+from torchstone.report.documents.run import pictured_part, run_pictures
 from torchstone.report.pages.address import Query, address, compare_address
 from torchstone.report.pages.pictures import picture, pictures
 from torchstone.report.pages.site import Answer, Site, redirect

@@ -1,23 +1,18 @@
-"""A stored run measured again on this machine by the same plan, and what the comparison of both says."""
+"""A stored run measured again on this machine by the same plan."""
 
 from __future__ import annotations
 
 import random
 import shlex
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 from pathlib import Path, PurePath
 
 import msgspec
 
-from torchstone.analysis.compare.compare import ComparedRuns, ComparisonRequest, JudgedFigure, compare
-from torchstone.analysis.compare.compared_figures import primary
-from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.config.recipe_files import digest_of
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Workload
-from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.procedure import SEARCH, Procedure
@@ -123,26 +118,6 @@ def _request(workload: Workload) -> WorkloadRequest:
 _OWN = "py:"
 
 
-class ReproductionAnswer(StrEnum):
-    """Whether what was measured again is what was recorded."""
-
-    EQUIVALENT = "equivalent"  # every case, within the margin
-    DIFFERENT = "different"  # a case is significantly faster or slower
-    INCONCLUSIVE = "inconclusive"
-
-
-class Reproduced(msgspec.Struct, frozen=True):
-    """The answer, and the comparison behind it: the recorded run is its baseline.
-
-    `unmeasured`: recorded Cases that have no figure here.
-    """
-
-    answer: ReproductionAnswer
-    compared: ComparedRuns
-    judged: tuple[JudgedFigure, ...]  # the figure that the answer is of, a Case each
-    unmeasured: int = 0
-
-
 class Reproduction:
     """One `torchstone reproduce`. Everything that can be wrong is found before anything is measured.
 
@@ -194,29 +169,6 @@ class Reproduction:
     def _plan(self, machine: Machine) -> Plan:
         here = [machine.device(case.placement.device, case.placement.index) is not None for case in self._cases]
         return Plan(tuple(self._cases), tuple(slot for slot in self._slots if here[slot.case]))
-
-
-def reproduced(recorded: Run, again: Run, margin: float) -> Reproduced:
-    """Compare a run that was measured again with the recorded one. Raises UsageError where no Case is in both."""
-    sides = [
-        ComparedInput("A", "recorded", recorded.head.run_id, (recorded,)),
-        ComparedInput("B", "measured here", again.head.run_id, (again,)),
-    ]
-    compared = compare(sides, ComparisonRequest(margin))
-    known = {case.case_id for case in _measured(recorded)}
-    judged = tuple(
-        one
-        for one in compared.judged
-        if one.comparison.metric == primary(one.task) and one.comparison.baseline.case_id in known
-    )
-    verdicts = {one.comparison.verdict for one in judged}
-    if verdicts & {Judgement.BETTER, Judgement.WORSE}:
-        return Reproduced(ReproductionAnswer.DIFFERENT, compared, judged)
-    lost = len(known - {one.comparison.baseline.case_id for one in judged})
-    answer = (
-        ReproductionAnswer.EQUIVALENT if verdicts == {Judgement.SAME} and not lost else ReproductionAnswer.INCONCLUSIVE
-    )
-    return Reproduced(answer, compared, judged, lost)
 
 
 # ── what is measured again ──────────────────────────────────────────────────────────────────────────────────

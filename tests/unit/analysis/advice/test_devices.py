@@ -11,7 +11,7 @@ from torchstone.analysis.advice.insights import readings
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.schema.estimate import Estimate
 from torchstone.report.diagnosis_messages import seen_text
-from torchstone.report.documents.notes import device_parts, note_parts
+from torchstone.report.documents.run import device_parts, note_parts
 from torchstone.storage.query import entry_of
 
 

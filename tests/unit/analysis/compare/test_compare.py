@@ -20,7 +20,7 @@ from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Measurement, Series, Stage
-from torchstone.report.documents.task_words import answer_words
+from torchstone.report.documents.comparison import answer_words
 
 BASE = (0.0100, 0.0101, 0.0099, 0.0100, 0.0101, 0.0099)
 NOISY = (0.0100, 0.0104, 0.0096, 0.0105, 0.0101, 0.0095)

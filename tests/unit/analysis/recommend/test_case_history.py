@@ -14,7 +14,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.estimate import Severity
 from torchstone.report.charts.history import history_chart
-from torchstone.report.documents.history_line import CHANGED, LEFT_OUT, line
+from torchstone.report.documents.history import CHANGED, LEFT_OUT, line
 
 
 def runs(count=20, change_at=10, ratio=0.9, *, doubtful=(), outlier=None, first=0, **about):

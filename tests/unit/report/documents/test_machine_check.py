@@ -2,7 +2,7 @@
 
 from results import NOISY, QUIET, UNTOLD, an_examination
 
-from torchstone.report.documents.machine_check import machine_check_document
+from torchstone.report.documents.machine import machine_check_document
 from torchstone.report.renderers.terminal import terminal
 
 

@@ -17,8 +17,7 @@ from torchstone.report.document import (
     Table,
     Text,
 )
-from torchstone.report.renderers._table import fitting
-from torchstone.report.renderers._text import cells, wrapped
+from torchstone.report.renderers._table import cells, fitting, wrapped
 from torchstone.report.renderers.terminal import terminal
 
 WIDE = "模型"

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from torchstone.report.documents.machine_all import machine_all_document
+from torchstone.report.documents.machine import machine_all_document
 from torchstone.report.renderers.terminal import terminal
 from torchstone.workflows.machine_check.examination import ALONE, TOGETHER, judged, rounds_of
 
