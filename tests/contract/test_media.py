@@ -44,7 +44,7 @@ from torchstone.analysis.compare.task_answers import answers
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.api.recording import shown
 from torchstone.cli import main
-from torchstone.cli._stored import document_of
+from torchstone.cli._output import document_of
 from torchstone.core import units
 from torchstone.core.schema.answer import AbResult, TuneResult
 from torchstone.core.schema.axis import AXES
