@@ -33,6 +33,7 @@ from torchstone.cli._run_options import (
     program_values,
     request_from,
 )
+from torchstone.config.recipe_files import is_recipe
 from torchstone.core.errors import ExitCode, UsageError
 from torchstone.core.schema.axis import AXES, Scalar, axis_named
 from torchstone.core.schema.comparison import Comparison, Judgement, Rules
@@ -117,7 +118,7 @@ def sides_of(options: argparse.Namespace, words: Sequence[str]) -> Iterator[tupl
     if len(words) > 2:
         raise UsageError(f"ab compares two sides, got {len(words)}: {' '.join(words)}")
     with ExitStack() as until_then:
-        if len(words) == 2 and not all(map(_is_recipe, words)):
+        if len(words) == 2 and not all(map(is_recipe, words)):
             yield _of_revisions(words, own, options, until_then)
         elif len(words) == 2:
             yield _of_recipes(words, own, options)
@@ -165,7 +166,7 @@ def _of_revisions(
     from torchstone.workflows.ab.sides import SideRequest, with_settings
 
     here = Path.cwd()
-    revisions = [find(word, here) for word in words if not _is_recipe(word)]
+    revisions = [find(word, here) for word in words if not is_recipe(word)]
     if len(revisions) < len(words):
         raise UsageError(f"'{words[0]}' and '{words[1]}': give two recipes or files, or two revisions, not one of each")
     if options.config is None and options.model is None:
@@ -253,12 +254,6 @@ def _ab_request(options: argparse.Namespace, recipe: str | None = None) -> RunRe
     typed = {"heap": options.heap, "pin_threads": options.pin_threads}
     given = {name: value for name, value in typed.items() if value is not None}
     return msgspec.structs.replace(request, procedure=msgspec.structs.replace(as_ab_does(how), **given))
-
-
-def _is_recipe(word: str) -> bool:
-    from torchstone.config.recipe_files import recipe_names
-
-    return Path(word).suffix.lower() in (".yaml", ".yml", ".json", ".toml") or word in dict(recipe_names())
 
 
 def _settings(flag: str, texts: Sequence[str] | None, *, of_program: bool = False) -> dict[str, Scalar]:

@@ -22,6 +22,7 @@ from torchstone.cli._output import diagnosis_json, print_json, run_json, show_do
 from torchstone.cli._place import add_folder, folder_of, writable
 from torchstone.cli._reports import add_plots, require_drawing, write_and_list_plots
 from torchstone.cli._run_options import add_heap, add_program, add_workload, positive_s, program_request, request_from
+from torchstone.config.recipe_files import is_recipe
 from torchstone.core import units
 from torchstone.core.errors import ExitCode, TorchstoneError, UsageError
 from torchstone.core.schema.procedure import DISTURBED
@@ -40,13 +41,9 @@ if TYPE_CHECKING:
 
 MEASURES_PROGRAMS = True  # behind --
 
-_FILES = (".yaml", ".yml", ".toml")
-
 
 def _request(options: argparse.Namespace) -> RunRequest | None:
     """Return the request of a recipe, a file or flags; None where a stored run is meant. Raises UsageError."""
-    from torchstone.config.recipe_files import recipe_names
-
     word = options.recipe
     flags = options.model is not None or options.config is not None
     if word is None and not flags:
@@ -54,9 +51,7 @@ def _request(options: argparse.Namespace) -> RunRequest | None:
             raise UsageError("nothing to diagnose: name a run, a recipe (torchstone list recipes) or a --model")
         _refuse_options(options)
         return None
-    recipe = word is not None and (word in dict(recipe_names()) or Path(word).suffix.lower() in _FILES)
-    json_file = word is not None and word.endswith(".json") and not _is_run(Path(word))
-    if not (flags or recipe or json_file):
+    if not flags and (not is_recipe(word) or (word.endswith(".json") and _is_run(Path(word)))):
         _refuse_options(options)
         return None
     if options.case is not None:
