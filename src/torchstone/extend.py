@@ -4,6 +4,9 @@ Where these live inside may change; what this module gives stays. The base class
 `plugins/protocols.py` and, for devices, telemetry and launchers, in `plugins/machine_protocols.py`.
 """
 
+import os
+from pathlib import Path
+
 from torchstone.core.errors import MissingError, TorchstoneError, Unsupported, UsageError, unknown
 from torchstone.core.messages import Words
 from torchstone.core.schema.advice import Statement
@@ -34,6 +37,7 @@ from torchstone.plugins.machine_protocols import (
 from torchstone.plugins.protocols import (
     Batches,
     Check,
+    Command,
     DataSource,
     Engine,
     Exporter,
@@ -56,6 +60,7 @@ __all__ = [
     "Case",
     "Check",
     "Cluster",
+    "Command",
     "DataCard",
     "DataSource",
     "Device",
@@ -120,5 +125,16 @@ __all__ = [
     "Words",
     "Workload",
     "check",
+    "stored_run",
     "unknown",
 ]
+
+
+def stored_run(word: str = "latest", folder: Path | None = None) -> Run:
+    """Return a stored run by path, id, unique prefix or name: what a command reads.
+
+    `folder`: None is $TORCHSTONE_OUTPUT, or outputs. Raises UsageError where there is no such run.
+    """
+    from torchstone.storage.query import locate, read_run
+
+    return read_run(locate(folder or Path(os.environ.get("TORCHSTONE_OUTPUT", "outputs")), word))

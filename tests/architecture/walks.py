@@ -45,7 +45,7 @@ class Walk(NamedTuple):
 # other. Two names: the function had the second one in earlier trees.
 WALKS: Mapping[str, tuple[Sequence[str], Sequence[str | None]]] = {
     "batch_size → training step": (("Case", "RunRequest", "WorkloadRequest", "Sketch"), (
-        "cli._run_options:axes_of", "cli.run_command:run", "execution.plan:sketch", None,
+        "cli._run_options:axes_from|cli._run_options:axes_of", "cli.run_command:run", "execution.plan:sketch", None,
         "workflows.run.planned_run:Campaign.carry_out", "execution.plan:arrange", None,
         "workflows.run.planned_run:Campaign.carry_out", "execution.controller.active_run:ActiveRun.take", None,
         "execution.worker.execution:_trial|execution.worker.execution:carry_out_trial",

@@ -43,7 +43,7 @@ from torchstone.analysis.compare.inputs import gather
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.api.recording import shown
 from torchstone.cli import main
-from torchstone.cli._stored import document_of
+from torchstone.cli._output import document_of
 from torchstone.core import units
 from torchstone.core.schema.answer import AbResult, TuneResult
 from torchstone.core.schema.axis import AXES

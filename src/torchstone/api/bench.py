@@ -60,9 +60,16 @@ class Bench:
     """A module at hand, and what keeps it. For messages: `who` is asking, and what the loss is called there."""
 
     def __init__(
-        self, who: str, task: str, parts: Mapping[str, Any], title: str, procedure: Procedure, kept: Keeping,
-        loss_word: str = "loss", usual_loss: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        who: str,
+        task: str,
+        parts: Mapping[str, Any],
+        title: str,
+        procedure: Procedure,
+        kept: Keeping,
+        loss_word: str = "loss",
+        usual_loss: Any = None,
+    ) -> None:
         """Adopt the parts. `usual_loss`: of a training whose batches are pairs, where no loss is among them."""
         if task not in registry.names("engines"):
             raise unknown("task", task, registry.names("engines"))

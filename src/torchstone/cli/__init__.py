@@ -1,12 +1,16 @@
-"""The command line. main() is its table of contents; each command is one file, imported only when it is run."""
+"""The command line. main() is its table of contents; each command is one file, imported only when it is run.
+
+Other packages add commands under the entry-point group `torchstone.commands`; they are looked up only for a word that
+is none of ours, and for --help.
+"""
 
 from __future__ import annotations
 
 import sys
 from importlib import import_module
+from typing import Any
 
-from torchstone.cli._language import add_language
-from torchstone.cli._parsing import Parser, suggest_command
+from torchstone.cli._parsing import Parser, add_language
 from torchstone.core.errors import ExitCode, TorchstoneError
 from torchstone.report.translation.spoken import speaking
 
@@ -67,8 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
             return _help(whole="--help-all" in words)
         if words[0] in ("-V", "--version"):
             return _version()
-        name = suggest_command(words[0], COMMANDS)
-        command = import_module(f"torchstone.cli.{name}_command")
+        name, command = words[0], _load_command(words[0])
         parser = Parser(prog=f"torchstone {name}", description=command.__doc__)
         command.add_arguments(parser)
         add_language(parser)
@@ -98,6 +101,15 @@ def main(arguments: list[str] | None = None) -> int:
     return code
 
 
+def _load_command(name: str) -> Any:
+    """Return the module of a command, or the Command of another package. Raises UsageError with the nearest name."""
+    if name in COMMANDS:
+        return import_module(f"torchstone.cli.{name}_command")
+    from torchstone.plugins import registry
+
+    return registry.load("commands", name)
+
+
 def _show_slice(device: str | list[str] | None) -> None:
     words = [device] if isinstance(device, str) else device or ()
     if any(word.startswith("MIG-") for word in words):
@@ -115,9 +127,13 @@ def _help(*, whole: bool) -> int:
     for question, typed in QUESTIONS.items():
         print(f"  {question:<{width}}  {typed}")
     width = max(map(len, COMMANDS))
-    for group, names in GROUPS.items():
+    from torchstone.plugins import registry
+
+    others = tuple(name for name in registry.names("commands") if name not in COMMANDS)
+    for group, names in {**GROUPS, **({"others": others} if others else {})}.items():
         if whole:
-            print(f"\n{group}:", *(f"  {name:<{width}}  {COMMANDS[name]}" for name in names), sep="\n")
+            about = {name: COMMANDS.get(name) or registry.describe("commands", name) for name in names}
+            print(f"\n{group}:", *(f"  {name:<{width}}  {text}" for name, text in about.items()), sep="\n")
         else:
             print("\n" * (group == "measure") + f"  {group:<7}  {'  '.join(names)}")
     if whole:

@@ -12,9 +12,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from torchstone.cli._folder import add_folder, folder_of
-from torchstone.cli._parsing import add_json
-from torchstone.cli._results import add_save, check_save, print_result
+from torchstone.cli._output import add_json, add_save, check_save, print_result
+from torchstone.cli._place import add_folder, folder_of
 from torchstone.core.errors import ExitCode, UsageError
 
 

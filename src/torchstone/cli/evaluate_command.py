@@ -10,11 +10,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from torchstone.cli._folder import add_folder, folder_of
-from torchstone.cli._parsing import add_json
-from torchstone.cli._procedure_options import at_least
-from torchstone.cli._results import add_save, check_save, print_result
-from torchstone.cli._run_options import WorkloadTyped, data_options_of
+from torchstone.cli._output import add_json, add_save, check_save, print_result
+from torchstone.cli._place import add_folder, folder_of
+from torchstone.cli._run_options import at_least, data_options_from
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
     beside = training_of(options.checkpoint)
     folder = Path(named) if named is not None else beside or _latest(folder_of(options))
     batch_size = at_least("--batch-size", options.batch_size, 1)
-    chosen = data_options_of(WorkloadTyped.of(options))
+    chosen = data_options_from(options)
     check_save(options)
     asked = EvaluationRequest(folder, options.checkpoint, options.data, chosen, batch_size, options.device)
     print_result(options, "evaluation", evaluate(asked, lambda metrics: as_png(confusion(metrics))))

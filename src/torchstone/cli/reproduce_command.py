@@ -13,9 +13,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchstone.cli._folder import add_folder, folder_of, writable
-from torchstone.cli._measuring import add_measuring, busy_of, measured
+from torchstone.cli._measuring import add_measuring, busy_of, run_and_report
+from torchstone.cli._output import show_document
+from torchstone.cli._place import add_folder, folder_of, writable
 from torchstone.core.errors import ExitCode, UsageError, unknown
+from torchstone.core.units import share
 
 if TYPE_CHECKING:
     from torchstone.analysis.compare.reproduction import Reproduced
@@ -59,8 +61,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Measure each run of the bundle again and say what comes of it; return 1 where --fail-on names an answer."""
-    from torchstone.core.units import share
-
     folder, margin = writable(folder_of(options)).absolute(), share(options.margin, "--margin")
     for word in options.fail_on:
         if word not in _NO:
@@ -89,7 +89,7 @@ def _again(options: argparse.Namespace, folder: Path, recorded: Run, margin: flo
         answers.append(str(found.answer))
         return found
 
-    ended = measured(
+    ended = run_and_report(
         options,
         folder,
         progress,
@@ -101,7 +101,6 @@ def _again(options: argparse.Namespace, folder: Path, recorded: Run, margin: flo
 
 
 def _show(found: Reproduced, results: Results) -> None:
-    from torchstone.cli._render import show_document
     from torchstone.report.documents.comparison import reproduction_document
 
     show_document(reproduction_document(found, (results.summary.record, str(results.document))))

@@ -25,6 +25,11 @@ def recipe_names() -> list[tuple[str, str]]:
     return sorted(found)
 
 
+def is_recipe(word: str) -> bool:
+    """Say whether a word is the name of a recipe or the path of a run file."""
+    return Path(word).suffix.lower() in _FILES or word in dict(recipe_names())
+
+
 def recipe_text(name: str) -> str:
     """Return the file of a recipe. Raises UsageError for one that does not come with torchstone."""
     return _recipe(name).read_text(encoding="utf-8")

@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace
 
@@ -38,6 +38,9 @@ from torchstone.core.schema.ranks import Collective
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.search import Point, Probe, ProbeResult, SearchProblem
 from torchstone.plugins.machine_protocols import Device
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
 
 # ── models/ ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -323,3 +326,23 @@ class Importer(ABC):
     @abstractmethod
     def read(self, path: Path) -> Sequence[Run]:
         """Return its runs: what is missing in the file is missing in them. Raises UsageError naming the place."""
+
+
+# ── commands ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Command(ABC):
+    """`torchstone <name>`, of another package; ours are files of cli/ with the same two functions.
+
+    The docstring of the subclass is its help: what it answers, an empty line, up to three examples.
+    """
+
+    describes: str
+
+    @abstractmethod
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Add the options. `--lang` is there already; an option `--device MIG-…` is shown to the process."""
+
+    @abstractmethod
+    def run(self, options: Namespace) -> int:
+        """Answer, print, and return the exit code (docs/exit-codes.md). A UsageError is printed as one line."""

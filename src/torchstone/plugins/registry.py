@@ -22,7 +22,7 @@ _FOLDERS = {"engines": "tasks"}  # entry points keep the family's first name
 _SINGULAR = {
     "devices": "device", "telemetry": "telemetry source", "models": "model source", "data": "data source",
     "engines": "task", "launchers": "isolation", "searchers": "searcher", "checks": "check", "exporters": "format",
-    "importers": "foreign format", "clusters": "cluster",
+    "importers": "foreign format", "clusters": "cluster", "commands": "command",
 }  # fmt: skip
 
 
@@ -40,6 +40,8 @@ def load(family: str, name: str) -> Any:
     if name not in names(family):
         raise unknown(_SINGULAR.get(family, family), name, names(family))
     if name in _own(family):
+        if family == "commands":
+            return import_module(f"torchstone.cli.{name}_command")
         folder = f"{__package__}.{_FOLDERS.get(family, family)}"
         return (
             getattr(import_module(f"{folder}.{_topics()[name]}"), name)
@@ -67,12 +69,21 @@ def load(family: str, name: str) -> Any:
 def _base(family: str) -> type:
     """Return the class that every plug-in of a family is of."""
     from torchstone.plugins.machine_protocols import Cluster, Launcher, TelemetrySource, Vendor
-    from torchstone.plugins.protocols import Check, DataSource, Engine, Exporter, Importer, ModelSource, Searcher
+    from torchstone.plugins.protocols import (
+        Check,
+        Command,
+        DataSource,
+        Engine,
+        Exporter,
+        Importer,
+        ModelSource,
+        Searcher,
+    )
 
     return {
         "devices": Vendor, "telemetry": TelemetrySource, "models": ModelSource, "data": DataSource, "engines": Engine,
         "launchers": Launcher, "searchers": Searcher, "checks": Check, "exporters": Exporter, "importers": Importer,
-        "clusters": Cluster,
+        "clusters": Cluster, "commands": Command,
     }[family]  # fmt: skip
 
 
@@ -89,6 +100,16 @@ def usable(family: str) -> Iterator[tuple[str, Any]]:
         yield name, plugin
 
 
+def describe(family: str, name: str) -> str:
+    """Return a plug-in's one line, or why it cannot be used."""
+    try:
+        return str(load(family, name).describes)
+    except MissingError as error:
+        return str(error)
+    except Exception as error:  # somebody else's plug-in: the others are listed all the same
+        return f"cannot be loaded: {type(error).__name__}: {error}"
+
+
 def shadowed(family: str) -> list[tuple[str, str]]:
     """Return (name, why) of third parties' plug-ins that are never used, since ours have their names."""
     what = _SINGULAR.get(family, family)
@@ -103,10 +124,13 @@ def shadowed(family: str) -> list[tuple[str, str]]:
 def _own(family: str) -> frozenset[str]:
     """Return the names of our plug-ins of a family: a file, or a package where a plug-in takes several files.
 
-    Checks are the functions of a few files.
+    Checks are the functions of a few files; commands are files of cli, above this package.
     """
     if family == "checks":
         return frozenset(_topics())
+    if family == "commands":
+        files = (_HERE.parent / "cli").glob("*_command.py")
+        return frozenset(file.name.removesuffix("_command.py") for file in files)
     folder = _HERE / _FOLDERS.get(family, family)
     places = [*folder.glob("*.py"), *(file.parent for file in folder.glob("*/__init__.py"))]
     return frozenset(place.stem for place in places if not place.name.startswith("_"))

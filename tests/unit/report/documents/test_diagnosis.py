@@ -8,7 +8,7 @@ from build import a_case, a_trial
 from evidences import SETTINGS, a_line, a_look, an_evidence
 from results import GAIN, a_diagnosis
 
-from torchstone.cli._run_json import diagnosis_json
+from torchstone.cli._output import diagnosis_json
 from torchstone.core.errors import MissingError
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.case import Task
