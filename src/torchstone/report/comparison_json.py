@@ -62,7 +62,8 @@ def _comparison(one: JudgedFigure) -> Mapping[str, Any]:
     return {
         "case": one.case, "task": one.task, "block": one.block, "unit": one.unit,
         **msgspec.structs.asdict(one.comparison), "why": with_texts(one.comparison.why),
-        "baseline_value": one.baseline_value, "candidate_value": one.candidate_value, "labels": one.labels,
+        "differing": with_texts(one.comparison.differing),
+        "baseline_value": one.baseline_value, "candidate_value": one.candidate_value, "labels": with_texts(one.labels),
     }  # fmt: skip
 
 
