@@ -181,7 +181,8 @@ def _comparison(one: JudgedFigure) -> Mapping[str, Any]:
         "why": with_texts(one.comparison.why),
         "baseline_value": one.baseline_value,
         "candidate_value": one.candidate_value,
-        "labels": one.labels,
+        "differing": with_texts(one.comparison.differing),
+        "labels": with_texts(one.labels),
     }
 
 

@@ -313,6 +313,42 @@ TO_DO = {  # what to type for what is not done
     "precision_compared": "try bf16",
     "throughput_known": "torchstone run",
 }
+COMPARED = {  # under what a comparison has to be read, and what a difference does to its fairness
+    "settings_compared": "settings compared: {settings}",
+    "setting_compared": "{setting} {baseline} against {candidate}",
+    "other_code": "other code under the same name",
+    "other_weights": "other weights or sizes under the same name",
+    "first_results_differ": "first results differ ({baseline:number.5} and {candidate:number.5})",
+    "side_of_one_trial": "{side}: one trial: the variation between processes is not measured, {assumed:%} is assumed",
+    "side_drifted": "{side}: figures drifted over its run, which widens their intervals",
+    "worse_side_disturbed": "only the worse side ({side}) was disturbed ({what} {value:ratio}): measure it again",
+    "worse_side_disturbed.cores": "only the worse side ({side}) was disturbed ({what} {value:.2f} cores): measure it "
+    "again",
+    "mostly_drift": "the variation between processes alone gives ±{alone:ratio}; drift between runs widens it to "
+    "±{whole:ratio}; `torchstone ab` interleaves and avoids it",
+    "time_apart": "{apart_s:s} apart on one machine: drift between them is not measured; ab interleaves",
+    "steps_differ": "steps differ in work: only figures per item are compared",
+    "items_differ": "items differ in work",
+    "result_changes": "it changes the result: check the quality",
+    "other_sharing": "another number shares the work",
+    "both_disturbed": "both sides were disturbed",
+    "other_kernels": "another torch version has other kernels: part of the difference is due to it",
+    "other_heap": "the heap alone can move a small model by 13 %",
+    "other_isolation": "the way processes start changes their figures",
+    "other_chosen_settings": "settings chosen for the device are part of the difference",
+    "other_seed": "another seed gives other numbers",
+    "nvtx_costs_time": "NVTX ranges cost time in the measured windows",
+    "pinning_changes_timing": "pinned threads change the timing",
+    "other_cores": "trials on other cores have other caches, and other ways to the device",
+    "others_were_busy": "other processes were busy during one side: one makes a 2-thread step 5 to 15 times slower",
+    "cpu_time_stolen": "the hypervisor took CPU time from one side",
+    "one_side_throttled": "one side was throttled by temperature or power",
+    "other_governors": "different CPU frequency governors",
+    "timings_may_change": "can change timings",
+    "other_tools": "the tools measure differently",
+    "one_side_suspect": "one side's figures are SUSPECT",
+    "failed_left_out": "failed trials are not in the figures",
+}
 CHOSEN = {  # why a tune chose it
     "loader_alone": "loader alone: {rates}",
     "device_alone": "device alone: {rates}",
@@ -322,7 +358,7 @@ CHOSEN = {  # why a tune chose it
     "no_probe_ran_out": "no probe ran out of memory",
 }
 MESSAGES: Mapping[str, str] = (
-    CAUSES | EVIDENCE | USUAL | REMEDIES | TRIED | SEEN | LIMITS | QUESTIONS | CHECKLIST | CHOSEN
+    CAUSES | EVIDENCE | USUAL | REMEDIES | TRIED | SEEN | LIMITS | QUESTIONS | CHECKLIST | COMPARED | CHOSEN
 )
 
 

@@ -20,7 +20,6 @@ from torchstone.core.schema.comparison import Differing
 from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.readings import gauge, other_cpu_cores, steal_share
-from torchstone.core.units import significant
 
 _WORK = 0.01  # of the operations an item: more is another network, or other shapes
 SHAPES = axes_of(AxisStage.BATCH, AxisStage.ITEM, AxisStage.GENERATION)  # what a step or an item consists of
@@ -30,7 +29,7 @@ class Comparability(msgspec.Struct, frozen=True):
     """`against`: why the two cannot be compared, None if they can. `labels`: under what they are read all the same."""
 
     against: Statement | None
-    labels: tuple[str, ...]
+    labels: tuple[Statement, ...]
     differing: tuple[Differing, ...]
 
 
@@ -55,15 +54,15 @@ def _settings(a: CaseTrials, b: CaseTrials) -> Iterator[Differing]:
             continue
         matters = None
         if name == "batch_size":
-            matters = "steps differ in work: only figures per item are compared"
+            matters = Statement("steps_differ")
         elif name in SHAPES:
-            matters = "items differ in work"
+            matters = Statement("items_differ")
         elif axis.changes_result:
-            matters = "it changes the result: check the quality"
+            matters = Statement("result_changes")
         yield Differing(name, str(mine[name]), str(yours[name]), matters)
     for name in ("count", "nodes"):
         if mine[name] != yours[name]:
-            yield Differing(f"{name} of devices", str(mine[name]), str(yours[name]), "another number shares the work")
+            yield Differing(f"{name} of devices", str(mine[name]), str(yours[name]), Statement("other_sharing"))
 
 
 def _against(a: CaseTrials, b: CaseTrials) -> Iterator[Statement]:
@@ -94,16 +93,22 @@ def _against(a: CaseTrials, b: CaseTrials) -> Iterator[Statement]:
         yield Statement("other_results", {"baseline": moved.one, "candidate": moved.other})
 
 
-def _labels(a: CaseTrials, b: CaseTrials, settings: Sequence[Differing]) -> Iterator[str]:
-    changed = [f"{one.what} {one.baseline} against {one.candidate}" for one in settings if one.what in AXES]
+def _labels(a: CaseTrials, b: CaseTrials, settings: Sequence[Differing]) -> Iterator[Statement]:
+    changed = [
+        Statement(
+            "setting_compared", {"setting": one.what, "baseline": str(one.baseline), "candidate": str(one.candidate)}
+        )
+        for one in settings
+        if one.what in AXES
+    ]
     if changed:
-        yield "settings compared: " + ", ".join(changed)
-    for what, key in (("other code", _code), ("other weights or sizes", lambda taken: traits(taken.case)["fixed"])):
+        yield Statement("settings_compared", {"settings": tuple(changed)})
+    for what, key in (("other_code", _code), ("other_weights", lambda taken: traits(taken.case)["fixed"])):
         if key(a) != key(b) and None not in (key(a), key(b)):
-            yield f"{what} under the same name"
+            yield Statement(what)
     moved = _moved(a, b)
     if moved is not None and not any(one.matters for one in settings):
-        yield f"first results differ ({significant(moved.one, 5)} and {significant(moved.other, 5)})"
+        yield Statement("first_results_differ", {"baseline": moved.one, "candidate": moved.other})
 
 
 def _code(taken: CaseTrials) -> str | None:
@@ -158,19 +163,19 @@ def _moved(a: CaseTrials, b: CaseTrials) -> Entries | None:
     return far if far is not None and far.differ else None
 
 
-_BOTH = "both sides were disturbed"
+_BOTH = Statement("both_disturbed")
 _SOFTWARE = {
-    "torch": "another torch version has other kernels: part of the difference is due to it",
+    "torch": Statement("other_kernels"),
     "python": None,
 }
 _PROCEDURE = {
-    "heap": "the heap alone can move a small model by 13 %",
-    "isolation": "the way processes start changes their figures",
-    "settings": "settings chosen for the device are part of the difference",
-    "seed": "another seed gives other numbers",
-    "nvtx": "NVTX ranges cost time in the measured windows",
-    "pin_threads": "pinned threads change the timing",
-    "cpu_affinity": "trials on other cores have other caches, and other ways to the device",
+    "heap": Statement("other_heap"),
+    "isolation": Statement("other_isolation"),
+    "settings": Statement("other_chosen_settings"),
+    "seed": Statement("other_seed"),
+    "nvtx": Statement("nvtx_costs_time"),
+    "pin_threads": Statement("pinning_changes_timing"),
+    "cpu_affinity": Statement("other_cores"),
     "warmup": None, "warmup_budget_s": None, "iterations": None, "epochs": None, "target": None, "budget_s": None,
     "min_steps": None, "trials": None, "within_s": None, "aim": None, "percentiles_s": None, "telemetry_period_s": None,
 }  # fmt: skip
@@ -185,7 +190,7 @@ class _MachineReading(msgspec.Struct, frozen=True):
     least: float
     relative: bool = False
     bad_from: float | None = None
-    matters: str | None = None
+    matters: Statement | None = None
     disturbs: bool = False  # a run, and is no property of its machine
 
 
@@ -196,16 +201,16 @@ def _gauge(name: str) -> Callable[[Trial], float | None]:
 _READINGS = (
     _MachineReading(
         "other processes", other_cpu_cores, "cores", 0.05, bad_from=0.15,
-        matters="other processes were busy during one side: one makes a 2-thread step 5 to 15 times slower",
+        matters=Statement("others_were_busy"),
         disturbs=True,
     ),
     _MachineReading(
-        "steal", steal_share, "ratio", 0.01, bad_from=0.02, matters="the hypervisor took CPU time from one side",
+        "steal", steal_share, "ratio", 0.01, bad_from=0.02, matters=Statement("cpu_time_stolen"),
         disturbs=True,
     ),
     _MachineReading(
         "throttled", _gauge("device_throttled"), "ratio", 0.02, bad_from=0.05,
-        matters="one side was throttled by temperature or power",
+        matters=Statement("one_side_throttled"),
     ),
     _MachineReading("device clock", _gauge("device_clock_hz"), "Hz", 0.02, relative=True),
     _MachineReading("device temperature", _gauge("device_temperature_c"), "°C", 5.0),
@@ -226,12 +231,13 @@ def differing(a: CaseTrials, b: CaseTrials) -> list[Differing]:
     return sorted(found, key=lambda one: one.matters is None)
 
 
-def disturbed(side: CaseTrials, other: CaseTrials) -> str | None:
-    """Return what disturbed a side from outside, and not the other, if anything did."""
+def disturbed(side: CaseTrials, other: CaseTrials, name: str) -> Statement | None:
+    """Return what disturbed the side of that name from outside, and not the other, if anything did."""
     for reading in _READINGS:
         means = _means(reading, side, other) if reading.disturbs else None
         if means is not None and reading.bad_from is not None and means[0] > reading.bad_from >= means[1]:
-            return f"{reading.what} {_written(means[0], reading.unit)}"
+            found = "worse_side_disturbed.cores" if reading.unit == "cores" else "worse_side_disturbed"
+            return Statement(found, {"side": name, "what": reading.what, "value": means[0]})
     return None
 
 
@@ -255,20 +261,20 @@ def _machine(a: CaseTrials, b: CaseTrials) -> Iterator[Differing]:
         equal_device = places[0].device == places[1].device
         matters = _SOFTWARE.get(name) if equal_device else None
         yield from _changed(name, one.software.get(name), other.software.get(name), matters)
-    yield from _changed("governor", one.host.governor, other.host.governor, "different CPU frequency governors")
+    yield from _changed("governor", one.host.governor, other.host.governor, Statement("other_governors"))
     yield from _mapping(one.settings, other.settings)
 
 
 def _mapping(one: Mapping[str, str | None], other: Mapping[str, str | None]) -> Iterator[Differing]:
     for name in dict.fromkeys((*one, *other)):
-        yield from _changed(name, one.get(name), other.get(name), "can change timings")
+        yield from _changed(name, one.get(name), other.get(name), Statement("timings_may_change"))
 
 
 def _procedure(a: CaseTrials, b: CaseTrials) -> Iterator[Differing]:
     one, other = (msgspec.structs.asdict(taken.run.head.procedure) for taken in (a, b))
     for name, matters in _PROCEDURE.items():
         yield from _changed(name, one[name], other[name], matters)
-    yield from _changed("tool", _tool(a), _tool(b), "the tools measure differently")
+    yield from _changed("tool", _tool(a), _tool(b), Statement("other_tools"))
     yield from _changed("successful trials", len(a.trials), len(b.trials))
 
 
@@ -276,7 +282,7 @@ def _tool(taken: CaseTrials) -> object:
     return next((trial.facts.imported_from for trial in taken.trials if trial.facts.imported_from is not None), None)
 
 
-def _changed(what: str, one: object, other: object, matters: str | None = None) -> Iterator[Differing]:
+def _changed(what: str, one: object, other: object, matters: Statement | None = None) -> Iterator[Differing]:
     if one != other:
         yield Differing(what, None if one is None else str(one), None if other is None else str(other), matters)
 
@@ -312,11 +318,11 @@ def _findings(a: CaseTrials, b: CaseTrials) -> Iterator[Differing]:
         said.append({f.check: f.message for f in doubts if f.check not in {r.what for r in _READINGS}})
     for check in dict.fromkeys((*said[0], *said[1])):
         if (check in said[0]) != (check in said[1]):
-            yield Differing(check, said[0].get(check), said[1].get(check), "one side's figures are SUSPECT")
+            yield Differing(check, said[0].get(check), said[1].get(check), Statement("one_side_suspect"))
     failed = [len(taken.failed) for taken in (a, b)]
     if failed[0] != failed[1]:
         words = [str(n) if n else None for n in failed]
-        yield Differing("failed trials", words[0], words[1], "failed trials are not in the figures")
+        yield Differing("failed trials", words[0], words[1], Statement("failed_left_out"))
 
 
 def lengths_apart(a: Sequence[CaseTrials], b: Sequence[CaseTrials]) -> tuple[float, float] | None:

@@ -49,7 +49,7 @@ from torchstone.core.stats.comparing import (
     in_turn,
 )
 from torchstone.core.stats.nested import ASSUMED_SPREAD
-from torchstone.core.units import percent, quantity
+from torchstone.core.units import percent
 
 ALPHA = 0.05
 _RUNS = 3  # of one side: from here on the run is the replicate, which drift cannot fool
@@ -94,7 +94,7 @@ class JudgedFigure(msgspec.Struct, frozen=True):
     comparison: Comparison
     baseline_value: Estimate | None = None
     candidate_value: Estimate | None = None
-    labels: tuple[str, ...] = ()
+    labels: tuple[Statement, ...] = ()
 
 
 class ComparedRuns(msgspec.Struct, frozen=True):
@@ -148,7 +148,7 @@ class Contrast(msgspec.Struct, frozen=True):
     method: str
     trials: int
     samples: int
-    labels: tuple[str, ...]
+    labels: tuple[Statement, ...]
 
 
 def compare(participants: Sequence[ComparedInput], asked: ComparisonRequest) -> ComparedRuns:
@@ -247,7 +247,7 @@ def _pair(matched: Matched, baseline: ComparedInput, candidate: ComparedInput) -
     apart = lengths_apart(a, b) if same_machine(a[-1], b[-1]) else None
     found = [*same.differing, *differing(a[-1], b[-1])]
     if apart is not None and apart[0] > _FAR_S and not _in_turn(a, b):
-        matters = f"{quantity(apart[0], 's')} apart on one machine: drift between them is not measured; ab interleaves"
+        matters = Statement("time_apart", {"apart_s": apart[0]})
         found.append(Differing("time", a[-1].run.head.started_utc, b[-1].run.head.started_utc, matters))
     return FigurePair(matched, baseline, candidate, same, tuple(found), apart[1] if apart is not None else None)
 
@@ -292,13 +292,13 @@ def _contrast(metric: str, pair: FigurePair, a: Sequence[PerTrial], b: Sequence[
         )
         if found is not None:
             return Contrast(pair, metric, found, PAIRED, found.candidate.trials, samples, ())
-    labels: dict[str, None] = {}
+    labels: list[Statement] = []
     parts: list[VariancePart] = []
     for which, side, values in (("baseline", baseline, a), ("candidate", candidate, b)):
         part, label = _part(metric, side, values, pair.apart, drifts)
         parts.append(part)
         if label is not None:
-            labels[f"{which}: {label}"] = None
+            labels.append(Statement(label, {"side": which, "assumed": comparing.ASSUMED}))
     by_runs = len(a) >= _RUNS and len(b) >= _RUNS
     single = any(sum(len(each.values) for each in values) == 1 for values in (a, b))
     method = ONE_TRIAL if single else BY_RUNS if by_runs else WELCH
@@ -313,18 +313,18 @@ def _rounds(values: PerTrial) -> dict[int, float]:
 def _part(
     metric: str, side: Sequence[CaseTrials], values: Sequence[PerTrial], apart: float | None, drifts: Drifts
 ) -> tuple[VariancePart, str | None]:
-    """Return what one side says of a figure, and its label."""
+    """Return what one side says of a figure, and the id of its label."""
     logs = [[math.log(value) for value in each.values] for each in values]
     if len(logs) >= _RUNS:
         return comparing.of_independent([fmean(each) for each in logs]), None
     together = [value for each in logs for value in each]
     if len(together) == 1:
         (taken,) = [one for one in side if one.trials][:1]
-        return comparing.of_one(together[0], steps_error(taken, metric)), ONE_TRIAL
+        return comparing.of_one(together[0], steps_error(taken, metric)), "side_of_one_trial"
     drifting = moves_with_the_machine(metric)
     moved = max((drifts.get((one.run.head.run_id, metric), 0.0) for one in side), key=abs) if drifting else 0.0
     # How far a run moved while it was taken, so little is known of where it would have been at the other's time.
-    label = "figures drifted over its run, which widens their intervals" if abs(moved) > _WORTH else None
+    label = "side_drifted" if abs(moved) > _WORTH else None
     assumed = ASSUMED_OF_TIMES if drifting else ASSUMED_OF_MEMORY
     return comparing.of_run(together, apart if drifting else None, moved, Templates(_templates(values), assumed)), label
 
@@ -382,8 +382,8 @@ def _judge(found: Contrast, level: float, asked: ComparisonRequest) -> JudgedFig
     if block in _TIMED and verdict in (Judgement.BETTER, Judgement.WORSE):
         sides = {"baseline": pair.sides[0][-1], "candidate": pair.sides[1][-1]}
         worse, better = ("candidate", "baseline") if verdict == Judgement.WORSE else ("baseline", "candidate")
-        if (what := disturbed(sides[worse], sides[better])) is not None:
-            labels.append(f"only the worse side ({worse}) was disturbed ({what}): measure it again")
+        if (alone := disturbed(sides[worse], sides[better], worse)) is not None:
+            labels.append(alone)
             verdict = Judgement.UNCLEAR
     if verdict == Judgement.UNCLEAR and _is_primary(found) and pair.apart is not None:
         labels += _of_drift(found.difference, level)
@@ -396,21 +396,20 @@ def _judge(found: Contrast, level: float, asked: ComparisonRequest) -> JudgedFig
         for side, who in zip(pair.sides, (pair.baseline, pair.candidate), strict=True)
     )
     matched = pair.matched
-    return JudgedFigure(
-        matched.label, matched.task, block, unit_of(metric), comparison, mine, yours, tuple(dict.fromkeys(labels))
-    )
+    return JudgedFigure(matched.label, matched.task, block, unit_of(metric), comparison, mine, yours, _once(labels))
 
 
-def _of_drift(found: Difference, level: float) -> Iterator[str]:
+def _once(labels: Sequence[Statement]) -> tuple[Statement, ...]:
+    """Return each label once: a Statement holds a mapping, and has no hash."""
+    return tuple(one for at, one in enumerate(labels) if one not in labels[:at])
+
+
+def _of_drift(found: Difference, level: float) -> Iterator[Statement]:
     """Yield how much of an interval is no spread of processes, but what a machine may drift between two runs."""
     sides = [side._replace(stays=0.0) for side in (found.baseline, found.candidate)]
     (_, alone), (_, whole) = (one.interval(level) for one in (Difference(0.0, *sides), found._replace(log=0.0)))
     if whole > _MOSTLY_DRIFT * alone > 0.0:
-        halves = [quantity(math.expm1(half), "ratio") for half in (alone, whole)]
-        yield (
-            f"the variation between processes alone gives ±{halves[0]}; drift between runs "
-            f"widens it to ±{halves[1]}; `torchstone ab` interleaves and avoids it"
-        )
+        yield Statement("mostly_drift", {"alone": math.expm1(alone), "whole": math.expm1(whole)})
 
 
 class Gate(msgspec.Struct, frozen=True):

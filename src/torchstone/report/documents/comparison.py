@@ -28,6 +28,7 @@ from torchstone.core.schema.comparison import Comparison, Differing, Judgement
 from torchstone.core.schema.estimate import Estimate
 from torchstone.report.charts import comparison as charts
 from torchstone.report.charts.ratios import Ratio, ratios_chart
+from torchstone.report.diagnosis_messages import text
 from torchstone.report.document import (
     Chart,
     Column,
@@ -271,21 +272,23 @@ def _notes(compared: ComparedRuns) -> Iterator[str]:
     seen: dict[str, dict[str, None]] = {}
     for one in compared.judged:
         for label in one.labels:
-            seen.setdefault(f"{_pair(one.comparison, compared)}: {label}", {})[one.case] = None
-    for text, where in seen.items():
-        yield text + (f" ({len(where)} cases)" if len(where) > 1 else "")
+            seen.setdefault(f"{_pair(one.comparison, compared)}: {text(label)}", {})[one.case] = None
+    for line, where in seen.items():
+        yield line + (f" ({len(where)} cases)" if len(where) > 1 else "")
 
 
 def _differing(compared: ComparedRuns) -> Iterator[tuple[str, bool]]:
     """Yield what differs beside the figures, each once, and whether that makes the comparison less fair, such first."""
     several = len(compared.participants) > 2
-    found: dict[tuple[str, Differing], None] = {}
+    found: list[tuple[str, Differing]] = []
     for one in compared.judged:
         for each in one.comparison.differing:
-            found[f"{_pair(one.comparison, compared)}: " if several else "", each] = None
+            entry = (f"{_pair(one.comparison, compared)}: " if several else "", each)
+            if entry not in found:
+                found.append(entry)
     for pair, each in sorted(found, key=lambda key: key[1].matters is None):
         changed = f"{each.baseline or units.MISSING} → {each.candidate or units.MISSING}"
-        line = f"{pair}{each.what}: {changed}" + (f" ({each.matters})" if each.matters else "")
+        line = f"{pair}{each.what}: {changed}" + (f" ({text(each.matters)})" if each.matters is not None else "")
         yield line, each.matters is not None
 
 

@@ -14,12 +14,14 @@ from torchstone.analysis.compare.compare import ComparisonRequest, Gate, compare
 from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.analysis.compare.task_answers import TaskResult, answers
 from torchstone.core.errors import UsageError
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.case import Placement, Task
 from torchstone.core.schema.comparison import Judgement, Rules
 from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Measurement, Series, Stage
+from torchstone.report.diagnosis_messages import text
 from torchstone.report.documents.comparison import answer_words
 
 BASE = (0.0100, 0.0101, 0.0099, 0.0100, 0.0101, 0.0099)
@@ -40,7 +42,7 @@ def the(compared, metric="throughput"):
 def labels(*runs, metric="throughput"):
     """Under which labels a figure of these runs is compared."""
     (found,) = [one.labels for one in judged(*runs).judged if one.comparison.metric == metric]
-    return "\n".join(found)
+    return "\n".join(map(text, found))
 
 
 def scaled(by, base=BASE):
@@ -48,7 +50,9 @@ def scaled(by, base=BASE):
 
 
 def said(compared):
-    return " | ".join(f"{one.what}: {one.matters}" for one in compared.judged[0].comparison.differing)
+    return " | ".join(
+        f"{one.what}: {one.matters and text(one.matters)}" for one in compared.judged[0].comparison.differing
+    )
 
 
 def test_what_is_the_rate_turned_round_has_its_verdict_and_its_interval():
@@ -253,7 +257,7 @@ def test_who_is_worse_beside_a_neighbour_is_not_called_worse():
     assert the(judged(quiet, faster)).verdict == Judgement.BETTER, "better in spite of it"
     both = the(judged(noisy, a_stored_run(BASE, series=busy(1.2))))
     assert both.verdict == Judgement.BETTER
-    assert any(one.what == "other processes" and one.matters == "both sides were disturbed" for one in both.differing)
+    assert any(one.what == "other processes" and one.matters == Statement("both_disturbed") for one in both.differing)
 
 
 def test_what_differs_is_listed_and_what_matters_comes_first():
