@@ -87,12 +87,6 @@ def _metrics() -> Rows:
     return [(one.name, f"{one.meaning} ({one.unit})") for one in FIGURES.values()]
 
 
-def _reports() -> Rows:
-    from torchstone.report.rendering import formats, renderer
-
-    return [(name, renderer(name).describes) for name in formats()]
-
-
 def _values(values: tuple[str, ...] | None) -> str:
     return f"; {', '.join(values)}" if values else ""
 
@@ -114,6 +108,6 @@ LISTS: dict[str, Callable[[], Rows]] = {
     "recipes": _recipes, "models": _models, "data": _family("data"), "devices": _family("devices"), "axes": _axes,
     "metrics": _metrics, "tasks": _family("engines"), "searchers": _family("searchers"),
     "isolation": _family("launchers"), "telemetry": _family("telemetry"), "checks": _family("checks"),
-    "formats": _family("exporters"), "reports": _reports, "importers": _family("importers"),
+    "formats": _family("exporters"), "reports": _family("renderers"), "importers": _family("importers"),
     "clusters": _family("clusters"),
 }  # fmt: skip
