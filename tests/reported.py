@@ -28,8 +28,8 @@ from torchstone.report.carried import attachments, with_record
 from torchstone.report.document import Attachment, Chart, Document, Part, Section, Table, Text
 from torchstone.report.documents.combined import combined_document
 from torchstone.report.documents.comparison import reproduction_document
+from torchstone.report.documents.release import readme
 from torchstone.report.documents.run import run_document
-from torchstone.report.release import readme
 from torchstone.report.verification import Verified, verification_document
 from torchstone.storage.manifest import MANIFEST, manifest_bytes, sums_of
 from torchstone.storage.query import entry_of, find

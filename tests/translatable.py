@@ -40,7 +40,7 @@ SOURCES = (
     "analysis/compare/*.py", "analysis/recommend/*.py", "analysis/roofline.py",
     "workflows/machine_check/*.py", "workflows/memory.py", "workflows/tune/*.py",
     "report/pictures.py", "plugins/devices/_cores.py",
-    "report/carried.py", "report/verification.py", "report/release.py", "report/bundle.py", "analysis/ci.py",
+    "report/carried.py", "report/verification.py", "report/bundle.py", "analysis/ci.py",
     "storage/manifest.py",
 )  # fmt: skip
 # Where renderers say texts of their own, and what they say through a name; and texts of lower layers.

@@ -84,12 +84,6 @@ def _metrics() -> Rows:
     return [(one.name, f"{one.meaning} ({one.unit})") for one in FIGURES.values()]
 
 
-def _reports() -> Rows:
-    from torchstone.report.rendering import formats, renderer
-
-    return [(name, renderer(name).describes) for name in formats()]
-
-
 def _values(values: tuple[str, ...] | None) -> str:
     return f"; {', '.join(values)}" if values else ""
 
@@ -118,7 +112,7 @@ LISTS: dict[str, Callable[[], Rows]] = {
     "telemetry": _family("telemetry"),
     "checks": _family("checks"),
     "formats": _family("exporters"),
-    "reports": _reports,
+    "reports": _family("renderers"),
     "importers": _family("importers"),
     "clusters": _family("clusters"),
     "commands": _commands,

@@ -18,8 +18,10 @@ from typing import Any
 from torchstone.core.errors import MissingError, unknown
 
 _HERE = Path(__file__).parent
-_FOLDERS = {"engines": "tasks"}  # entry points keep the family's first name
+# Where a family is that is not in a folder of its own name here.
+_PACKAGES = {"engines": "plugins.tasks", "renderers": "report.renderers"}
 _SINGULAR = {
+    "renderers": "report format",
     "devices": "device", "telemetry": "telemetry source", "models": "model source", "data": "data source",
     "engines": "task", "launchers": "isolation", "searchers": "searcher", "checks": "check", "exporters": "format",
     "importers": "foreign format", "clusters": "cluster", "commands": "command",
@@ -42,12 +44,10 @@ def load(family: str, name: str) -> Any:
     if name in _own(family):
         if family == "commands":
             return import_module(f"torchstone.cli.{name}_command")
-        folder = f"{__package__}.{_FOLDERS.get(family, family)}"
-        return (
-            getattr(import_module(f"{folder}.{_topics()[name]}"), name)
-            if family == "checks"
-            else import_module(f"{folder}.{name}").PLUGIN
-        )
+        folder = f"torchstone.{_PACKAGES.get(family, f'plugins.{family}')}"
+        if family == "checks":
+            return getattr(import_module(f"{folder}.{_topics()[name]}"), name)
+        return getattr(import_module(f"{folder}.{name}"), "RENDERER" if family == "renderers" else "PLUGIN")
     what, entries = f"{_SINGULAR.get(family, family)} {name}", _foreign(family)[name]
     if len(entries) > 1:
         packages = ", ".join(_package(entry) for entry in entries)
@@ -59,15 +59,19 @@ def load(family: str, name: str) -> Any:
         raise MissingError(f"{what} of {_package(entries[0])} cannot be imported: {said}") from error
     base = _base(family)
     if not isinstance(plugin, base) or not isinstance(getattr(plugin, "describes", None), str):
+        door = base.__module__ if family == "renderers" else "torchstone.extend"
         raise MissingError(
             f"{what} of {_package(entries[0])} is not a plug-in: {entries[0].value} must be an object of a subclass of "
-            f"torchstone.extend.{base.__name__}, with a text `describes`"
+            f"{door}.{base.__name__}, with a text `describes`"
         )
     return plugin
 
 
 def _base(family: str) -> type:
     """Return the class that every plug-in of a family is of."""
+    if family == "renderers":  # which know Documents, a layer above this one
+        renderer: type = import_module("torchstone.report.rendering").Renderer
+        return renderer
     from torchstone.plugins.machine_protocols import Cluster, Launcher, TelemetrySource, Vendor
     from torchstone.plugins.protocols import (
         Check,
@@ -131,7 +135,7 @@ def _own(family: str) -> frozenset[str]:
     if family == "commands":
         files = (_HERE.parent / "cli").glob("*_command.py")
         return frozenset(file.name.removesuffix("_command.py") for file in files)
-    folder = _HERE / _FOLDERS.get(family, family)
+    folder = _HERE.parent.joinpath(*_PACKAGES.get(family, f"plugins.{family}").split("."))
     places = [*folder.glob("*.py"), *(file.parent for file in folder.glob("*/__init__.py"))]
     return frozenset(place.stem for place in places if not place.name.startswith("_"))
 

@@ -46,7 +46,7 @@ from torchstone.report.carried import (
     training_name,
 )
 from torchstone.report.document import Command, Document, Facts, Part, Role, Section, Text, paragraphs
-from torchstone.report.release import ENVIRONMENT, FIGURES, REPORTS, DocumentOf, counted, files_showing
+from torchstone.report.documents.release import ENVIRONMENT, FIGURES, REPORTS, DocumentOf, counted, files_showing
 from torchstone.report.rendering import renderer
 from torchstone.report.several import LAYOUT, CarriedRuns, DocumentAgain, Layout, ReportKind
 from torchstone.report.translation.catalogue import ENGLISH, languages

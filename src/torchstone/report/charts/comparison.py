@@ -149,10 +149,10 @@ def of_device(label: str, drawn: Sequence[ComparedPoint]) -> Picture | None:
         of_workload = [point for point in own if point.workload == workload]
         found = (_panel(quantity, of_workload, quantity.name, order) for quantity in QUANTITIES)
         panels += [msgspec.structs.replace(panel, group=workload) for panel in found if panel is not None]
-    return Picture(label, tuple(panels), interval_words(panels), columns=_COLUMNS) if panels else None
+    return Picture(label, tuple(panels), bar_words(panels), columns=_COLUMNS) if panels else None
 
 
-def interval_words(panels: Sequence[Panel]) -> str:
+def bar_words(panels: Sequence[Panel]) -> str:
     """Return what the bars of a picture are; "" where it has none."""
     drawn = any("y2" in layer["encoding"] for one in panels for layer in one.layers)
     return "bars: 95 % confidence intervals over trials" if drawn else ""

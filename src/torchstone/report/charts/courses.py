@@ -150,7 +150,7 @@ def _ends(values: Sequence[Mapping[str, Any]]) -> tuple[float, float] | None:
 # ── gauges ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class GaugeCurve(msgspec.Struct, frozen=True):
+class DrawnGauge(msgspec.Struct, frozen=True):
     """`factor`: from the unit of its readings to that of the axis. `rises`: a counter, drawn as its rate."""
 
     metric: str
@@ -160,15 +160,15 @@ class GaugeCurve(msgspec.Struct, frozen=True):
 
 
 GAUGES = (
-    GaugeCurve("device_utilization", "device in use, %", 100.0),
-    GaugeCurve("device_memory_used_bytes", "device memory in use, GiB", 2.0**-30),
-    GaugeCurve("device_temperature_c", "device temperature, °C"),
-    GaugeCurve("device_power_w", "device power, W"),
-    GaugeCurve("device_clock_hz", "device clock, GHz", 1e-9),
-    GaugeCurve("process_cpu_s", "CPU cores in use", rises=True),
-    GaugeCurve("rss_bytes", "resident memory, GiB", 2.0**-30),
-    GaugeCurve("host_clock_hz", "CPU clock, GHz", 1e-9),
-    GaugeCurve("host_temperature_c", "CPU temperature, °C"),
+    DrawnGauge("device_utilization", "device in use, %", 100.0),
+    DrawnGauge("device_memory_used_bytes", "device memory in use, GiB", 2.0**-30),
+    DrawnGauge("device_temperature_c", "device temperature, °C"),
+    DrawnGauge("device_power_w", "device power, W"),
+    DrawnGauge("device_clock_hz", "device clock, GHz", 1e-9),
+    DrawnGauge("process_cpu_s", "CPU cores in use", rises=True),
+    DrawnGauge("rss_bytes", "resident memory, GiB", 2.0**-30),
+    DrawnGauge("host_clock_hz", "CPU clock, GHz", 1e-9),
+    DrawnGauge("host_temperature_c", "CPU temperature, °C"),
 )
 
 
@@ -216,7 +216,7 @@ def gauge_panels(
         )
 
 
-def gauge_points(series: Series, gauge: GaugeCurve) -> list[tuple[float, float]]:
+def gauge_points(series: Series, gauge: DrawnGauge) -> list[tuple[float, float]]:
     """Return (seconds, reading) where both are numbers, in order of time; of a counter its rise a second."""
     readings = sorted(
         (at_s, value)

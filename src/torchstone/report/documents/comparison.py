@@ -461,7 +461,7 @@ def _of_quantity(
     rest = [point for point in drawn if point.row["run_id"] not in over_time]
     panels = (*charts.over_batch_size(quantity, rest), *charts.over_time(curves, charts.line_names(of)))
     left_out = f"the first line and the fastest; {lost} more are in the tables" if lost else ""
-    words = "; ".join(filter(None, (charts.interval_words(panels), left_out)))
+    words = "; ".join(filter(None, (charts.bar_words(panels), left_out)))
     return Picture(quantity.name.capitalize(), panels, words) if panels else None
 
 
