@@ -160,6 +160,8 @@ REMEDIES = {
     "more_workers": "more num_workers",
     "own_workers": "processes that load: return the Dataset, or a DataLoader of torch's, of which others are made",
     "pin_memory": "pin_memory=true",
+    "pinned_copies": "pinned memory (pin_memory=True of the DataLoader, or tensor.pin_memory()) and "
+    ".to(device, non_blocking=True)",
     "faster_disk": "a faster disk (SSD), or fewer, larger files",
     "less_preprocessing": "less preprocessing for each item, or once, beforehand",
     "faster_cpu": "a faster CPU",
@@ -208,6 +210,7 @@ IN_CODE = {  # how a remedy is done in a program of one's own, which is worth te
     "compile": "torch.compile(model)",
     "cuda_graphs": "torch.compile(model, mode='reduce-overhead')",
     "pin_memory": "pin_memory=True of the DataLoader, .to(device, non_blocking=True)",
+    "pinned_copies": "pin_memory=True of the DataLoader, .to(device, non_blocking=True)",
     "fused": "fused=True (or foreach=True) of the optimizer",
     "threads": "OMP_NUM_THREADS={threads}, or torch.set_num_threads({threads})",
     "heap_fixed": "MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TRIM_THRESHOLD_=4294967296, or jemalloc or tcmalloc",

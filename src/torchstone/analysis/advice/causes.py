@@ -157,6 +157,12 @@ def _places(look: HostProfile | None, of: float) -> tuple[Place, ...]:
     return tuple(_place(line, of) for line in look.lines[:_LINES] if line.share >= _LINE)
 
 
+def _places_in(look: HostProfile | None, phase: str) -> tuple[Place, ...]:
+    """Return the lines that take most of a phase."""
+    lines = [line for line in look.lines if line.phase == phase] if look is not None else []
+    return tuple(_place(line) for line in lines[:_LINES] if line.share >= _LINE)
+
+
 def _place(line: HostLine, times: float = 1.0) -> Place:
     return Place(near(line.file), line.line, line.code, min(1.0, times * line.share), line.runs_per_step)
 
@@ -175,19 +181,28 @@ def transfer(e: Evidence) -> Cause | None:
     rule, known, share = rules.TRANSFER, e.known, e.share(TRANSFER)
     if not e.accelerator or share < rule.least:
         return None
-    pageable = e.setting("pin_memory") is False
+    known_pageable = e.setting("pin_memory") is False
+    pageable = known_pageable or bool(e.facts.pageable_copies)
+    own = e.case.workload.is_program
     return Cause(
         "transfer", Kind.IO, Statement("transfer_pageable" if pageable else "transfer"), share,
-        tuple(_transfer_evidence(e)), usual=rule.causes(known), remedies=rule.remedies(known),
-        what_ifs=(WhatIf({"pin_memory": True}),) if pageable else (),
+        tuple(_transfer_evidence(e)), where=_places_in(e.look, TRANSFER) if own else (), usual=rule.causes(known),
+        remedies=_pinned_by_hand(rule.remedies(known)) if own else rule.remedies(known),
+        what_ifs=(WhatIf({"pin_memory": True}),) if known_pageable else (),
     )  # fmt: skip
+
+
+def _pinned_by_hand(remedies: Sequence[Remedy]) -> tuple[Remedy, ...]:
+    """Return remedies of somebody's own program, whose copies are its own lines."""
+    return Remedy("pinned_copies", axis="pin_memory"), *(one for one in remedies if one.axis != "pin_memory")
 
 
 def _transfer_evidence(e: Evidence) -> Iterator[Statement]:
     yield _phase(e, TRANSFER)
     operators = e.look.operators if e.look is not None else None
-    if operators is not None and operators.pageable_copies:
-        yield Statement("pageable_copies", {"copies": operators.pageable_copies})
+    copies = e.facts.pageable_copies or (operators.pageable_copies if operators is not None else None)
+    if copies:
+        yield Statement("pageable_copies", {"copies": copies})
     if (waits_s := e.host_s.get(TRANSFER)) is not None:
         yield Statement("host_spends", {"time_s": waits_s})
 

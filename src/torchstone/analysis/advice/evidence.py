@@ -73,7 +73,7 @@ class Evidence(msgspec.Struct, frozen=True):
         return Setting(
             self.case.configuration, self.cores, self.accelerator, self.figures.get("device_utilization"),
             (self.device.precisions or None) if self.device is not None else None, self.facts, self.trains,
-            look.at_work >= rules.LOADER_COMPUTES if look is not None else None,
+            look.at_work >= rules.LOADER_COMPUTES if look is not None else None, _reads(look),
         )  # fmt: skip
 
     def fixes(self, axis: str) -> bool:
@@ -135,6 +135,13 @@ class Evidence(msgspec.Struct, frozen=True):
         if times <= 1.0:
             return None
         return min(small_s, max(0.0, (times * small_s - self.larger[1]) / (times - 1.0)))
+
+
+def _reads(look: HostProfile | None) -> bool | None:
+    """Say whether a loader reads files: by calls, or by page faults of files that are mapped; None: not known."""
+    if look is None or look.read_bytes is None:
+        return None
+    return look.read_bytes >= rules.LOADER_READS or look.major_faults >= 1.0
 
 
 # ── from a record alone ─────────────────────────────────────────────────────────────────────────────────────

@@ -41,6 +41,7 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 LOADER_COMPUTES = 0.5  # of a loader's time on a core, without what it waits for one: above, it computes
+LOADER_READS = 4096  # bytes a batch: a loader that waits and reads less waits for something else
 OTHER_WORK = Statement("other_work")
 
 LARGER_BATCH = Remedy("larger_batch", axis="batch_size")
@@ -57,13 +58,18 @@ _LARGE_MODEL = 100_000_000  # parameters
 
 
 def _loader_usual(s: Setting) -> Iterator[str]:
-    yield from (*(() if s.loader_computes else ("slow_disk",)), "few_workers", "costly_preprocessing")
+    yield from (*(("slow_disk",) if _waits_for_files(s) else ()), "few_workers", "costly_preprocessing")
+
+
+def _waits_for_files(s: Setting) -> bool:
+    """Say whether a loader waits for files, or may: not where it computes, sleeps or waits for what is no file."""
+    return not s.loader_computes and s.loader_reads is not False
 
 
 def _loader(s: Setting) -> Iterator[Remedy]:
     yield from more_workers(s)
     yield from _pinned(s)
-    if not s.loader_computes:
+    if _waits_for_files(s):
         yield Remedy("faster_disk")
     yield Remedy("less_preprocessing")
     yield _faster_cpu(s)

@@ -21,7 +21,7 @@ class Setting(msgspec.Struct, frozen=True):
 
     `cores`: that its processes may use; `utilization`: of the device, 0 to 1; `native`: the number formats that its
     units for products take as they are; `facts`: of a trial; `loader_computes`: the loader is at work rather than
-    waiting for its source.
+    waiting for its source, `loader_reads`: which is files.
     """
 
     configuration: Mapping[str, Scalar]
@@ -32,6 +32,7 @@ class Setting(msgspec.Struct, frozen=True):
     facts: Facts = msgspec.field(default_factory=Facts)
     trains: bool = False
     loader_computes: bool | None = None
+    loader_reads: bool | None = None
 
     def fixes(self, axis: str) -> bool:
         """Whether the user's own batches are used as they come, so that an axis can have no other value."""

@@ -43,7 +43,7 @@ class HostProfile(msgspec.Struct, frozen=True, tag="host_profile", tag_field="ev
 
     `main_busy`: the share of the time in which the thread that does the steps had a core; the rest it waited, of it
     `main_queued` for a core (None where the system does not tell). CPU times are of the whole process, a step.
-    `tensors`: how many the optimizer updates; `elements`: their median size.
+    `tensors`: how many the optimizer updates; `elements`: their median size. `read_bytes`: from files or pipes, a step.
     """
 
     steps: int
@@ -62,6 +62,7 @@ class HostProfile(msgspec.Struct, frozen=True, tag="host_profile", tag_field="ev
     tensors: int | None = None
     elements: float | None = None
     main_queued: float | None = None
+    read_bytes: float | None = None
 
     @property
     def at_work(self) -> float:

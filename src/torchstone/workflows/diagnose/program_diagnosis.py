@@ -27,7 +27,7 @@ from torchstone.core.schema.diagnosis import Cause, Diagnosis, Tried
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.host_profile import HostProfile
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.phase import BACKWARD, DATA, FORWARD, OPTIMIZER, REST
+from torchstone.core.schema.phase import BACKWARD, DATA, FORWARD, OPTIMIZER, REST, TRANSFER
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Purpose, Status, Trial
 from torchstone.core.stats.interval import over_trials
@@ -59,7 +59,7 @@ _LARGER = 4  # times the batch
 _FED = 0.05  # of the step spent on waiting for data: from here on the loader is looked at on its own
 _PHASES_OF = {
     "loader": (DATA,), "loader_computes": (DATA,), "loader_waits": (DATA,), "optimizer": (OPTIMIZER,),
-    "outside": (REST,), "computing": (FORWARD, BACKWARD),
+    "outside": (REST,), "computing": (FORWARD, BACKWARD), "transfer": (TRANSFER,),
 }  # fmt: skip
 
 
