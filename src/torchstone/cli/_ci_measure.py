@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING
 from torchstone.cli._ci_options import FOLDER, add_limit, append_summary, limit_of, price_of, reachable
 from torchstone.cli._folder import writable
 from torchstone.cli._measuring import add_busy, busy_of
+from torchstone.cli._program import add_program, program_request
 from torchstone.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
+    from torchstone.workflows.ci.benchmarks import Benchmark
     from torchstone.workflows.ci.measuring import CiAsked
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ci measure."""
     parser.add_argument(
-        "files", nargs="+", metavar="FILE", help="run files or recipes; each value of their axes is a benchmark"
+        "files", nargs="*", metavar="FILE", help="run files or recipes; each value of their axes is a benchmark"
     )
     parser.add_argument(
         "--base", metavar="REV", help="where the change is to be merged (default: origin/$GITHUB_BASE_REF)"
@@ -42,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     add_limit(parser)
     add_busy(parser)
+    add_program(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -53,14 +56,13 @@ def run(options: argparse.Namespace) -> int:
     from torchstone.report.ci_comment import summary_text
     from torchstone.report.documents.ci import Room, ci_document
     from torchstone.storage.ci_folder import CI_FILE, read_result
-    from torchstone.workflows.ci.benchmarks import benchmarks
     from torchstone.workflows.ci.measuring import CiMeasurement
 
     def say(line: str) -> None:
         if not options.quiet:
             print(plain(" ".join(f"torchstone: {line}".split())), file=sys.stderr, flush=True)
 
-    price, found = price_of(options), benchmarks(options.files)
+    price, found = price_of(options), _benchmarks(options)
     folder = writable(options.output, "--output")
     if (folder / CI_FILE).exists():
         raise UsageError(f"{folder} has a result already; give another --output, or remove it")
@@ -78,6 +80,20 @@ def run(options: argparse.Namespace) -> int:
     append_summary(summary_text(assessed))
     show_document(ci_document(assessed, Room(1000)), every=True)
     return ExitCode.DONE
+
+
+def _benchmarks(options: argparse.Namespace) -> list[Benchmark]:
+    """Return the benchmarks of the files, or the one of a command. Raises UsageError."""
+    from torchstone.workflows.ci.benchmarks import benchmarks, of_program
+
+    if options.program is None:
+        if not options.files:
+            raise UsageError("what to measure? name run files (bench/*.yaml), or write the command behind --")
+        return benchmarks(options.files)
+    if options.files or options.let_finish:
+        word = options.files[0] if options.files else "--let-finish"
+        raise UsageError(f"{word}: not with a command, which alone says what is measured")
+    return [of_program(program_request(options))]
 
 
 def _asked(options: argparse.Namespace, tests: int) -> CiAsked:

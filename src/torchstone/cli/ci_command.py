@@ -1,6 +1,7 @@
 """Did a change slow it down? Both commits measured in one job, one comment on the pull request, a gate, a history.
 
 torchstone ci measure bench/*.yaml --base origin/main     both commits, interleaved; writes torchstone-ci
+torchstone ci measure --base main -- python train.py      the same of a program as you type it
 torchstone ci comment                                     one comment on the pull request, edited in place
 torchstone ci gate                                        exit 1 only if a benchmark is proven to be slower
 torchstone ci history --push origin                       one file a commit, on a branch of its own
@@ -12,6 +13,9 @@ import argparse
 from importlib import import_module
 
 from torchstone.cli._parsing import Parser
+from torchstone.core.errors import UsageError
+
+MEASURES_PROGRAMS = True  # behind --
 
 _WORDS = {
     "measure": "measure both commits of a change in one job, interleaved, within one budget",
@@ -31,5 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Do what was asked for."""
+    if options.program is not None and options.word != "measure":
+        raise UsageError(f"ci {options.word} takes no command: torchstone ci measure --base REV -- COMMAND measures it")
     code: int = import_module(f"torchstone.cli._ci_{options.word}").run(options)
     return code

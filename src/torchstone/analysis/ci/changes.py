@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from torchstone.analysis.ci.price import Price, of_the_job, price_of
+from torchstone.analysis.ci.price import Price, of_the_job, price_of, with_flags
 from torchstone.analysis.compare.ab_sides import result_words, results_apart
 from torchstone.core.figures import figures
 from torchstone.core.messages import not_compared
@@ -111,7 +111,7 @@ def change_of(
 def ab_command(one: CiBenchmark, result: CiResult) -> tuple[str, ...]:
     """Return the command that measures a benchmark alone; empty where no words do, or they cannot be copied."""
     margin = () if result.margin == Rules().margin else ("--margin", f"{100.0 * result.margin:g}%")
-    words = ("torchstone", "ab", str(result.base)[:_SHORT], result.head[:_SHORT], *one.words, *margin)
+    words = with_flags(("torchstone", "ab", str(result.base)[:_SHORT], result.head[:_SHORT], *one.words), *margin)
     fits = all(map(str.isprintable, words)) and sum(map(len, words)) <= _LONGEST_COMMAND
     return words if one.words and result.base is not None and fits else ()
 

@@ -48,9 +48,15 @@ def price_of(run: Run, command: Sequence[str], per_hour: float | None = None) ->
     if not choices:
         return Price(margin=_margin(found.ratio.low, found.ratio.high))
     within_s, pairs, flags = min(choices)
-    words = (*command, *flags, "--within", within_words(within_s)) if command else ()
+    words = with_flags(command, *flags, "--within", within_words(within_s)) if command else ()
     cost = per_hour * within_s / _SECONDS_AN_HOUR if per_hour is not None else None
     return Price(words, within_s, pairs, cost)
+
+
+def with_flags(command: Sequence[str], *flags: str) -> tuple[str, ...]:
+    """Return a command with further flags: before what stands behind --, which is a program's."""
+    end = command.index("--") if "--" in command else len(command)
+    return (*command[:end], *flags, *command[end:])
 
 
 def of_the_job(why: Statement, comparisons: int) -> Statement:

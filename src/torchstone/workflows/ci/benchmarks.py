@@ -1,4 +1,7 @@
-"""From run files to benchmarks: each workload at each value of its axes is one, and one comparison of both commits."""
+"""From run files to benchmarks: each workload at each value of its axes is one, and one comparison of both commits.
+
+A command is one benchmark, too.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +20,21 @@ from torchstone.core.schema.case import model_name
 from torchstone.core.schema.ci import MOST_BENCHMARKS
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.workflows.ab.experiment import as_ab_does
+from torchstone.workflows.run.program_run import ProgramRequest, check, name_of
 
 _LONGEST = 200
 
 
 class Benchmark(msgspec.Struct, frozen=True):
-    """One workload with one value of every axis. `words`: what `torchstone ab BASE HEAD` takes for it; or none."""
+    """One workload with one value of every axis, or a command (`program`).
+
+    `words`: what `torchstone ab BASE HEAD` takes for it; or none.
+    """
 
     name: str
     request: RunRequest
     words: tuple[str, ...]
+    program: ProgramRequest | None = None
 
 
 def benchmarks(files: Sequence[str]) -> list[Benchmark]:
@@ -40,6 +48,18 @@ def benchmarks(files: Sequence[str]) -> list[Benchmark]:
         name = one.name if one.name not in twice else f"{one.name[: _LONGEST - 6]}#{place}"
         named.append(msgspec.structs.replace(one, name=name))
     return named
+
+
+def of_program(program: ProgramRequest) -> Benchmark:
+    """Return the benchmark of a command. Raises UsageError for a place in it without a value."""
+    check(program)
+    request = RunRequest(workloads=(), name=program.name, device=program.device, procedure=program.procedure)
+    words = (*(("--step", program.step) if program.step != "auto" else ()), "--", *program.words)
+    return Benchmark(name_of(program)[:_LONGEST], request, words if _sayable(words) else (), program)
+
+
+def _sayable(words: Sequence[str]) -> bool:
+    return len(words) <= 30 and all(len(one) <= 300 for one in words)
 
 
 def _of_file(word: str) -> Iterator[Benchmark]:
@@ -82,7 +102,7 @@ def _benchmark(
     )  # fmt: skip
     words = ["--config", word, *(["--task", workload.task] if len(tasks) > 1 else [])]
     words += [text for name, value in point.items() for text in ("--axis", f"{name}={_typed(value)}")]
-    sayable = tasks[workload.task] == 1 and len(words) <= 30 and all(len(one) <= 300 for one in words)
+    sayable = tasks[workload.task] == 1 and _sayable(words)
     return Benchmark("/".join(parts)[:_LONGEST], alone, tuple(words) if sayable else ())
 
 

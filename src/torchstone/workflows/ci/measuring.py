@@ -20,6 +20,7 @@ from torchstone.core.schema.ci import CiBenchmark, CiResult, State
 from torchstone.core.schema.comparison import Rules
 from torchstone.core.schema.run import SCHEMA, Run
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy
+from torchstone.execution.program.workspace import add_untracked
 from torchstone.execution.timing.clock import Clock, system_clock
 from torchstone.storage.ci_folder import write_result
 from torchstone.storage.record_reader import read_record
@@ -96,6 +97,9 @@ class CiMeasurement:
         with contextlib.ExitStack() as until_then:
             head = until_then.enter_context(checked_out(_revision(self._asked.head, "head"), here))
             base, why = self._base_folder(here, until_then)
+            if any(one.program is not None for one in self._benchmarks):
+                for folder in filter(None, (base, head)):
+                    add_untracked(here, folder)
             self._all_once(base, head, why)
             if base is not None:
                 self._undecided_again(base, head)
@@ -170,7 +174,7 @@ class CiMeasurement:
         commits = (self._asked.base, self._asked.base if told is self._result.control else self._asked.head)
         names = ("base", "head" if commits[0] != commits[1] else "base again")
         a, b = (
-            SideRequest(f"{str(commit)[:9]} ({name})", one.request, folder, commit)
+            SideRequest(f"{str(commit)[:9]} ({name})", one.request, folder, commit, one.program)
             for commit, name, folder in zip(commits, names, folders, strict=True)
         )
         try:

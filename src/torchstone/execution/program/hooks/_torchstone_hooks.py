@@ -2,8 +2,9 @@
 
 Nothing but the standard library is imported: the program may run on another Python, without torchstone. torch's own
 hooks are used (torch.optim.optimizer.register_optimizer_step_pre_hook and _post_hook, forward hooks of the outermost
-modules); `__next__` of a DataLoader's iterator and torch.autograd.backward, which have none, are wrapped, and where a
-device is not the CPU, Tensor.to and Tensor.cuda. A mark is two appends and a reading of the clock (0.2 µs). What the marks mean is decided by torchstone (execution/program/steps.py).
+modules); `__next__` of a DataLoader's iterator and torch.autograd.backward, which have none, are wrapped, and where the
+device is not the CPU, Tensor.to and Tensor.cuda. A mark is two appends and a reading of the clock (0.2 µs). What the
+marks mean is decided by torchstone (execution/program/steps.py).
 
 A step ends with an optimizer's; without any optimizer, with the outermost forward pass without gradients, or a
 `generate`. After its window the program is ended by SystemExit from the optimizer's step (from the forward pass). Where
