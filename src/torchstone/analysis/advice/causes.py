@@ -75,7 +75,11 @@ def _possible(cause: Cause, e: Evidence) -> Cause:
 
 
 def _phase(e: Evidence, name: str) -> Statement:
-    return Statement("phase_share", {"phase": name, "share": e.share(name), "time_s": e.phase_s(name)})
+    known: dict[str, Scalar] = {"phase": name, "share": e.share(name)}
+    time_s = e.phase_s(name)
+    return (
+        Statement("phase_of_step", known) if time_s is None else Statement("phase_share", {**known, "time_s": time_s})
+    )
 
 
 # ── the loader: it waits for its source, or it computes ──────────────────────────────────────────────────────
@@ -117,7 +121,7 @@ def _loader_evidence(e: Evidence) -> Iterator[Statement]:
     data_s = e.phase_s(DATA)
     if data_s is not None and data_s > setting.DATA_S:
         yield Statement("data_share_long", {"share": e.share(DATA), "time_s": data_s, "usual_s": setting.DATA_S})
-    elif data_s is not None:
+    elif e.share(DATA):
         yield _phase(e, DATA)
     if e.loader_rate and e.device_rate:
         waited, rate = e.figures.get("data_wait_share"), e.figures.get("throughput")
@@ -127,6 +131,8 @@ def _loader_evidence(e: Evidence) -> Iterator[Statement]:
         if look.main_queued is not None and look.main_queued >= _QUEUED:
             source = max(0.0, 1.0 - look.main_busy - look.main_queued)
             yield Statement("loader_process_queued", {**known, "queued": look.main_queued, "source": source})
+        elif not look.step_s:  # sampled from outside, where batches are not counted
+            yield Statement("loader_busy", {"busy": look.main_busy})
         else:
             yield Statement("loader_process", known)
     if _waits_for_loader(e):
@@ -283,18 +289,23 @@ _SURE = 1.96
 
 def waits(e: Evidence) -> Cause | None:
     """Return the cause: values that the host asks for, each of which it waits for."""
-    asking = [line for line in e.own_lines if (line.waits_per_step or 0.0) > 0.0]
+    asking = [line for line in e.own_lines if (line.waits_per_step or 0.0) > 0.0 or line.asks]
     functions = {(line.file, line.function) for line in asking}
     lines = [one for one in e.own_lines if (one.file, one.function) in functions and (one in asking or _loops(one))]
     share = sum(line.share for line in lines)
     number = sum(line.waits_per_step or 0.0 for line in asking)
-    if e.look is None or share < _OWN_CODE or number < 1.0:
+    is_counted = not any(line.asks for line in asking)
+    if e.look is None or share < _OWN_CODE or (is_counted and number < 1.0):
         return None
-    first = max(asking, key=lambda line: line.waits_per_step or 0.0)
+    first = max(asking, key=lambda line: (line.waits_per_step or 0.0, line.share))
     at: dict[str, Scalar] = {"file": near(first.file), "line": first.line, "waits": first.waits_per_step}
+    title = Statement("waits", {"waits": number}) if is_counted else Statement("waits_at", at)
     return Cause(
-        "waits", Kind.OVERHEAD, Statement("waits", {"waits": number}), share,
-        (Statement("line_asks", at), Statement("lines_share", {"share": share, "samples": e.look.samples})),
+        "waits", Kind.OVERHEAD, title, share,
+        (
+            *((Statement("line_asks", at),) if is_counted else ()),
+            Statement("lines_share", {"share": share, "samples": e.look.samples}),
+        ),
         high=_upper(share, e.look.samples), where=tuple(map(_place, lines[:_LINES])),
         usual=(Statement("item_in_step"), Statement("metrics_by_item")),
         remedies=(Remedy("count_on_device"), Remedy("whole_tensors"), Remedy("log_outside")), own_code=True,
@@ -428,7 +439,9 @@ def _many_tensors(e: Evidence) -> bool:
 
 
 def _update_evidence(e: Evidence) -> Iterator[Statement]:
-    yield Statement("optimizer_share", {"share": e.share(OPTIMIZER), "time_s": e.phase_s(OPTIMIZER)})
+    time_s = e.phase_s(OPTIMIZER)
+    share: dict[str, Scalar] = {"share": e.share(OPTIMIZER), "time_s": time_s}
+    yield _phase(e, OPTIMIZER) if time_s is None else Statement("optimizer_share", share)
     if e.look is not None and e.look.tensors is not None and e.look.elements is not None:
         yield Statement("updates_tensors", {"tensors": e.look.tensors, "elements": e.look.elements})
     if e.facts.fused_optimizer is False:
@@ -612,10 +625,10 @@ def computing(e: Evidence, found: Sequence[Cause]) -> Cause | None:
 
 def _computing(e: Evidence, share: float) -> Cause:
     rule, known = rules.COMPUTING, e.known
-    decodes = e.share(DECODE) >= rule.least
+    decodes, passes = e.share(DECODE) >= rule.least, (PREFILL, DECODE, FORWARD, BACKWARD)
     return Cause(
         "computing", Kind.COMPUTE, Statement("computing"), share,
-        tuple(_phase(e, name) for name in (PREFILL, DECODE, FORWARD, BACKWARD) if e.phase_s(name) is not None),
+        tuple(_phase(e, name) for name in passes if e.phase_s(name) is not None or e.share(name)),
         where=_places(e.look, 1.0) if e.case.workload.is_program else (), usual=rule.causes(known),
         remedies=(*((Remedy("larger_batch_to_decode", axis="batch_size"),) if decodes else ()), *rule.remedies(known)),
         what_ifs=tuple(_computing_what_ifs(e)), sound=True,

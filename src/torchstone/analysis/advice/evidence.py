@@ -107,8 +107,8 @@ class Evidence(msgspec.Struct, frozen=True):
         return self.figures.get(f"{PHASE}{name}_s")
 
     def share(self, *names: str) -> float:
-        """The share of the step in these phases; 0 where they were not measured."""
-        spent = self.phases_s
+        """The share of the step in these phases, by samples where their times are not known; 0 where neither is."""
+        spent = self.phases_s or (self.look.phases if self.look is not None else {})
         return sum(spent.get(name, 0.0) for name in names) / sum(spent.values()) if spent else 0.0
 
     @property

@@ -11,7 +11,7 @@ class HostLine(msgspec.Struct, frozen=True):
     """A line of the user's own code, the deepest of them on the stack. `share`: of the samples, so of the step.
 
     `runs_per_step`, `waits_per_step`: how often it runs, and how often it calls for a value of a tensor (item, tolist,
-    …), counted in one step; None where that step was not traced.
+    …), counted in one step; None where that step was not traced. `asks`: its samples are such calls.
     """
 
     file: str
@@ -22,6 +22,7 @@ class HostLine(msgspec.Struct, frozen=True):
     share: float
     runs_per_step: float | None = None
     waits_per_step: float | None = None
+    asks: bool = False
 
 
 class Operators(msgspec.Struct, frozen=True):
