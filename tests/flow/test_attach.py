@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -110,6 +111,6 @@ def test_what_is_no_training_is_refused_in_a_line(capfd, tmp_path, monkeypatch):
 
 def test_a_program_that_ends_meanwhile_is_told_in_a_line(running, capfd):
     program = running("0")
-    subprocess.Popen(["sh", "-c", f"sleep 2; kill {program.pid}"])
+    threading.Timer(3.0, program.kill).start()
     assert main(["attach", str(program.pid), "--for", "30s"]) == 1
     assert "has ended" in capfd.readouterr().err

@@ -109,7 +109,7 @@ def find(pid: int, proc: Path = Path("/proc")) -> Target:
     if not (proc / "self/stat").exists():
         raise MissingError("attach reads /proc, which this system has not: use torchstone diagnose -- COMMAND")
     folder = proc / str(pid)
-    if not folder.exists():
+    if not _started(pid, proc):
         raise UsageError(f"there is no process {pid}: pgrep -af python lists those of Python")
     maps = {one: _mapped(one, proc) for one in (pid, *descendants(pid, proc))}
     with_python = [one for one, files in maps.items() if any(map(_PYTHON.search, files))]
@@ -199,7 +199,9 @@ def _stat(folder: Path) -> list[str]:
 
 
 def _started(pid: int, proc: Path) -> str:
-    return next(iter(_stat(proc / str(pid))[19:20]), "")
+    """Return when a process began, in the kernel's ticks; nothing where it has ended, waited for or not."""
+    fields = _stat(proc / str(pid))
+    return fields[19] if len(fields) > 19 and fields[0] not in "ZX" else ""
 
 
 def _version(root: str | None, pid: int, proc: Path) -> str | None:

@@ -333,8 +333,8 @@ def _shares_of_cpu(threads: Sequence[tuple[int, int]], watched: Watched) -> tupl
 
 def _threads_at_work(seen: Looked, watched: Watched) -> int | None:
     """Return how many threads compute: those that spend much of what the busiest one does."""
-    found = [watched.spent[one.pid].threads_s for one in seen.trainers if one.pid in watched.spent]
-    return sum(sum(one >= _AT_WORK * max(spent.values()) for one in spent.values()) for spent in found) or None
+    found = [list(watched.spent[one.pid].threads_s.values()) for one in seen.trainers if one.pid in watched.spent]
+    return sum(sum(one >= _AT_WORK * max(spent) for one in spent) for spent in found if any(spent)) or None
 
 
 def _cores(pid: int) -> int | None:

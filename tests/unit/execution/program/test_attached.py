@@ -43,7 +43,15 @@ def test_the_process_itself_or_the_first_with_python_below_it(proc):
 def test_what_is_no_training_is_one_line(proc):
     a_process(proc, 50, maps=["/usr/bin/sleep"], command="sleep 9 \x1b[31m")
     a_process(proc, 51, maps=[PYTHON])
-    for pid, said in ((49, "there is no process 49"), (50, "is no Python program"), (51, "has not imported torch")):
+    a_process(proc, 52, maps=[PYTHON, TORCH])
+    ended = (proc / "52/stat").read_text().replace(" S ", " Z ")
+    (proc / "52/stat").write_text(ended)
+    for pid, said in (
+        (49, "there is no process 49"),
+        (52, "there is no process 52"),
+        (50, "is no Python program"),
+        (51, "has not imported torch"),
+    ):
         with pytest.raises(UsageError, match=said) as fault:
             find(pid, proc)
         assert str(fault.value).isprintable()
