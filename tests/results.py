@@ -17,7 +17,16 @@ from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.answer import Choice, TuneResult
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.comparison import Judgement
-from torchstone.core.schema.diagnosis import SAME_LOSS, Diagnosis, TriedRemedy, WhatIf
+from torchstone.core.schema.diagnosis import (
+    SAME_LOSS,
+    Attached,
+    Diagnosis,
+    Role,
+    SampledLine,
+    SampledProcess,
+    TriedRemedy,
+    WhatIf,
+)
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.machine import DeviceInfo, Host
 from torchstone.core.schema.peak_memory import PeakMemory
@@ -258,6 +267,18 @@ STORE = TeamStatus(
     superuser=False, has_roles=True, encrypted=True,
 )  # fmt: skip
 
+
+def an_attached(code: str = "print(loss.item())") -> Attached:
+    """How a program was looked at from outside, with a process that loads."""
+    lines = SampledLine("train.py", 17, code, "rest", 0.31, 0.24, 0.38), SampledLine(code, 9, "", "data", 0.02)
+    processes = (
+        SampledProcess(4242, Role.TRAINING, code, 0.98, rank=0), SampledProcess(4243, Role.LOADER, "python", None)
+    )  # fmt: skip
+    return Attached(
+        4242, 30.0, 300, 10, 0.4, lines, lines[:1], processes, others_cores=0.2, utilization=0.4, ended=True
+    )
+
+
 DOCUMENTS: tuple[tuple[str, Callable[[], Document]], ...] = (
     ("tune", lambda: run_document(a_tuned())),
     ("tune, no present", lambda: run_document(a_tuned(present=None, gain=None), every=True)),
@@ -268,6 +289,8 @@ DOCUMENTS: tuple[tuple[str, Callable[[], Document]], ...] = (
         "diagnosis, hostile",
         lambda: diagnosis_document(a_diagnosis(about=HOSTILE, limits=(Statement(HOSTILE),), command=HOSTILE)),
     ),
+    ("diagnosis, from outside", lambda: diagnosis_document(a_diagnosis(attached=an_attached()))),
+    ("diagnosis, from outside, hostile", lambda: diagnosis_document(a_diagnosis(attached=an_attached(HOSTILE)))),
     ("machine", lambda: machine_document(_MACHINE, {"mps": "this is Linux"})),
     ("machine, 40 devices", lambda: machine_document(_MANY, {})),
     ("machine, hostile", lambda: machine_document(_STRANGE, {HOSTILE: HOSTILE})),

@@ -263,7 +263,7 @@ def change_of(
 def ab_command(one: CiBenchmark, result: CiResult) -> tuple[str, ...]:
     """Return the command that measures a benchmark alone; empty where no words do, or they cannot be copied."""
     margin = () if result.margin == Rules().margin else ("--margin", f"{100.0 * result.margin:g}%")
-    words = ("torchstone", "ab", str(result.base)[:_SHORT], result.head[:_SHORT], *one.words, *margin)
+    words = with_flags(("torchstone", "ab", str(result.base)[:_SHORT], result.head[:_SHORT], *one.words), *margin)
     fits = all(map(str.isprintable, words)) and sum(map(len, words)) <= _LONGEST_COMMAND
     return words if one.words and result.base is not None and fits else ()
 
@@ -370,9 +370,15 @@ def price_of(run: Run, command: Sequence[str], per_hour: float | None = None) ->
     if not choices:
         return Price(margin=_margin(found.ratio.low, found.ratio.high))
     within_s, pairs, flags = min(choices)
-    words = (*command, *flags, "--within", within_words(within_s)) if command else ()
+    words = with_flags(command, *flags, "--within", within_words(within_s)) if command else ()
     cost = per_hour * within_s / _SECONDS_AN_HOUR if per_hour is not None else None
     return Price(words, within_s, pairs, cost)
+
+
+def with_flags(command: Sequence[str], *flags: str) -> tuple[str, ...]:
+    """Return a command with further flags: before what stands behind --, which is a program's."""
+    end = command.index("--") if "--" in command else len(command)
+    return (*command[:end], *flags, *command[end:])
 
 
 def of_the_job(why: Statement, comparisons: int) -> Statement:

@@ -24,7 +24,7 @@ QUESTIONS = {
 
 GROUPS = {
     "measure": ("run", "train", "evaluate", "goodput", "resume", "reproduce", "submit"),
-    "decide": ("tune", "ab", "ci", "compare", "recommend", "diagnose", "memory", "cost", "history"),
+    "decide": ("tune", "ab", "ci", "compare", "recommend", "diagnose", "attach", "memory", "cost", "history"),
     "read": ("show", "runs", "report", "serve", "verify", "check", "export", "list", "machine"),
     "share": ("push", "store", "import", "release", "manifest"),
 }
@@ -38,6 +38,7 @@ COMMANDS = {
     "ci": "continuous integration: measure a change, comment on its pull request, gate, history",
     "compare": "compare stored runs of one or several machines: significant differences and their size",
     "diagnose": "find why it is slow: bottlenecks with evidence, and remedies with their measured speed-up",
+    "attach": "find what slows a training that is running, from outside, in half a minute",
     "recommend": "recommend hardware and settings from all stored results",
     "cost": "compute what results cost: money, energy and carbon of a million items, an epoch, a training",
     "history": "show how figures changed over all stored runs, and what changed with them",

@@ -502,7 +502,7 @@ def program_request(options: argparse.Namespace, words: tuple[str, ...] | None =
 def _program_axes(options: argparse.Namespace) -> dict[str, tuple[Scalar, ...]]:
     """Return the values of each axis. One that torchstone does not know is the program's own."""
     axes: dict[str, tuple[Scalar, ...]] = {}
-    for flag, text in options.axes or ():
+    for flag, text in getattr(options, "axes", None) or ():
         name, equals, values = text.partition("=")
         if flag != "--axis":
             name, values = flag.strip("-").replace("-", "_").removesuffix("s"), text

@@ -1,6 +1,7 @@
 """Did a change slow it down? Both commits measured in one job, one comment on the pull request, a gate, a history.
 
 torchstone ci measure bench/*.yaml --base origin/main     both commits, interleaved; writes torchstone-ci
+torchstone ci measure --base main -- python train.py      the same of a program as you type it
 torchstone ci comment                                     one comment on the pull request, edited in place
 torchstone ci gate                                        exit 1 only if a benchmark is proven to be slower
 torchstone ci history --push origin                       one file a commit, on a branch of its own
@@ -19,14 +20,16 @@ from torchstone.cli._measuring import add_busy, busy_of, interruptible
 from torchstone.cli._output import show_document
 from torchstone.cli._parsing import Parser
 from torchstone.cli._place import writable
-from torchstone.cli._run_options import at_least, positive_s
+from torchstone.cli._run_options import add_program, at_least, positive_s, program_request
 from torchstone.core.errors import ExitCode, UsageError
 from torchstone.core.units import plain, share
+
+MEASURES_PROGRAMS = True  # behind --
 
 if TYPE_CHECKING:
     from torchstone.analysis.ci import Acceptance, Assessment
     from torchstone.workflows.ci.github import Event, GitHub
-    from torchstone.workflows.ci.measuring import CiAsked
+    from torchstone.workflows.ci.measuring import BenchmarkSpec, CiAsked
 
 _FOLDER = "torchstone-ci"
 _LABEL = "performance-accepted"
@@ -43,6 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the word that was typed."""
+    if options.program is not None and options.word != "measure":
+        raise UsageError(f"ci {options.word} takes no command: torchstone ci measure --base REV -- COMMAND measures it")
     return _WORDS[options.word][2](options)
 
 
@@ -51,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _add_measure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "files", nargs="+", metavar="FILE", help="run files or recipes; each value of their axes is a benchmark"
+        "files", nargs="*", metavar="FILE", help="run files or recipes; each value of their axes is a benchmark"
     )
     parser.add_argument(
         "--base", metavar="REV", help="where the change is to be merged (default: origin/$GITHUB_BASE_REF)"
@@ -73,6 +78,7 @@ def _add_measure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     _add_limit(parser)
     add_busy(parser)
+    add_program(parser)
 
 
 def _measure(options: argparse.Namespace) -> int:
@@ -80,13 +86,13 @@ def _measure(options: argparse.Namespace) -> int:
     from torchstone.report.ci_comment import summary_text
     from torchstone.report.documents.ci import Room, ci_document
     from torchstone.storage.ci_folder import CI_FILE
-    from torchstone.workflows.ci.measuring import CiMeasurement, benchmarks
+    from torchstone.workflows.ci.measuring import CiMeasurement
 
     def say(line: str) -> None:
         if not options.quiet:
             print(plain(" ".join(f"torchstone: {line}".split())), file=sys.stderr, flush=True)
 
-    price, listed = _price(options), benchmarks(options.files)
+    price, listed = _price(options), _benchmarks(options)
     folder = writable(options.output, "--output")
     if (folder / CI_FILE).exists():
         raise UsageError(f"{folder} has a result already; give another --output, or remove it")
@@ -103,6 +109,20 @@ def _measure(options: argparse.Namespace) -> int:
     _append_summary(summary_text(assessed))
     show_document(ci_document(assessed, Room(1000)), every=True)
     return ExitCode.DONE
+
+
+def _benchmarks(options: argparse.Namespace) -> list[BenchmarkSpec]:
+    """Return the benchmarks of the files, or the one of a command. Raises UsageError."""
+    from torchstone.workflows.ci.measuring import benchmarks, of_program
+
+    if options.program is None:
+        if not options.files:
+            raise UsageError("what to measure? name run files (bench/*.yaml), or write the command behind --")
+        return benchmarks(options.files)
+    if options.files or options.let_finish:
+        word = options.files[0] if options.files else "--let-finish"
+        raise UsageError(f"{word}: not with a command, which alone says what is measured")
+    return [of_program(program_request(options))]
 
 
 def _measure_request(options: argparse.Namespace, tests: int) -> CiAsked:

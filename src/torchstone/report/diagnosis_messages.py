@@ -28,6 +28,7 @@ CAUSES = {  # titles
     "threads_share_cores": "{threads} threads share {cores} cores: they wait for one another at every operator",
     "others_keep_cores": "other processes keep {others:.1f} of {cores} cores busy: the step waits for them",
     "waits": "the step asks tensors for their values {waits:,.0f} times (item() or the like), and waits for each",
+    "waits_at": "the step waits for values of tensors that line {line} of {file} asks for (item() or the like)",
     "python_loop": "a loop in Python: line {line} of {file} runs {runs:,.0f} times a step",
     "outside": "lines of the script between the passes of the model take long, most of all line {line} of {file}",
     "update_of_many_tensors": "the optimizer updates many small tensors, one after another",
@@ -45,11 +46,13 @@ CAUSES = {  # titles
 }
 EVIDENCE = {
     "phase_share": "{phase} is {share:%} of the step ({time_s:s})",
+    "phase_of_step": "{phase} is {share:%} of the step",
     "data_share_long": "data is {share:%} of the step ({time_s:s}, more than the usual {usual_s:s.2})",
     "data_of_step": "data is {share:%} of the step",
     "idle": "the device is in use {share:%} of the time, less than the usual {usual:%}",
     "rough_shares": "the steps with phases took {apart_s:s}, the others {step_s:s}: the shares are rough",
     "loader_process": "one process takes {time_s:s} a batch, and has a core {busy:%} of it; the rest it waits",
+    "loader_busy": "a process that loads has a core {busy:%} of the time in which it loads",
     "loader_process_queued": "one process takes {time_s:s} a batch, and has a core {busy:%} of it, waits {queued:%} "
     "for a core, {source:%} for its source",
     "loader_unmeasured": "who waits for whom is not known: the loader alone was not measured",
@@ -94,6 +97,8 @@ EVIDENCE = {
     "native_formats": "native on {device}: {formats}",
     "ended": "{status}: {message}",
     "share_over_trials": "over {trials} processes: {share:%} of the step, 95 % confidence interval {low:%} to {high:%}",
+    "share_over_windows": "over {windows} windows of {window_s:s.2}: {share:%} of the step, 95 % confidence interval "
+    "{low:%} to {high:%}",
     "rate_over_trials": "over {trials} processes: {rate:number} {item}s/s, 95 % confidence interval {low:number} to "
     "{high:number}",
 }
@@ -160,6 +165,8 @@ REMEDIES = {
     "more_workers": "more num_workers",
     "own_workers": "processes that load: return the Dataset, or a DataLoader of torch's, of which others are made",
     "pin_memory": "pin_memory=true",
+    "pinned_copies": "pinned memory (pin_memory=True of the DataLoader, or tensor.pin_memory()) and "
+    ".to(device, non_blocking=True)",
     "faster_disk": "a faster disk (SSD), or fewer, larger files",
     "less_preprocessing": "less preprocessing for each item, or once, beforehand",
     "faster_cpu": "a faster CPU",
@@ -208,6 +215,7 @@ IN_CODE = {  # how a remedy is done in a program of one's own, which is worth te
     "compile": "torch.compile(model)",
     "cuda_graphs": "torch.compile(model, mode='reduce-overhead')",
     "pin_memory": "pin_memory=True of the DataLoader, .to(device, non_blocking=True)",
+    "pinned_copies": "pin_memory=True of the DataLoader, .to(device, non_blocking=True)",
     "fused": "fused=True (or foreach=True) of the optimizer",
     "threads": "OMP_NUM_THREADS={threads}, or torch.set_num_threads({threads})",
     "heap_fixed": "MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TRIM_THRESHOLD_=4294967296, or jemalloc or tcmalloc",

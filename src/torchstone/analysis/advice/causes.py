@@ -75,7 +75,11 @@ def _possible(cause: Cause, e: Evidence) -> Cause:
 
 
 def _phase(e: Evidence, name: str) -> Statement:
-    return Statement("phase_share", {"phase": name, "share": e.share(name), "time_s": e.phase_s(name)})
+    known: dict[str, Scalar] = {"phase": name, "share": e.share(name)}
+    time_s = e.phase_s(name)
+    return (
+        Statement("phase_of_step", known) if time_s is None else Statement("phase_share", {**known, "time_s": time_s})
+    )
 
 
 # ── the loader: it waits for its source, or it computes ──────────────────────────────────────────────────────
@@ -117,7 +121,7 @@ def _loader_evidence(e: Evidence) -> Iterator[Statement]:
     data_s = e.phase_s(DATA)
     if data_s is not None and data_s > rules.DATA_S:
         yield Statement("data_share_long", {"share": e.share(DATA), "time_s": data_s, "usual_s": rules.DATA_S})
-    elif data_s is not None:
+    elif e.share(DATA):
         yield _phase(e, DATA)
     if e.loader_rate and e.device_rate:
         waited, rate = e.figures.get("data_wait_share"), e.figures.get("throughput")
@@ -127,6 +131,8 @@ def _loader_evidence(e: Evidence) -> Iterator[Statement]:
         if look.main_queued is not None and look.main_queued >= _QUEUED:
             source = max(0.0, 1.0 - look.main_busy - look.main_queued)
             yield Statement("loader_process_queued", {**known, "queued": look.main_queued, "source": source})
+        elif not look.step_s:  # sampled from outside, where batches are not counted
+            yield Statement("loader_busy", {"busy": look.main_busy})
         else:
             yield Statement("loader_process", known)
     if _waits_for_loader(e):
@@ -157,6 +163,12 @@ def _places(look: HostProfile | None, of: float) -> tuple[CodePlace, ...]:
     return tuple(_place(line, of) for line in look.lines[:_LINES] if line.share >= _LINE)
 
 
+def _places_in(look: HostProfile | None, phase: str) -> tuple[CodePlace, ...]:
+    """Return the lines that take most of a phase."""
+    lines = [line for line in look.lines if line.phase == phase] if look is not None else []
+    return tuple(_place(line) for line in lines[:_LINES] if line.share >= _LINE)
+
+
 def _place(line: HostLine, times: float = 1.0) -> CodePlace:
     return CodePlace(near(line.file), line.line, line.code, min(1.0, times * line.share), line.runs_per_step)
 
@@ -175,19 +187,28 @@ def transfer(e: Evidence) -> Cause | None:
     rule, known, share = rules.TRANSFER, e.known, e.share(TRANSFER)
     if not e.accelerator or share < rule.least:
         return None
-    pageable = e.setting("pin_memory") is False
+    known_pageable = e.setting("pin_memory") is False
+    pageable = known_pageable or bool(e.facts.pageable_copies)
+    own = e.case.workload.is_program
     return Cause(
         "transfer", CauseKind.IO, Statement("transfer_pageable" if pageable else "transfer"), share,
-        tuple(_transfer_evidence(e)), usual=rule.causes(known), remedies=rule.remedies(known),
-        what_ifs=(WhatIf({"pin_memory": True}),) if pageable else (),
+        tuple(_transfer_evidence(e)), where=_places_in(e.look, TRANSFER) if own else (), usual=rule.causes(known),
+        remedies=_pinned_by_hand(rule.remedies(known)) if own else rule.remedies(known),
+        what_ifs=(WhatIf({"pin_memory": True}),) if known_pageable else (),
     )  # fmt: skip
+
+
+def _pinned_by_hand(remedies: Sequence[Remedy]) -> tuple[Remedy, ...]:
+    """Return remedies of somebody's own program, whose copies are its own lines."""
+    return Remedy("pinned_copies", axis="pin_memory"), *(one for one in remedies if one.axis != "pin_memory")
 
 
 def _transfer_evidence(e: Evidence) -> Iterator[Statement]:
     yield _phase(e, TRANSFER)
     operators = e.look.operators if e.look is not None else None
-    if operators is not None and operators.pageable_copies:
-        yield Statement("pageable_copies", {"copies": operators.pageable_copies})
+    copies = e.facts.pageable_copies or (operators.pageable_copies if operators is not None else None)
+    if copies:
+        yield Statement("pageable_copies", {"copies": copies})
     if (waits_s := e.host_s.get(TRANSFER)) is not None:
         yield Statement("host_spends", {"time_s": waits_s})
 
@@ -275,18 +296,23 @@ _SURE = 1.96
 
 def waits(e: Evidence) -> Cause | None:
     """Return the cause: values that the host asks for, each of which it waits for."""
-    asking = [line for line in e.own_lines if (line.waits_per_step or 0.0) > 0.0]
+    asking = [line for line in e.own_lines if (line.waits_per_step or 0.0) > 0.0 or line.asks]
     functions = {(line.file, line.function) for line in asking}
     lines = [one for one in e.own_lines if (one.file, one.function) in functions and (one in asking or _loops(one))]
     share = sum(line.share for line in lines)
     number = sum(line.waits_per_step or 0.0 for line in asking)
-    if e.look is None or share < _OWN_CODE or number < 1.0:
+    is_counted = not any(line.asks for line in asking)
+    if e.look is None or share < _OWN_CODE or (is_counted and number < 1.0):
         return None
-    first = max(asking, key=lambda line: line.waits_per_step or 0.0)
+    first = max(asking, key=lambda line: (line.waits_per_step or 0.0, line.share))
     at: dict[str, Scalar] = {"file": near(first.file), "line": first.line, "waits": first.waits_per_step}
+    title = Statement("waits", {"waits": number}) if is_counted else Statement("waits_at", at)
     return Cause(
-        "waits", CauseKind.OVERHEAD, Statement("waits", {"waits": number}), share,
-        (Statement("line_asks", at), Statement("lines_share", {"share": share, "samples": e.look.samples})),
+        "waits", CauseKind.OVERHEAD, title, share,
+        (
+            *((Statement("line_asks", at),) if is_counted else ()),
+            Statement("lines_share", {"share": share, "samples": e.look.samples}),
+        ),
         high=_upper(share, e.look.samples), where=tuple(map(_place, lines[:_LINES])),
         usual=(Statement("item_in_step"), Statement("metrics_by_item")),
         remedies=(Remedy("count_on_device"), Remedy("whole_tensors"), Remedy("log_outside")), own_code=True,
@@ -433,7 +459,9 @@ def _many_tensors(e: Evidence) -> bool:
 
 
 def _update_evidence(e: Evidence) -> Iterator[Statement]:
-    yield Statement("optimizer_share", {"share": e.share(OPTIMIZER), "time_s": e.phase_s(OPTIMIZER)})
+    time_s = e.phase_s(OPTIMIZER)
+    share: dict[str, Scalar] = {"share": e.share(OPTIMIZER), "time_s": time_s}
+    yield _phase(e, OPTIMIZER) if time_s is None else Statement("optimizer_share", share)
     if e.look is not None and e.look.tensors is not None and e.look.elements is not None:
         yield Statement("updates_tensors", {"tensors": e.look.tensors, "elements": e.look.elements})
     if e.facts.fused_optimizer is False:
@@ -625,10 +653,10 @@ def computing(e: Evidence, found: Sequence[Cause]) -> Cause | None:
 
 def _computing(e: Evidence, share: float) -> Cause:
     rule, known = rules.COMPUTING, e.known
-    decodes = e.share(DECODE) >= rule.least
+    decodes, passes = e.share(DECODE) >= rule.least, (PREFILL, DECODE, FORWARD, BACKWARD)
     return Cause(
         "computing", CauseKind.COMPUTE, Statement("computing"), share,
-        tuple(_phase(e, name) for name in (PREFILL, DECODE, FORWARD, BACKWARD) if e.phase_s(name) is not None),
+        tuple(_phase(e, name) for name in passes if e.phase_s(name) is not None or e.share(name)),
         where=_places(e.look, 1.0) if e.case.workload.is_program else (), usual=rule.causes(known),
         remedies=(*((Remedy("larger_batch_to_decode", axis="batch_size"),) if decodes else ()), *rule.remedies(known)),
         what_ifs=tuple(_computing_what_ifs(e)), sound=True,

@@ -34,7 +34,7 @@ class Setting(msgspec.Struct, frozen=True):
 
     `cores`: that its processes may use; `utilization`: of the device, 0 to 1; `native`: the number formats that its
     units for products take as they are; `facts`: of a trial; `loader_computes`: the loader is at work rather than
-    waiting for its source.
+    waiting for its source, `loader_reads`: which is files.
     """
 
     configuration: Mapping[str, Scalar]
@@ -45,6 +45,7 @@ class Setting(msgspec.Struct, frozen=True):
     facts: Facts = msgspec.field(default_factory=Facts)
     trains: bool = False
     loader_computes: bool | None = None
+    loader_reads: bool | None = None
 
     def fixes(self, axis: str) -> bool:
         """Whether the user's own batches are used as they come, so that an axis can have no other value."""
@@ -116,7 +117,7 @@ class Evidence(msgspec.Struct, frozen=True):
         return Setting(
             self.case.configuration, self.cores, self.accelerator, self.figures.get("device_utilization"),
             (self.device.precisions or None) if self.device is not None else None, self.facts, self.trains,
-            look.at_work >= LOADER_COMPUTES if look is not None else None,
+            look.at_work >= LOADER_COMPUTES if look is not None else None, _reads(look),
         )  # fmt: skip
 
     def fixes(self, axis: str) -> bool:
@@ -150,8 +151,8 @@ class Evidence(msgspec.Struct, frozen=True):
         return self.figures.get(f"{PHASE}{name}_s")
 
     def share(self, *names: str) -> float:
-        """The share of the step in these phases; 0 where they were not measured."""
-        spent = self.phases_s
+        """The share of the step in these phases, by samples where their times are not known; 0 where neither is."""
+        spent = self.phases_s or (self.look.phases if self.look is not None else {})
         return sum(spent.get(name, 0.0) for name in names) / sum(spent.values()) if spent else 0.0
 
     @property
@@ -178,6 +179,13 @@ class Evidence(msgspec.Struct, frozen=True):
         if times <= 1.0:
             return None
         return min(small_s, max(0.0, (times * small_s - self.larger[1]) / (times - 1.0)))
+
+
+def _reads(look: HostProfile | None) -> bool | None:
+    """Say whether a loader reads files: by calls, or by page faults of files that are mapped; None: not known."""
+    if look is None or look.read_bytes is None:
+        return None
+    return look.read_bytes >= LOADER_READS or look.major_faults >= 1.0
 
 
 # ── from a record alone ─────────────────────────────────────────────────────────────────────────────────────
@@ -244,6 +252,7 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 LOADER_COMPUTES = 0.5  # of a loader's time on a core, without what it waits for one: above, it computes
+LOADER_READS = 4096  # bytes a batch: a loader that waits and reads less waits for something else
 OTHER_WORK = Statement("other_work")
 
 LARGER_BATCH = Remedy("larger_batch", axis="batch_size")
@@ -260,13 +269,18 @@ _LARGE_MODEL = 100_000_000  # parameters
 
 
 def _loader_usual(s: Setting) -> Iterator[str]:
-    yield from (*(() if s.loader_computes else ("slow_disk",)), "few_workers", "costly_preprocessing")
+    yield from (*(("slow_disk",) if _waits_for_files(s) else ()), "few_workers", "costly_preprocessing")
+
+
+def _waits_for_files(s: Setting) -> bool:
+    """Say whether a loader waits for files, or may: not where it computes, sleeps or waits for what is no file."""
+    return not s.loader_computes and s.loader_reads is not False
 
 
 def _loader(s: Setting) -> Iterator[Remedy]:
     yield from more_workers(s)
     yield from _pinned(s)
-    if not s.loader_computes:
+    if _waits_for_files(s):
         yield Remedy("faster_disk")
     yield Remedy("less_preprocessing")
     yield _faster_cpu(s)

@@ -124,13 +124,67 @@ class ChecklistItem(Statement, frozen=True):
     done: bool = False
 
 
+class Role(StrEnum):
+    """What a process of a program does."""
+
+    TRAINING = "training"  # or serving: it does the steps
+    LOADER = "loader"
+    OTHER = "other"
+
+
+class SampledLine(msgspec.Struct, frozen=True):
+    """A line of the user's own code as it was sampled from outside. `share`: of the step; of loading, by a loader.
+
+    `low`, `high`: its 95 % confidence interval over windows of time.
+    """
+
+    file: str
+    line: int
+    code: str
+    phase: str
+    share: float
+    low: float | None = None
+    high: float | None = None
+
+
+class SampledProcess(msgspec.Struct, frozen=True):
+    """A process that was looked at. `cores`: that it kept busy."""
+
+    pid: int
+    role: Role
+    command: str
+    cores: float | None = None
+    rank: int | None = None
+
+
+class Attached(msgspec.Struct, frozen=True):
+    """How a program that ran already was looked at, and what was seen. `cost_s`: CPU time that this took.
+
+    `paused_s`: how long the program stood still for it. `others_cores`: kept busy by other programs.
+    """
+
+    pid: int
+    elapsed_s: float
+    samples: int
+    windows: int
+    cost_s: float
+    lines: tuple[SampledLine, ...] = ()
+    loader_lines: tuple[SampledLine, ...] = ()
+    processes: tuple[SampledProcess, ...] = ()
+    paused_s: float = 0.0
+    others_cores: float | None = None
+    utilization: float | None = None
+    ended: bool = False
+
+
 class Diagnosis(msgspec.Struct, frozen=True, tag="diagnosis", tag_field="kind"):
     """What is wrong with one Case, most of it first, and what to do.
 
     `pattern`: what the recorded Cases say together. `limits`: what bounds the step, by the device's peaks. `applied`:
     what to take, all that helped at once. `unmeasured`: why nothing was measured here, where that is so. `fed`: what a
     trial tells of the user's own data. `disturbance`: what else the machine did each time the step was measured, so
-    that no cause can be named. `command`: what runs with the settings of `applied`.
+    that no cause can be named. `command`: what runs with the settings of `applied`. `attached`: how it
+    was looked at from outside, and its lines.
     """
 
     run_id: str
@@ -149,3 +203,4 @@ class Diagnosis(msgspec.Struct, frozen=True, tag="diagnosis", tag_field="kind"):
     fed: Facts = msgspec.field(default_factory=Facts)
     disturbance: Disturbance | None = None
     command: str | None = None
+    attached: Attached | None = None

@@ -72,6 +72,7 @@ class Facts(msgspec.Struct, omit_defaults=True):
     kv_cache_expected_bytes: int | None = None
     loader_workers: int | None = None  # of a program, as are those that follow
     loader_pinned: bool | None = None
+    pageable_copies: float | None = None  # of tensors to the device, a step
     loader_batch_size: int | None = None
     loading_s: float | None = None  # to load a batch, where its own process loads
     loading_busy: float | None = None  # the share of that in which it computed

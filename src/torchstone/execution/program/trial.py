@@ -342,6 +342,8 @@ class ProgramTrial:
         if marks.loader is not None:
             size, _, facts.loader_pinned = marks.loader
             facts.loader_batch_size = size or None
+        if marks.copies:
+            facts.pageable_copies = marks.pageable / max(1, marks.steps)
         if self._sampled is not None and self._sampled.batches and self._sampled.loading_s > 0.0:
             facts.loading_s = self._sampled.loading_s / self._sampled.batches
             facts.loading_busy = min(1.0, self._sampled.loading_cpu_s / self._sampled.loading_s)

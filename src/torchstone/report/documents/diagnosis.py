@@ -16,12 +16,15 @@ from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.diagnosis import (
     OUT_OF_MEMORY,
     SAME_LOSS,
+    Attached,
     Cause,
     ChecklistItem,
     CodePlace,
     Diagnosis,
+    SampledLine,
     TriedRemedy,
 )
+from torchstone.core.schema.diagnosis import Role as ProcessRole
 from torchstone.core.stats.disturbance import words_of
 from torchstone.report.charts.ratios import Ratio, forest
 from torchstone.report.diagnosis_messages import TO_DO, advice_text, in_code, text, texts
@@ -78,6 +81,8 @@ def diagnosis_parts(diagnosis: Diagnosis, report: Path | None = None) -> Iterato
             yield Command(diagnosis.command)
     else:
         yield from _facts([("cause", "nothing found: the step was not measured in its phases, or has none")])
+    if diagnosis.attached is not None:
+        yield from _attached(diagnosis.attached)
     yield from _facts(list(_named("limits", [text(one) for one in diagnosis.limits])))
     yield from _facts(list(_named("report", [str(report)] if report else [])))
     if more := tuple(_more(diagnosis)):
@@ -204,6 +209,53 @@ def _also(causes: Sequence[Cause], tried: Sequence[TriedRemedy]) -> Iterator[Row
     yield from _named("also", also)
     no = [f"{text(c.title)}: its remedy was measured, without effect" for c in told if refuted(c, tried)]
     yield from _named("ruled out", no)
+
+
+# ── from outside ────────────────────────────────────────────────────────────────────────────────────────────
+
+_MOST_LINES = 8  # that are shown where people read from top to bottom
+_DOES = {ProcessRole.TRAINING: "steps", ProcessRole.LOADER: "loads", ProcessRole.OTHER: "other"}
+
+
+def _attached(seen: Attached) -> Iterator[Part]:
+    """Yield the lines of a program that was looked at from outside, its processes, and what the looking cost."""
+    yield from _sampled_lines("of the step", seen.lines)
+    yield from _sampled_lines("of loading", seen.loader_lines)
+    if len(seen.processes) > 1:
+        known = [[units.MISSING if one is None else f"{one:.3g}" for one in (p.rank, p.cores)] for p in seen.processes]
+        yield Table((
+            Column("process", tuple(str(one.pid) for one in seen.processes)),
+            Column("does", tuple(_DOES[one.role] for one in seen.processes), left=True),
+            Column("rank", tuple(rank for rank, _ in known), rank=2),
+            Column("cores busy", tuple(cores for _, cores in known)),
+            Column("command", tuple(one.command for one in seen.processes), rank=1, left=True, shorten=True),
+        ), most=_MOST_LINES)  # fmt: skip
+    if seen.others_cores is not None:
+        yield Text(f"other programs kept {seen.others_cores:.1f} cores busy")
+    if seen.utilization is not None:
+        yield Text(f"the device was in use {100 * seen.utilization:.0f} % of the time")
+    if seen.ended:
+        yield Text("the program ended meanwhile")
+    took = f"py-spy took {seen.cost_s:.2g} s of CPU time"
+    paused = "it was never paused" if not seen.paused_s else f"it was paused {seen.paused_s:.2g} s"
+    yield Text(f"{seen.samples} samples in {seen.elapsed_s:.0f} s, from outside: {took}; {paused}", Role.DETAIL)
+
+
+def _sampled_lines(of: str, lines: Sequence[SampledLine]) -> Iterator[Part]:
+    if lines:
+        yield Table((
+            Column(of, tuple(f"{100 * one.share:.0f} %" for one in lines)),
+            Column("95 % interval", tuple(map(_ends, lines)), of=0, left=True),
+            Column("phase", tuple(one.phase for one in lines), rank=1, left=True),
+            Column("line", tuple(f"{one.file}:{one.line}" for one in lines), left=True, shorten=True),
+            Column("code", tuple(one.code for one in lines), rank=2, left=True, shorten=True),
+        ), most=_MOST_LINES)  # fmt: skip
+
+
+def _ends(line: SampledLine) -> str:
+    if line.low is None or line.high is None:
+        return units.MISSING
+    return f"{100 * line.low:.0f} to {100 * line.high:.0f} %"
 
 
 # ── remedies ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -125,7 +125,7 @@ def run_parts(
     yield from finding_parts(run)
     if (more := longer(run)) is not None:
         yield Text(more)
-    if not isinstance(run.answer, AbResult | Training):  # which have told their figures
+    if not isinstance(run.answer, AbResult | Training) and not _is_attached(run):  # which have told their figures
         yield from (sections := tuple(case_parts(run)))
         if run.answer is None:
             yield from device_parts(run)
@@ -137,6 +137,11 @@ def run_parts(
     if rest := tuple(_rest(run, every=every, files=files)):
         title = f"everything else of {run.name}, {run.started_utc[:_DAY]}"  # which of all runs `show latest` shows
         yield Section(title, rest, folded=True, how=f"torchstone show {run.run_id} --full")
+
+
+def _is_attached(run: RunSummary) -> bool:
+    """Say whether a program was looked at from outside: there are no trials."""
+    return isinstance(run.answer, Diagnosis) and run.answer.attached is not None
 
 
 def _rest(run: RunSummary, *, every: bool, files: Sequence[tuple[str, str]]) -> Iterator[Part]:

@@ -126,7 +126,7 @@ class AbCampaign:
                 try:
                     facts = tried(pool.session(side.folder), case)
                 except UsageError as fault:
-                    raise UsageError(f"{side.label}: {fault}") from None
+                    raise SideError(side.label, fault) from None
                 workload = msgspec.structs.replace(case.workload, task=Task(str(facts.task)))
                 case = Case(workload, case.configuration, placed(facts, case.placement, machine))
             elif sketch.sketch.own:

@@ -26,22 +26,28 @@ from torchstone.core.schema.comparison import Rules
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.run import SCHEMA, Run
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy
+from torchstone.execution.program.workspace import add_untracked
 from torchstone.execution.timing.clock import Clock, system_clock
 from torchstone.storage.ci_folder import write_result
 from torchstone.storage.record_reader import read_record
 from torchstone.workflows.ab.experiment import as_ab_does
 from torchstone.workflows.ab.live_comparison import AbCampaign, SideError
 from torchstone.workflows.ab.sides import Revision, SideRequest, checked_out, sketched
+from torchstone.workflows.run.planned_run import ProgramRequest, check, name_of
 
 _LONGEST = 200
 
 
 class BenchmarkSpec(msgspec.Struct, frozen=True):
-    """One workload with one value of every axis. `words`: what `torchstone ab BASE HEAD` takes for it; or none."""
+    """One workload with one value of every axis, or a command (`program`).
+
+    `words`: what `torchstone ab BASE HEAD` takes for it; or none.
+    """
 
     name: str
     request: RunRequest
     words: tuple[str, ...]
+    program: ProgramRequest | None = None
 
 
 def benchmarks(files: Sequence[str]) -> list[BenchmarkSpec]:
@@ -55,6 +61,18 @@ def benchmarks(files: Sequence[str]) -> list[BenchmarkSpec]:
         name = one.name if one.name not in twice else f"{one.name[: _LONGEST - 6]}#{place}"
         named.append(msgspec.structs.replace(one, name=name))
     return named
+
+
+def of_program(program: ProgramRequest) -> BenchmarkSpec:
+    """Return the benchmark of a command. Raises UsageError for a place in it without a value."""
+    check(program)
+    request = RunRequest(workloads=(), name=program.name, device=program.device, procedure=program.procedure)
+    words = (*(("--step", program.step) if program.step != "auto" else ()), "--", *program.words)
+    return BenchmarkSpec(name_of(program)[:_LONGEST], request, words if _sayable(words) else (), program)
+
+
+def _sayable(words: Sequence[str]) -> bool:
+    return len(words) <= 30 and all(len(one) <= 300 for one in words)
 
 
 def _of_file(word: str) -> Iterator[BenchmarkSpec]:
@@ -103,7 +121,7 @@ def _benchmark(
     )
     words = ["--config", word, *(["--task", workload.task] if len(tasks) > 1 else [])]
     words += [text for name, value in point.items() for text in ("--axis", f"{name}={_typed(value)}")]
-    sayable = tasks[workload.task] == 1 and len(words) <= 30 and all(len(one) <= 300 for one in words)
+    sayable = tasks[workload.task] == 1 and _sayable(words)
     return BenchmarkSpec("/".join(parts)[:_LONGEST], alone, tuple(words) if sayable else ())
 
 
@@ -180,6 +198,9 @@ class CiMeasurement:
         with contextlib.ExitStack() as until_then:
             head = until_then.enter_context(checked_out(_revision(self._asked.head, "head"), here))
             base, why = self._base_folder(here, until_then)
+            if any(one.program is not None for one in self._benchmarks):
+                for folder in filter(None, (base, head)):
+                    add_untracked(here, folder)
             self._all_once(base, head, why)
             if base is not None:
                 self._undecided_again(base, head)
@@ -256,7 +277,7 @@ class CiMeasurement:
         commits = (self._asked.base, self._asked.base if told is self._result.control else self._asked.head)
         names = ("base", "head" if commits[0] != commits[1] else "base again")
         a, b = (
-            SideRequest(f"{str(commit)[:9]} ({name})", one.request, folder, commit)
+            SideRequest(f"{str(commit)[:9]} ({name})", one.request, folder, commit, one.program)
             for commit, name, folder in zip(commits, names, folders, strict=True)
         )
         try:

@@ -27,7 +27,7 @@ from torchstone.core.schema.diagnosis import Cause, Diagnosis, TriedRemedy
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.host_profile import HostProfile
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.metric import BACKWARD, DATA, FORWARD, OPTIMIZER, REST
+from torchstone.core.schema.metric import BACKWARD, DATA, FORWARD, OPTIMIZER, REST, TRANSFER
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Purpose, Status, Trial
 from torchstone.core.stats.interval import over_trials
@@ -56,13 +56,14 @@ _PROCESSES = 3  # of the command as it is, whose spread is the interval
 _WINDOW_S, _WARM_UP_S = 1.0, 0.5
 _LARGER = 4  # times the batch
 _FED = 0.05  # of the step spent on waiting for data: from here on the loader is looked at on its own
-_PHASES_OF = {
+PHASES_OF = {
     "loader": (DATA,),
     "loader_computes": (DATA,),
     "loader_waits": (DATA,),
     "optimizer": (OPTIMIZER,),
     "outside": (REST,),
     "computing": (FORWARD, BACKWARD),
+    "transfer": (TRANSFER,),
 }
 
 
@@ -265,7 +266,7 @@ def _with_interval(cause: Cause, trials: Sequence[Trial], item: str) -> Cause:
         if not units.is_wide(value, low, high):
             known: dict[str, Scalar] = {"rate": value, "low": low, "high": high, "trials": len(rates), "item": item}
             told.append(Statement("rate_over_trials", known))
-    if phases := _PHASES_OF.get(cause.id):
+    if phases := PHASES_OF.get(cause.id):
         value, low, high, _ = over_trials([_share(trial, phases) for trial in trials], logs=False)
         if low is not None and high is not None:
             ends: dict[str, Scalar] = {"low": max(0.0, low), "high": min(1.0, high)}

@@ -2,8 +2,9 @@
 
 Nothing but the standard library is imported: the program may run on another Python, without torchstone. torch's own
 hooks are used (torch.optim.optimizer.register_optimizer_step_pre_hook and _post_hook, forward hooks of the outermost
-modules); `__next__` of a DataLoader's iterator and torch.autograd.backward, which have none, are wrapped. A mark is two
-appends and a reading of the clock (0.2 µs). What the marks mean is decided by torchstone (execution/program/steps.py).
+modules); `__next__` of a DataLoader's iterator and torch.autograd.backward, which have none, are wrapped, and where the
+device is not the CPU, Tensor.to and Tensor.cuda. A mark is two appends and a reading of the clock (0.2 µs). What the
+marks mean is decided by torchstone (execution/program/steps.py).
 
 A step ends with an optimizer's; without any optimizer, with the outermost forward pass without gradients, or a
 `generate`. After its window the program is ended by SystemExit from the optimizer's step (from the forward pass). Where
@@ -28,6 +29,7 @@ from collections import deque
 from typing import Any
 
 DATA_BEGIN, DATA_END, TRAIN_FORWARD, FORWARD, FORWARD_END, BACKWARD, BACKWARD_END, OPTIMIZER, OPTIMIZER_END = range(9)
+TRANSFER, TRANSFER_END = 9, 10
 _MOST_MARKS = 4_000_000  # of a program that never reaches its window
 _LOOKED_S = 1.0  # how often modules of a program without an optimizer are looked for
 _PATIENCE_S = 3.0  # of forward passes alone, until a program without an optimizer is taken for an inference
@@ -78,6 +80,7 @@ class _Program:
         self.loaders: dict[Any, int] = {}  # (batch size, workers, pinned) → batches
         self.weights: list[int] = []  # numbers in each tensor of the optimizer
         self.fused: Any = None
+        self.copies = self.pageable = 0  # of tensors to the device, and those from pageable memory
         self.ends: deque[float] = deque(maxlen=9)
         self.turn: Any = None  # [steps before it, its steps, when it began, CPU time then]
         self.taken: list[Any] = []  # turns: when each began, how long it took
@@ -283,6 +286,8 @@ def _begin(optimizer: Any, now_s: Any) -> None:
         program.event_class = module.Event
         program.events = []
         program.events_from = len(program.kinds)
+    if program.device != "cpu":
+        _wrap_copies(torch.Tensor)
     program.say("first", at_s=now_s, device=program.device, pid=os.getpid())
     if optimizer is not None:
         _hook_modules({id(p) for p in weights})
@@ -418,6 +423,8 @@ def _send() -> None:
         weights=program.weights,
         fused=program.fused,
         turns=program.taken,
+        copies=program.copies,
+        pageable=program.pageable,
     )
 
 
@@ -568,6 +575,38 @@ def _dimensions(value: Any, found: Any, depth: Any) -> None:
     elif depth < 3 and isinstance(value, (list, tuple)):
         for inner in value[:16]:
             _dimensions(inner, found, depth + 1)
+
+
+def _wrap_copies(tensor: Any) -> None:
+    """Mark where a tensor of the host is copied to a device. Modules that torch.compile has seen keep torch's own."""
+    tensor.to, tensor.cuda = _wrapped_copy(tensor.to), _wrapped_copy(tensor.cuda)
+
+
+def _wrapped_copy(copy: Any) -> Any:
+    @functools.wraps(copy)
+    def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
+        program = _program
+        within = program.kinds[-1:] == [TRANSFER]
+        if program.is_compiling() or not self.is_cpu or within or not program.listens():
+            return copy(self, *args, **kwargs)
+        moved = True
+        program.mark(TRANSFER)
+        try:
+            found = copy(self, *args, **kwargs)
+            moved = not found.is_cpu
+        finally:
+            if moved:
+                program.mark(TRANSFER_END)
+                program.copies += 1
+                program.pageable += not self.is_pinned()
+            else:  # to another number format, say
+                program.kinds.pop()
+                program.times.pop()
+                if program.events is not None:
+                    program.events.pop()
+        return found
+
+    return wrapped
 
 
 def _wrapped_backward(backward: Any) -> Any:
