@@ -103,7 +103,7 @@ def add_workload(parser: argparse.ArgumentParser, recipe: str | None = _A_RECIPE
 def add_choice(what: argparse._ArgumentGroup) -> None:
     """Add what is chosen of it: a task, families, axes without what is excluded."""
     what.add_argument(
-        "--task", help="infer, train, generate, load or loadgen; with a recipe: only its workloads of this task"
+        "--task", help="infer, train, generate, load, loadgen or call; with a recipe: only its workloads of this task"
     )
     families = "embedding, text_generation, vision, audio, multimodal"
     what.add_argument("--model-families", nargs="+", metavar="F", help=f"only these families: {families}")
@@ -151,6 +151,9 @@ def asked(options: argparse.Namespace, recipe: str | None = None) -> RunRequest:
 
     typed = WorkloadTyped.of(options)
     recipe = recipe or typed.recipe
+    if recipe is not None and recipe.startswith("py:") and typed.model is None:  # a function, as it is
+        typed = msgspec.structs.replace(typed, model=recipe, task=typed.task or Task.CALL)
+        recipe = None
     word = recipe or typed.config
     if recipe and typed.config:
         raise UsageError("give a recipe or --config FILE, not both")

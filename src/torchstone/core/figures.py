@@ -26,7 +26,7 @@ _MEMORY = (
     "allocated_bytes", "reserved_bytes", "peak_allocated_bytes", "peak_reserved_bytes", "allocator_retries",
     "kv_cache_bytes",
 )  # fmt: skip
-_ANSWERING = ("infer", "generate", "loadgen")
+_ANSWERING = ("infer", "generate", "loadgen", "call")
 _COUNTED = ("flops_per_step", "traffic_per_step_bytes", "operators_per_step", "arithmetic_intensity")
 
 
