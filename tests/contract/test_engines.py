@@ -117,7 +117,7 @@ def test_every_engine_marks_its_phases_where_they_end(task, axes, phases):
     batches.close()
 
 
-@pytest.mark.parametrize("task", registry.names("engines"))
+@pytest.mark.parametrize("task", [name for name in registry.names("engines") if name != "call"])
 @pytest.mark.parametrize("feed", ["resident", "loader"])
 def test_every_feed_gives_whole_batches(task, feed):
     _, batches = ready(task, model_for(task), feed=feed, batch_size=3)

@@ -8,13 +8,16 @@ import shlex
 from pathlib import Path
 
 import pytest
-from over import over
 
 from torchstone.cli import main
 
 PAGE = (Path(__file__).parents[2] / "docs" / "frameworks.md").read_text(encoding="utf-8")
-NEEDS = {"train_hf.py": ("transformers", "accelerate"), "train_lightning.py": ("lightning",),
-         "train_accelerate.py": ("accelerate",), "train_loop.py": ()}  # fmt: skip
+NEEDS = {
+    "train_accelerate.py": ("accelerate",),
+    "train_hf.py": ("transformers", "accelerate"),
+    "train_lightning.py": ("lightning",),
+    "train_loop.py": (),
+}
 SCRIPTS = dict(re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
 LINES = re.findall(r"^ {4}(torchstone run -- python (\w+\.py))$", PAGE, re.MULTILINE)
 
@@ -23,7 +26,7 @@ def test_each_script_has_its_line():
     assert SCRIPTS.keys() == NEEDS.keys() == {script for _, script in LINES}
 
 
-@over("script", sorted(SCRIPTS))
+@pytest.mark.parametrize("script", sorted(SCRIPTS))
 def test_the_line_measures_the_script(script, tmp_path, monkeypatch, capsys):
     if lacking := [name for name in NEEDS[script] if importlib.util.find_spec(name) is None]:
         pytest.skip(f"{lacking[0]} is not installed")

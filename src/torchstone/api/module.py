@@ -49,7 +49,8 @@ def measure(
     A function is called with `arguments`, each call is a step. Where a fresh process can import it and its arguments
     are numbers, texts, tensors, or lists, tuples and dictionaries of them, each trial is such a process, and the
     interval is over processes. Elsewhere (a lambda, a function of a notebook) it is called in this process, the
-    interval is over rounds of calls, and the finding `in_this_process` has the reason.
+    interval is over rounds of calls, and the finding `in_this_process` has the reason. Arguments are then put back as
+    they were; what else the function reaches is left as it leaves it.
 
     A module is measured in this process with one argument, its batch. Everything is left as it was, also after an
     exception or Ctrl-C: the module (weights, buffers, gradients, hooks, mode, device, number format), the optimizer,
