@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,7 @@ def test_the_line_measures_the_script(script, tmp_path, monkeypatch, capsys):
     Path(script).write_text(SCRIPTS[script], encoding="utf-8")
     source = Path(__file__).parents[2] / "src"
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(source), *filter(None, [os.environ.get("PYTHONPATH")])]))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     _, command, *words = shlex.split(line)
     assert main([command, "--trials", "1", "--budget", "0.3s", "--json", "--quiet", *words]) == 0
     (case,) = json.loads(capsys.readouterr().out)["cases"]

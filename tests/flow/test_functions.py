@@ -65,7 +65,7 @@ def test_a_function_of_a_file_is_called_in_fresh_processes_with_its_tensors(own)
     assert run.procedure.isolation != "inline"
     assert (str(case.workload.task), case.workload.item) == ("call", "call")
     assert case.estimates["total_items"].value == 2 * 4, "two windows of four calls"
-    assert not [f for f in case.findings if f.id == "in_this_process"]
+    assert not [f for f in case.findings if f.check == "in_this_process"]
     assert case.case_id == only(torchstone.measure(own.on, torch.ones(3), **QUICK)).case_id
     assert case.case_id != only(torchstone.measure(own.on, torch.ones(4), **QUICK)).case_id
 
@@ -94,7 +94,7 @@ def test_what_no_process_can_be_sent_is_called_here_and_the_run_says_why(own, wh
         run = torchstone.measure(own.ignores, Unsendable(), **QUICK)
     case = only(run)
     assert run.procedure.isolation == "inline"
-    assert [f.reason for f in case.findings if f.id.startswith("in_this_process")] == [f"in_this_process.{reason}"]
+    assert [f.reason for f in case.findings if f.check == "in_this_process"] == [reason]
     assert case.estimates["total_items"].value == 8
     if which == "lambda":
         assert len(calls) >= 8
