@@ -86,6 +86,7 @@ class _Program:
         self.complete = False  # its window, or its turns
         self.replaced: list[Any] = []  # (where, name, what it was, what is there now)
         self.handles: list[Any] = []  # of torch's own hooks
+        self.hears: Any = None  # who is told in this process, in place of torchstone's own
 
     def listens(self) -> Any:
         return self.active and (self.thread is None or self.thread == _thread())
@@ -100,6 +101,9 @@ class _Program:
 
     def say(self, word: Any, **about: Any) -> None:
         """Send a line to torchstone, which may be gone: then the program goes on."""
+        if self.hears is not None:
+            self.hears(word, **about)
+            return
         try:
             if self.connection is None:
                 self.connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -210,7 +214,7 @@ def watch(torch: Any, plan: Any, say: Any, module: Any) -> None:
     """Install the hooks for a training whose module is there already; `say` is called with what else a pipe carries."""
     global _program
     program = _program = _Program({**plan, "let_finish": True})
-    program.say = say
+    program.hears = say
     program.torch, program.trains = torch, torch.is_grad_enabled
     program.is_compiling = torch.compiler.is_compiling
     program.has_optimizer = True
