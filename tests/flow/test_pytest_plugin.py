@@ -25,7 +25,7 @@ def step(seconds=0.002):
 def test_step(torchstone):
     torchstone(step)
 """
-WITHIN = ("--torchstone-within", "8s")
+WITHIN = ("--torchstone-within", "60s")
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_it_works_beside_xdist(project):
         pytest.skip("pytest-xdist is not installed")
     second = (project.path / "test_speed.py").read_text(encoding="utf-8")
     (project.path / "test_other.py").write_text(second, encoding="utf-8")
-    found = ran(project, "-p", "xdist", "-n", "2", "--torchstone-save", "speed", "--torchstone-within", "5s")
+    found = ran(project, "-p", "xdist", "-n", "2", "--torchstone-save", "speed", *WITHIN)
     found.assert_outcomes(passed=2)
     found.stdout.fnmatch_lines(["*test_other.py::test_step: kept in speed"])
     assert len(list((project.path / "speed" / "records").glob("*.jsonl"))) == 2

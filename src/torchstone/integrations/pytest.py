@@ -134,8 +134,10 @@ class Checked:
         from torchstone.execution.controller.observer import Silent
         from torchstone.workflows.run.planned_run import Campaign
 
-        results = Campaign(request, Silent(), _alone(WhenBusy)).carry_out(folder, sys.argv)
-        return Path(results.summary.record)
+        summary = Campaign(request, Silent(), _alone(WhenBusy)).carry_out(folder, sys.argv).summary
+        if not summary.cases[0].estimates:
+            pytest.fail("nothing was measured: give it more time, --torchstone-within 2m", pytrace=False)
+        return Path(summary.record)
 
     def _with_stored(self, record: Path) -> list[Comparison]:
         from torchstone.analysis.compare.compare import Asked, compare

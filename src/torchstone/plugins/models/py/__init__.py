@@ -317,8 +317,8 @@ def as_annotated(name: str, function: Any, given: Mapping[str, Scalar]) -> dict[
         said = parameters.get(argument)
         if said is None or not isinstance(text, str):
             continue
-        annotation = type(said.default) if said.annotation is said.empty else said.annotation
-        kind = _KINDS.get(getattr(annotation, "__name__", annotation))
+        annotation: Any = type(said.default) if said.annotation is said.empty else said.annotation
+        kind = _KINDS.get(str(getattr(annotation, "__name__", annotation)))
         if kind is not None:
             try:
                 found[argument] = kind(text)
