@@ -84,7 +84,7 @@ def loop(steps=STEPS, training=None, evaluate=None):
     optimizer = torch.optim.AdamW(model.parameters())
     if training is not None:
         training.start(model)
-    losses = []
+    losses: list[float] = []
     while len(losses) < steps:
         for batch in DataLoader(data(), batch_size=ROWS):
             loss = model(**batch)["loss"]
@@ -109,6 +109,7 @@ def test_a_loop_is_measured_and_computes_the_same_to_the_bit(outputs):
 def test_steps_with_an_evaluation_are_left_out(outputs):
     training = HookedTraining(**QUICK)
     loop(training=training, evaluate=10)
+    assert training.summary is not None
     (case,) = training.summary.cases
     steps = sum(trial.facts.steps is not None for trial in case.trials)
     assert steps == len(case.trials)

@@ -53,7 +53,7 @@ class HookedTraining:
             raise UsageError(f"budget_s={budget_s}, warmup={warmup}: more than 0 s, 1 step or more")
         self.summary: RunSummary | None = None
         self._name, self._item = name, item
-        self._plan = {"budget_s": budget_s, "warmup": warmup, "warmup_s": _WARMUP_S}
+        self._warmup, self._plan = warmup, {"budget_s": budget_s, "warmup": warmup, "warmup_s": _WARMUP_S}
         self._folder = Path(output_dir) if output_dir is not None else default_folder()
         self._hooks: Any = None
         self._marks: Marks | None = None
@@ -114,7 +114,7 @@ class HookedTraining:
         rounds = min(_ROUNDS, len(good) // _FEWEST)
         procedure = Procedure(
             trials=rounds,
-            warmup=self._plan["warmup"],
+            warmup=self._warmup,
             isolation="inline",
             heap="default",
             settings="torch",

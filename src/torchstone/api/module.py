@@ -91,10 +91,10 @@ def measure(
         if len(arguments) != 1:
             raise UsageError(f"measure: a module and one batch, got {len(arguments)}; several inputs are one tuple")
         task, title = task or "infer", name or type(function).__name__
-        parts = {"model": function, "example": arguments[0], "loss": loss, "optimizer": optimizer}
+        parts: dict[str, Any] = {"model": function, "example": arguments[0], "loss": loss, "optimizer": optimizer}
     else:
         _check_function(function, {"task": task, "loss": loss, "optimizer": optimizer})
-        task, title = str(Task.CALL), name or getattr(function, "__name__", type(function).__name__)
+        task, title = str(Task.CALL), name or str(getattr(function, "__name__", type(function).__name__))
         device = device_of(arguments) if device == "auto" else device
         options, reason = sent(function, arguments, folder)
         if reason is None:

@@ -59,7 +59,7 @@ def test_wandb_keeps_a_run_that_it_can_send(tmp_path):
     (file,) = written("wandb", tmp_path).glob("wandb/offline-run-*/*.wandb")
     data = file.read_bytes()  # records of protocol buffers in blocks of 32 KiB; wandb has no public reader of them
     for name in ("throughput", "throughput_low", "case_id", ROWS[0]["case_id"], repr(THROUGHPUT)):
-        assert name.encode() in data, name
+        assert str(name).encode() in data, name
 
 
 @pytest.mark.parametrize("name", ["prometheus", "tensorboard", "mlflow", "wandb"])
