@@ -12,7 +12,7 @@ from torchstone.core.estimates import behind_estimates, estimates, pair_prior, p
 from torchstone.core.figures import Figures
 from torchstone.core.schema.answer import Answer
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.case import Case, Placement, Workload
+from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.estimate import Estimate, Finding, Severity, Verdict, too_wide, verdict
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.metric import FIGURES
@@ -83,7 +83,7 @@ class RunSummary(msgspec.Struct, frozen=True):
         """Return a few lines to print: each Case with its verdict and main figures, what to doubt, and the record."""
         lines = [f"{self.name}: run {self.run_id}, {self.status}"]
         for case in self.cases:
-            lines += _lines(case)
+            lines += _lines(case, self.procedure)
         lines += [f"{f.severity}: {f.message}. {f.advice}" for f in self.findings if f.severity != Severity.INFO]
         lines.append(f"record {self.record}")
         return "\n".join("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line) for line in lines)
@@ -93,12 +93,13 @@ class RunSummary(msgspec.Struct, frozen=True):
         return str(self)
 
 
-def _lines(case: CaseSummary) -> Iterator[str]:
+def _lines(case: CaseSummary, procedure: Procedure) -> Iterator[str]:
     good = sum(trial.outcome.status == Status.OK for trial in case.trials)
     size = case.configuration.get("batch_size")
-    items = f"batch {size}" if size is not None else "items unknown"
-    title = f"{case.workload.task} {case.workload.model}, {items}, on {case.placement}"
-    yield f"{title}: {case.verdict}, {good} of {len(case.trials)} trials"
+    items = "" if case.workload.task == Task.CALL else f", batch {size}" if size is not None else ", items unknown"
+    title = f"{case.workload.task} {case.workload.model}{items}, on {case.placement}"
+    where = "in this process" if procedure.isolation == "inline" else "each a process"
+    yield f"{title}: {case.verdict}, {good} of {len(case.trials)} trials, {where}"
     for name in _SHOWN:
         found = case.estimates.get(name)
         if found is not None:

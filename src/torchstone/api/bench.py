@@ -75,7 +75,7 @@ class Bench:
             raise unknown("task", task, registry.names("engines"))
         self._kept, self._where = kept, f"{who}({title})"
         self._given = {name: part for name, part in parts.items() if part is not None}
-        self._lazy = _is_lazy(parts["model"])
+        self._lazy = _is_lazy(parts.get("model"))
         try:
             self.model = self._adopted()
             if task == "train" and self.model.loss is None:
@@ -87,7 +87,8 @@ class Bench:
         self._engine: Engine = registry.load("engines", task)
         self._procedure = procedure
         data = "example" if self.model.samples is None else f"loader:{type(self._given['example']).__name__}"
-        self._workload = Workload(Task(task), f"module:{title}", data, "sample", "custom")
+        kind, item = ("function", "call") if task == Task.CALL else ("module", "sample")
+        self._workload = Workload(Task(task), f"{kind}:{title}", data, item, "custom")
 
     def case(self, placement: Placement, axes: Mapping[str, Scalar]) -> Case:
         """Return the Case with these values of axes; a loader's own for what is not said. Raises UsageError."""
@@ -102,6 +103,8 @@ class Bench:
         return Case(self._workload, values, placement)
 
     def _own(self, placement: Placement) -> Mapping[str, Scalar]:
+        if self._workload.task == Task.CALL:
+            return {}
         if self.model.example is not None:
             return {"batch_size": len(next(iter(self.model.example.values())))}
         own = {axis: self.model.facts.own(axis) for axis in DATALOADER_AXES}
@@ -111,7 +114,11 @@ class Bench:
         return {"feed": "loader", **{axis: value for axis, value in own.items() if value is not None}}
 
     def _adopted(self) -> LoadedModel:
-        model: LoadedModel = registry.load("models", "py").adopt(self._given, self._where)
+        source = registry.load("models", "py")
+        if "function" in self._given:
+            called: LoadedModel = source.callable(self._given["function"], self._given["arguments"], {})
+            return called
+        model: LoadedModel = source.adopt(self._given, self._where)
         if (made := model.optimizer) is not None:
             model.optimizer = lambda parameters: self._kept.handed_out(made(parameters))
         return model

@@ -76,7 +76,7 @@ def add_workload(parser: argparse.ArgumentParser, recipe: str | None = _A_RECIPE
 def add_choice(what: argparse._ArgumentGroup) -> None:
     """Add what is chosen of it: a task, families, axes without what is excluded."""
     what.add_argument(
-        "--task", help="infer, train, generate, load or loadgen; with a recipe: only its workloads of this task"
+        "--task", help="infer, train, generate, load, loadgen or call; with a recipe: only its workloads of this task"
     )
     families = "embedding, text_generation, vision, audio, multimodal"
     what.add_argument("--model-families", nargs="+", metavar="F", help=f"only these families: {families}")
@@ -122,13 +122,16 @@ def request_from(options: argparse.Namespace, recipe: str | None = None) -> RunR
     from torchstone.config.run_file import RunRequest
 
     typed = vars(options).get  # None for an option that the command has not
-    recipe, model, families = recipe or typed("recipe"), typed("model"), typed("model_families")
+    recipe, model, task = recipe or typed("recipe"), typed("model"), typed("task")
+    families = typed("model_families")
+    if recipe is not None and recipe.startswith("py:") and model is None:  # a function, as it is
+        recipe, model, task = None, recipe, task or Task.CALL
     word = recipe or typed("config")
     if recipe and typed("config"):
         raise UsageError("give a recipe or --config FILE, not both")
     if word is None and model is None:
         named = any(flag == "--axis" for flag, _ in typed("axes") or ())
-        given = typed("task") or typed("data") or named or typed("option") or data_options_from(options)
+        given = task or typed("data") or named or typed("option") or data_options_from(options)
         if given and not families:
             raise UsageError("nothing to measure: name a recipe (torchstone list recipes), a file or a --model")
         word = "families" if families else "demo"
@@ -138,15 +141,16 @@ def request_from(options: argparse.Namespace, recipe: str | None = None) -> RunR
         workloads = _override(_of_families(request.workloads, families), options, axes, request.fit.data)
         request = msgspec.structs.replace(request, workloads=workloads)
     else:
+        assert model is not None
         own = WorkloadRequest(
-            typed("task") or "infer",
-            options.model,
+            task or "infer",
+            model,
             typed("data"),
             _model_options(options),
             axes,
             data_options_from(options),
         )
-        request = RunRequest(name=model_name(options.model), workloads=_of_families((own,), families))
+        request = RunRequest(name=model_name(model), workloads=_of_families((own,), families))
     # The conditions of the flags are added to those of the file; those of --first go before them.
     exclude = (*request.exclude, *_conditions(request, "--exclude", typed("exclude")))
     first = (*_conditions(request, "--first", typed("first")), *request.first)

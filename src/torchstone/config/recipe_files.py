@@ -84,7 +84,7 @@ def _file(word: str | Path) -> Path:
     if path.suffix == ".py":
         raise UsageError(
             f"{word} is a Python file: --task train --model py:{word}:FUNCTION "
-            "measures the model that a function of it returns"
+            f"measures the model that a function of it returns, py:{word}:FUNCTION the function itself"
         )
     if path.suffix.lower() in _FILES or "/" in str(word):
         return path

@@ -30,7 +30,7 @@ _MEMORY = (
     "allocator_retries",
     "kv_cache_bytes",
 )
-_ANSWERING = ("infer", "generate", "loadgen")
+_ANSWERING = ("infer", "generate", "loadgen", "call")
 _COUNTED = ("flops_per_step", "traffic_per_step_bytes", "operators_per_step", "arithmetic_intensity")
 
 

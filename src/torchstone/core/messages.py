@@ -205,6 +205,16 @@ MESSAGES: dict[str, Words] = {
         "given",
         "say them in the loop: window.step(items=…)",
     ),
+    "in_this_process.function": Words(
+        "a fresh process cannot import it: it was called in this one, whose interval leaves out what differs between "
+        "processes",
+        "define it with def at a file's top",
+    ),
+    "in_this_process.arguments": Words(
+        "a fresh process cannot be sent its arguments: it was called in this one, whose interval leaves out what "
+        "differs between processes",
+        "pass numbers, texts and tensors, or lists, tuples and dictionaries of them",
+    ),
     "resumed": Words("resumed with --force after changes: {changes:; }", "measure again in one run"),
     # ── steady ──────────────────────────────────────────────────────────────────────────────────────────────
     "not_settled": Words("steps kept getting faster after warm-up, in {trials} of {of} trials"),

@@ -71,7 +71,8 @@ def sketch(request: WorkloadRequest) -> Sketch:
     if data_card is not None and data_card.classes is not None:
         fixed["data_classes"] = data_card.classes
     model = f"{scheme}:{card.name or name}"
-    workload = Workload(Task(request.task), model, data, card.item, card.family, fixed, data_options)
+    item = "call" if request.task == Task.CALL else card.item
+    workload = Workload(Task(request.task), model, data, item, card.family, fixed, data_options)
     if card.input.kind == "own" and data_card is not None:
         # It brings a tokenizer, or its rehearsal says that it does not.
         card = msgspec.structs.replace(card, input=InputSpec("text"))

@@ -44,7 +44,7 @@ class PreparedInference(Prepared):
             output = self._forward(self._module, tensors)
         mark(FORWARD)
         if not self._looked:
-            self._looked, self._moments = True, _moments(output)
+            self._looked, self._moments = True, moments(output)
 
     def enter(self, window: str) -> None:
         """End what compiled during the warm-up."""
@@ -67,7 +67,7 @@ class PreparedInference(Prepared):
         return _flops.count(self._plain, work, batch.tensors, self._precision)
 
 
-def _moments(output: Any) -> Any:
+def moments(output: Any) -> Any:
     """Return mean and standard deviation of the first tensor in an output, or None where there is none."""
     import torch
 
@@ -75,7 +75,7 @@ def _moments(output: Any) -> Any:
     while waiting:
         part = waiting.pop(0)
         if isinstance(part, torch.Tensor):
-            values = part if part.is_floating_point() else part.float()
+            values = part.detach() if part.is_floating_point() else part.detach().float()
             return (values.mean(), values.std(correction=0))
         if isinstance(part, Mapping):
             waiting[:0] = part.values()

@@ -117,6 +117,8 @@ def case_parts(run: RunSummary) -> Iterator[Section]:
         first = cases[0]
         data = data_words(first.workload, facts_of(*cases))
         title = f"{first.workload.task} {first.workload.model} on {first.placement}, data {data}"
+        if first.workload.task == Task.CALL:
+            title = f"{first.workload.task} {first.workload.model} on {first.placement}"
         if first.workload.is_program:
             title = f"{portable(first.workload.model)} on {first.placement}, {first.workload.task}"
         yield Section(title, tuple(_parts(run, cases, varying)))

@@ -87,6 +87,9 @@ class _Program:
         self.idle: list[Any] = []  # (place of a mark, seconds that passed before it in the other side's turns)
         self.sampler: Any = None
         self.complete = False  # its window, or its turns
+        self.replaced: list[Any] = []  # (where, name, what it was, what is there now)
+        self.handles: list[Any] = []  # of torch's own hooks
+        self.hears: Any = None  # who is told in this process, in place of torchstone's own
 
     def listens(self) -> Any:
         return self.active and (self.thread is None or self.thread == _thread())
@@ -101,6 +104,9 @@ class _Program:
 
     def say(self, word: Any, **about: Any) -> None:
         """Send a line to torchstone, which may be gone: then the program goes on."""
+        if self.hears is not None:
+            self.hears(word, **about)
+            return
         try:
             if self.connection is None:
                 self.connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -171,24 +177,67 @@ def _install(torch: Any) -> None:
         program.say("unfit", why=f"torch {torch.__version__} is too old: 2.0 or newer has the hooks")
         program.active = False
         return
-    os.register_at_fork(after_in_child=_leave)
-    optimizers.register_optimizer_step_pre_hook(_optimizer_begins)
-    optimizers.register_optimizer_step_post_hook(_optimizer_ended)
     _set_threads(torch)
     _wrap_init(optimizers.Optimizer)
     _wrap_modules(torch.nn.Module)
-    _wrap_loader()
-    torch.autograd.backward = _wrapped_backward(torch.autograd.backward)
-    torch.autograd.grad = _wrapped_backward(torch.autograd.grad)
-    _wrap_scaler(torch)
+    _hook_steps(torch)
     atexit.register(_exits)
     threading.Thread(target=_look_for_modules, daemon=True, name="torchstone").start()
+
+
+def _hook_steps(torch: Any) -> None:
+    from torch.optim import optimizer as optimizers
+
+    os.register_at_fork(after_in_child=_leave)
+    _program.handles = [
+        optimizers.register_optimizer_step_pre_hook(_optimizer_begins),
+        optimizers.register_optimizer_step_post_hook(_optimizer_ended),
+    ]
+    _wrap_loader()
+    _replace(torch.autograd, "backward", _wrapped_backward(torch.autograd.backward))
+    _replace(torch.autograd, "grad", _wrapped_backward(torch.autograd.grad))
+    _wrap_scaler(torch)
+
+
+def _replace(where: Any, name: Any, value: Any) -> None:
+    _program.replaced.append((where, name, getattr(where, name), value))
+    setattr(where, name, value)
 
 
 def _leave() -> None:
     """A process that the program forks is not measured: the worker of a loader."""
     _program.active = False
     _program.connection = None
+
+
+# ── in a process that asks for it itself (torchstone.integrations) ──────────────────────────────────────────
+
+
+def watch(torch: Any, plan: Any, say: Any, module: Any) -> None:
+    """Install the hooks for a training whose module is there already; `say` is called with what else a pipe carries."""
+    global _program
+    program = _program = _Program({**plan, "let_finish": True})
+    program.hears = say
+    program.torch, program.trains = torch, torch.is_grad_enabled
+    program.is_compiling = torch.compiler.is_compiling
+    program.has_optimizer = True
+    program.modules = [weakref.ref(one) for one in module.modules()]
+    _hook_steps(torch)
+
+
+def unwatch() -> None:
+    """Say what was measured, where that was not said yet, and take the hooks out."""
+    program = _program
+    _exits()
+    program.active = False
+    for handle in program.handles:
+        handle.remove()
+    for _, begin, end in program.hooked.values():
+        begin.remove()
+        end.remove()
+    for where, name, before, ours in reversed(program.replaced):
+        if getattr(where, name) is ours:  # else somebody wrapped it since: ours stays below, and does nothing
+            setattr(where, name, before)
 
 
 # ── steps ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -543,8 +592,9 @@ def _wrap_loader() -> None:
         try:
             sampler = program.sampler
             batch = following(self) if sampler is None else sampler.loading(following, self)
-            about = self._torchstone_about
-            program.loaders[about] = program.loaders.get(about, 0) + 1
+            about = getattr(self, "_torchstone_about", None)  # one that was begun before has none
+            if about is not None:
+                program.loaders[about] = program.loaders.get(about, 0) + 1
             indices = getattr(self, "_torchstone_sizes", None)
             size = indices.popleft() if indices else None
             if size is None:
@@ -555,7 +605,8 @@ def _wrap_loader() -> None:
             program.items.append(size)
             program.loads = True
 
-    iterating.__init__, iterating._next_index, iterating.__next__ = begin, next_index, next_batch
+    for name, wrapped in (("__init__", begin), ("_next_index", next_index), ("__next__", next_batch)):
+        _replace(iterating, name, wrapped)
 
 
 def _items_of(batch: Any) -> Any:
@@ -643,7 +694,7 @@ def _wrap_scaler(torch: Any) -> None:
             _note_end(optimizer)
         return found
 
-    scaler.step = step
+    _replace(scaler, "step", step)
 
 
 def _hook_modules(weights: Any) -> None:
@@ -669,7 +720,7 @@ def _hook_modules(weights: Any) -> None:
     mixin = getattr(generation, "GenerationMixin", None)
     if mixin is not None and not program.generates:
         program.generates = True
-        mixin.generate = _wrapped_generate(mixin.generate)
+        _replace(mixin, "generate", _wrapped_generate(mixin.generate))
 
 
 def _drop_hooks_within() -> None:

@@ -520,7 +520,8 @@ def taken_apart(where: str, returned: Any) -> Returned:
     """Return the parts of what the function `where` returned. Raises UsageError saying what to return instead."""
     module, given, loss, optimizer = unfolded(where, returned) or _four(where, returned)
     if not isinstance(module, torch.nn.Module):
-        raise UsageError(f"{where} returned {kind_of(module)}, not a torch.nn.Module; return (module, example)")
+        instead = "return (module, example), or measure its calls: --task call"
+        raise UsageError(f"{where} returned {kind_of(module)}, not a torch.nn.Module; {instead}")
     if given is None:
         given = getattr(module, "example_inputs", None)
     if given is None:
