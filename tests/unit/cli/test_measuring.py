@@ -5,18 +5,16 @@ import argparse
 from build import a_run
 from stored import store
 
-from torchstone.cli._measuring import run_and_report
+from torchstone.cli._measuring import ProgressLines, run_and_report
 from torchstone.storage.place import team_at
 
 
-class Interrupted:
+class Interrupted(ProgressLines):
     """The progress of a run that Ctrl-C ends."""
 
     def __init__(self, run_id):
+        super().__init__()
         self.run_id = run_id
-
-    def close(self):
-        pass
 
 
 def interrupt():
