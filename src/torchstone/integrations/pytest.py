@@ -164,8 +164,7 @@ class Checked:
         from torchstone.execution.controller.device_lock import WhenBusy
         from torchstone.workflows.ab.experiment import as_ab_does
         from torchstone.workflows.ab.live_comparison import AbCampaign, SideError
-        from torchstone.workflows.ab.sides import WORK_TREE
-        from torchstone.workflows.ab.sides import SideRequest, checked_out, find
+        from torchstone.workflows.ab.sides import WORK_TREE, SideRequest, checked_out, find
 
         here = Path.cwd()
         (workload,) = request.workloads

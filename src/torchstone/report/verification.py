@@ -46,7 +46,7 @@ from torchstone.report.carried import (
     training_name,
 )
 from torchstone.report.document import Command, Document, Facts, Part, Role, Section, Text, paragraphs
-from torchstone.report.documents.release import ENVIRONMENT, FIGURES, REPORTS, DocumentOf, counted, files_showing
+from torchstone.report.documents.release import ENVIRONMENT, FIGURES, REPORTS, DocumentOf, count_of, files_showing
 from torchstone.report.rendering import renderer
 from torchstone.report.several import LAYOUT, CarriedRuns, DocumentAgain, Layout, ReportKind
 from torchstone.report.translation.catalogue import ENGLISH, languages
@@ -648,16 +648,16 @@ def verification_document(verified: Verified, written: Path | None = None) -> Do
 
 
 def _parts(verified: Verified, written: Path | None) -> Iterator[Part]:
-    computed = f"{counted(len(verified.records), 'run')}, {counted(verified.cases, 'case')}"
-    again = f"{computed}, {counted(verified.figures, 'figure')} computed again"
+    computed = f"{count_of(len(verified.records), 'run')}, {count_of(verified.cases, 'case')}"
+    again = f"{computed}, {count_of(verified.figures, 'figure')} computed again"
     faults, left = verified.faults, len(verified.uncompared)
     if not faults and left:
-        part = f"{counted(left, 'file')} {'was' if left == 1 else 'were'} not compared with it, or only in part"
+        part = f"{count_of(left, 'file')} {'was' if left == 1 else 'were'} not compared with it, or only in part"
         yield Text(f"{verified.name}: what was compared follows from its record ({again}); {part}.", Role.HEADLINE)
     elif not faults:
         yield Text(f"{verified.name}: every figure and verdict follows from its record ({again}).", Role.HEADLINE)
     else:
-        told = f"{counted(len(faults), 'statement')} {'does' if len(faults) == 1 else 'do'} not follow from its record"
+        told = f"{count_of(len(faults), 'statement')} {'does' if len(faults) == 1 else 'do'} not follow from its record"
         yield Text(f"{verified.name}: {told} ({again}).", Role.HEADLINE)
     yield from paragraphs(faults[:_MOST], Role.DETAIL)
     if rest := faults[_MOST:]:

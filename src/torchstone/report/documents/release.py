@@ -114,7 +114,7 @@ def readme(summaries: Sequence[RunSummary], title: str, names: Sequence[str], le
 def _parts(summaries: Sequence[RunSummary], names: Sequence[str], left_out: Sequence[str]) -> Iterator[Part]:
     cases = sum(len(one.cases) for one in summaries)
     yield Text(
-        f"{counted(len(summaries), 'run')}, {counted(cases, 'case')}, measured by torchstone, with the records that "
+        f"{count_of(len(summaries), 'run')}, {count_of(cases, 'case')}, measured by torchstone, with the records that "
         "every figure follows from.",
         Role.HEADLINE,
     )
@@ -159,7 +159,7 @@ def _typed(command: Sequence[str]) -> str:
     return shlex.join(words)
 
 
-def counted(number: int, what: str) -> str:
+def count_of(number: int, what: str) -> str:
     """Return "1 run", "1,024 runs"."""
     return f"{number:,} {what}{'s' * (number != 1)}"
 
