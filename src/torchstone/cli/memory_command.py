@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Predict, and print what fits. Exit 1 where nothing that was asked about does."""
     from torchstone.cli._run_options import asked
-    from torchstone.workflows.memory import answered, asked_of
+    from torchstone.workflows.memory import answered, questions_of
 
     if options.recipe is None and options.config is None and options.model is None:
         raise UsageError("nothing to predict: name a recipe (torchstone list recipes), a file or a --model")
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
     check_save(options)
     cards = cards_of(options.cards or _USUAL)
     request = asked(options)
-    answer = answered(request, asked_of(request, cards), telling(options))
+    answer = answered(request, questions_of(request, cards), telling(options))
     code = shown(options, answer)
     if options.plots is not None:
         from torchstone.report.documents.memory import memory_document

@@ -36,15 +36,16 @@ class Kind(NamedTuple):
 
 
 KINDS: Mapping[str, Kind] = {
-    "memory": Kind("workflows.memory:Answer", "report.documents.memory:memory_document",
+    "memory": Kind("workflows.memory:MemoryAnswer", "report.documents.memory:memory_document",
                    "report.documents.memory:memory_json"),
     "machine_check": Kind("workflows.machine_check.examination:Examination",
-                          "report.documents.machine_check:machine_check_document"),
+                          "report.documents.machine_check:machine_check_document",
+                          "report.diagnosis_messages:with_texts"),
     "machine_check_all": Kind("workflows.machine_check.examination:SideBySide",
                               "report.documents.machine_all:machine_all_document"),
     "peaks": Kind("report.documents.peaks:MeasuredPeaks", "report.documents.peaks:peaks_document",
                   "report.documents.peaks:peaks_json"),
-    "cost": Kind("analysis.cost:Costs", "report.documents.cost:cost_document"),
+    "cost": Kind("analysis.cost:CostAnswer", "report.documents.cost:cost_document"),
     "recommendation": Kind("analysis.recommend.recommend:Recommendation",
                            "report.documents.recommendation:recommendation_document"),
     "history": Kind("analysis.recommend.case_history:Histories", "report.documents.history:history_document"),

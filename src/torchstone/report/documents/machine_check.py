@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchstone.core import units
+from torchstone.report.diagnosis_messages import text, texts
 from torchstone.report.document import Document, Facts, Part, Role, Section, Text
 from torchstone.workflows.machine_check.conditions import Fitness
 from torchstone.workflows.machine_check.examination import Examination
@@ -20,8 +21,8 @@ def _parts(found: Examination) -> Iterator[Part]:
     if found.settled_in_a_minute is not None:
         least = units.quantity(found.settled_in_a_minute, "ratio")
         yield Text(f"one minute of `torchstone ab` detects a difference of {least} with a power of 95 %")
-    yield Facts(tuple((c.name, f"{c.fitness}: {c.seen}") for c in found.conditions))
-    advised = tuple((c.name, c.advice) for c in found.conditions if c.advice is not None)
+    yield Facts(tuple((c.name, f"{c.fitness}: {texts(c.seen, '; ')}") for c in found.conditions))
+    advised = tuple((c.name, text(c.advice)) for c in found.conditions if c.advice is not None)
     if advised:
         yield Section("what to do", (Facts(advised),))
 
