@@ -59,8 +59,9 @@ from torchstone.storage.index import Problem
 from torchstone.storage.place import team_at
 from torchstone.storage.query import RunRow, entry_of
 from torchstone.storage.team.tables import TeamStatus
-from torchstone.workflows.diagnose.measured_diagnosis import told
-from torchstone.workflows.machine_check.conditions import Fitness, MachineCondition, worst
+from torchstone.workflows.diagnose.measured_diagnosis import diagnosis_of
+from torchstone.workflows.machine_check import conditions as conditions_of
+from torchstone.workflows.machine_check.conditions import MachineCondition, worst
 from torchstone.workflows.machine_check.examination import Examination, Round, SideBySide, judged
 from torchstone.workflows.memory import FitRow
 from torchstone.workflows.memory import MemoryAnswer as Prediction
@@ -130,7 +131,7 @@ def with_its_run(
     case = evidence.case
     if recorded is not None:
         case = Case(recorded.workload, recorded.configuration, recorded.placement)
-    found = told("20261122-000000-abc", "mine", case, evidence, causes_of(evidence), summary, recorded)
+    found = diagnosis_of("20261122-000000-abc", "mine", case, evidence, causes_of(evidence), summary, recorded)
     tried = (
         TriedRemedy("loader_waits", WhatIf({"feed": "resident"}, ceiling=True), Judgement.BETTER,
               msgspec.structs.replace(GAIN, value=9.0), 1e9, 1.0, Statement("loss_of_other_batches")),
@@ -148,11 +149,9 @@ ON_H200 = peaks_of(
     kind="cuda", device_name="NVIDIA H200", uuid="GPU-1", matmul_fp32=5e13, matmul_bf16=7.945e14, memory_copy=4.2e12,
     memory_triad=4.3e12, busy_cores=0.1,
 )  # fmt: skip
-QUIET = MachineCondition("other processes", "0.00 of 8 cores busy", Fitness.FIT)
-UNTOLD = MachineCondition("steal", "not reported by the system", Fitness.UNKNOWN)
-NOISY = MachineCondition(
-    "disk", "512 MiB free in outputs", Fitness.NOISY, "free disk space, or use another folder (--output-dir)"
-)
+QUIET = conditions_of.neighbours(0.0, 8, "")
+UNTOLD = conditions_of.steal(None)
+NOISY = conditions_of.disk(512 << 20, "outputs")
 
 
 def an_examination(*conditions: MachineCondition, settled: float | None = 0.008) -> Examination:
@@ -258,7 +257,7 @@ _IDENTITY = tuple(tuple(int(row == column) for column in range(40)) for row in r
 _RUN = RunRow("20261121-100000-abcd", "a-run", "2026-11-21T10:00:00Z", "done", "host", "cpu", 1, 3, 3, "a.jsonl")
 _RUNS = [msgspec.structs.replace(_RUN, name=f"{number}-{HOSTILE * 4}") for number in range(40)]
 _ROWS = tuple(a_memory_row(card=f"card {number}", gib=2.0 + number, largest=number or None) for number in range(40))
-_LACKING = FitRow("train", HOSTILE, HOSTILE, GIB, {"batch_size": 1}, why_not=HOSTILE)
+_LACKING = FitRow("train", HOSTILE, HOSTILE, GIB, {"batch_size": 1}, why_not=Outcome(Status.UNSUPPORTED, HOSTILE))
 _STEP = Epoch(4.2, 0.1, 11, 176, 0.025, None)
 
 TEAM = team_at("postgresql://ana@db.example/bench", typed=True)

@@ -210,7 +210,7 @@ def bound(values: Mapping[str, float], top: Ceilings) -> Bound | None:
     what = max(candidates, key=candidates.__getitem__)
     near = limits.get(what, 1.0 if what in waits else 0.0)
     said = {
-        name: _said(name, values, top, step_s, share)
+        name: _statement(name, values, top, step_s, share)
         for name, share in _ranked({**waits, **limits})
         if share >= _WORTH_SAYING
     }
@@ -252,7 +252,7 @@ def _ranked(shares: Mapping[str, float]) -> list[tuple[str, float]]:
     return sorted(shares.items(), key=lambda pair: pair[1], reverse=True)
 
 
-def _said(name: str, values: Mapping[str, float], top: Ceilings, step_s: float, share: float) -> Statement:
+def _statement(name: str, values: Mapping[str, float], top: Ceilings, step_s: float, share: float) -> Statement:
     of_step: dict[str, Scalar] = {"share": share, "step_s": step_s}
     if name in (LOADER, TRANSFER, COMMUNICATION):
         return Statement(f"bound_{name}", {"share": share})

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Predict, and print what fits. Exit 1 where nothing that was asked about does."""
-    from torchstone.workflows.memory import FitVerdict, answered, asked_of
+    from torchstone.workflows.memory import FitVerdict, answered, questions_of
 
     if options.recipe is None and options.config is None and options.model is None:
         raise UsageError("nothing to predict: name a recipe (torchstone list recipes), a file or a --model")
@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
     check_save(options)
     cards = cards_of(options.cards or _USUAL)
     request = request_from(options)
-    answer = answered(request, asked_of(request, cards), show_tracing(options))
+    answer = answered(request, questions_of(request, cards), show_tracing(options))
     show_tracing(options)("")
     print_result(options, "memory", answer)
     if options.plots is not None:

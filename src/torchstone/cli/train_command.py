@@ -88,7 +88,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _training_request(options: argparse.Namespace) -> TrainingAsked:
-    from torchstone.workflows.train.training import asked_training, resumed
+    from torchstone.workflows.train.training import resumed, training_request
 
     epochs = at_least("--epochs", options.epochs, 1)
     if options.resume is not None:
@@ -100,4 +100,4 @@ def _training_request(options: argparse.Namespace) -> TrainingAsked:
         raise UsageError("give --epochs or --steps, not both")
     steps = at_least("--steps", options.steps, 1)
     positive_s("--timeout", options.timeout)
-    return asked_training(request_from(options), epochs, steps, limited=options.timeout is not None)
+    return training_request(request_from(options), epochs, steps, limited=options.timeout is not None)

@@ -357,6 +357,52 @@ COMPARED = {  # under what a comparison has to be read, and what a difference do
     "one_side_suspect": "one side's figures are SUSPECT",
     "failed_left_out": "failed trials are not in the figures",
 }
+MACHINE = {  # what a check of a machine saw, and what it advises
+    "not_reported": "this system does not report it",
+    "no_governor": "not reported by the system (a virtual machine has none)",
+    "set_to": "{word}",
+    "clock_steps": "steps of {resolution_s:s}",
+    "measure_longer_steps": "measure longer steps: the clock is too coarse for short ones (clocksource should be tsc)",
+    "core_loses": "a core loses {share:ratio} of its time, at most {longest_s:s} in one piece",
+    "stop_what_takes_time": "stop what takes CPU time, or use dedicated cores",
+    "spread_in_process": "±{spread:ratio} (robust standard deviation, inside a process)",
+    "longer_windows": "use longer windows (--budget), and find what disturbs the steps",
+    "spread_of_processes": "±{spread:ratio} between {processes} processes of the same code",
+    "compare_with_ab": "compare with `torchstone ab`, which interleaves, and use more trials in `run` (--trials 10)",
+    "training_failed": "a small training failed: {message}",
+    "see_run": "see `torchstone run --model {model}`",
+    "stolen": "{share:ratio} of the CPU time went to other virtual machines",
+    "host_overcommitted": "the host is overcommitted: use dedicated cores, or measure at another time",
+    "cores_busy": "{cores:.2f} of {total} cores busy",
+    "cores_busy_by": "{cores:.2f} of {total} cores busy: {names}",
+    "stop_other_processes": "stop other processes, or wait until they end",
+    "one_on_device": "1 other process on the device",
+    "others_on_device": "{count:.0f} other processes on the device",
+    "wait_or_other_device": "wait until they end, or use another device (--device)",
+    "device_throttled": "the device is throttled {share:ratio} of the time",
+    "cpu_throttled": "{events} throttling events of the CPU during the check",
+    "check_cooling": "check cooling and power limits; let it cool down",
+    "performance_governor": "`sudo cpupower frequency-set -g performance` keeps the clock up",
+    "clock_depends": "the clock depends on temperature and on the number of busy cores: compare with `ab`, which "
+    "interleaves",
+    "nothing_swapped": "nothing swapped",
+    "swapped": "{swapped_bytes:bytes} swapped during the check",
+    "free_memory": "free memory: swapping slows every step",
+    "memory_free": "{free_bytes:bytes} of {total_bytes:bytes} free",
+    "stop_programs": "stop programs that use it",
+    "disk_free": "{free_bytes:bytes} free in {folder}",
+    "free_disk": "free disk space, or use another folder (--output-dir)",
+    "degrees": "{celsius:.0f} °C",
+    "cool_down": "let it cool down; check the fans",
+    "no_other_torchstone": "none is measuring on this device",
+    "wait_for_its_end": "wait until it ends (--when-busy wait)",
+    "aa_not_finished": "not finished: {why}",
+    "see_conditions_above": "see the conditions above",
+    "aa_false_alarm": "false alarm: equal code was called {verdict}; 1 in 100 checks is expected to",
+    "check_again": "run the check again",
+    "aa_detects": "a minute of `torchstone ab` detects differences from {difference:ratio}",
+    "longer_ab": "for smaller differences use more time (`ab --within 5m`) or a quieter machine",
+}
 CHOSEN = {  # why a tune chose it
     "loader_alone": "loader alone: {rates}",
     "device_alone": "device alone: {rates}",
@@ -366,7 +412,7 @@ CHOSEN = {  # why a tune chose it
     "no_probe_ran_out": "no probe ran out of memory",
 }
 MESSAGES: Mapping[str, str] = (
-    CAUSES | EVIDENCE | USUAL | REMEDIES | TRIED | SEEN | LIMITS | QUESTIONS | CHECKLIST | COMPARED | CHOSEN
+    CAUSES | EVIDENCE | USUAL | REMEDIES | TRIED | SEEN | LIMITS | QUESTIONS | CHECKLIST | COMPARED | MACHINE | CHOSEN
 )
 
 

@@ -42,7 +42,11 @@ KINDS: Mapping[str, ResultKind] = {
     "memory": ResultKind(
         "workflows.memory:MemoryAnswer", "memory:memory_document", "report.documents.memory:memory_json"
     ),
-    "machine_check": ResultKind("workflows.machine_check.examination:Examination", "machine:machine_check_document"),
+    "machine_check": ResultKind(
+        "workflows.machine_check.examination:Examination",
+        "machine:machine_check_document",
+        "report.diagnosis_messages:with_texts",
+    ),
     "machine_check_all": ResultKind("workflows.machine_check.examination:SideBySide", "machine:machine_all_document"),
     "peaks": ResultKind(
         "report.documents.machine:MeasuredPeaks", "machine:peaks_document", "report.documents.machine:peaks_json"

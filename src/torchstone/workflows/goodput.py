@@ -128,10 +128,10 @@ class GoodputCampaign:
                     own = session.rehearsed(plan.first_case(sketch, placement, machine), sketch.left_open)
                     sketch = plan.settled(sketch, own)
                 loads = Loads(sketch, placement, machine)
-                run = recorded(session, head, folder, lambda open_run, _: self._taken(open_run, loads))
+                run = recorded(session, head, folder, lambda open_run, _: self._measure(open_run, loads))
         return published(run, folder)
 
-    def _taken(self, open_run: ActiveRun, loads: Loads) -> Run:
+    def _measure(self, open_run: ActiveRun, loads: Loads) -> Run:
         search = Search(open_run, loads, self._watcher, self._request.rounds)
 
         def work() -> str | None:
@@ -156,7 +156,7 @@ class Search:
     def __init__(self, open_run: ActiveRun, loads: Loads, watcher: GoodputWatcher, rounds: int | None) -> None:
         self._open_run, self._loads, self._watcher, self._rounds = open_run, loads, watcher, rounds
         self._numbers: dict[str, int] = {}
-        self._taken: list[float] = []  # durations
+        self._measure: list[float] = []  # durations
         self._readings: list[LoadReading] = []  # of the rounds
 
     def carry_out(self) -> str | None:
@@ -218,7 +218,7 @@ class Search:
 
     def _has_time(self, trials: int) -> bool:
         within_s = self._open_run.session.procedure.within_s or WITHIN_S
-        return self._open_run.elapsed_s() + trials * fmean(self._taken[-3:]) <= within_s
+        return self._open_run.elapsed_s() + trials * fmean(self._measure[-3:]) <= within_s
 
     def _take(self, case: Case, purpose: Purpose) -> Trial:
         self._open_run.add(case)
@@ -226,6 +226,6 @@ class Search:
         self._numbers[case.case_id] = number
         # What failed before may do so again, and is measured all the same: at another rate it is another case.
         trial = self._open_run.take(case, number, purpose)
-        self._taken.append(trial.duration_s)
+        self._measure.append(trial.duration_s)
         self._watcher.told(case, trial)
         return trial

@@ -20,7 +20,7 @@ from torchstone.core.schema.message import Ended, MemoryRequest, MemoryTold
 from torchstone.core.schema.peak_memory import PeakMemory
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.search import Point
-from torchstone.core.schema.trial import Status
+from torchstone.core.schema.trial import Outcome, Status
 from torchstone.core.stats.peak_memory import workspace_bytes
 from torchstone.execution import machine_facts, plan
 from torchstone.execution.controller.session import Session
@@ -48,7 +48,7 @@ class FitVerdict(StrEnum):
 class FitRow(msgspec.Struct, frozen=True):
     """One Configuration on one card. `largest`: the largest batch that leaves a tenth of the memory free.
 
-    `why_not`: why nothing can be told; `fixed`: why there is no other batch size.
+    `why_not`: how the process ended that was to follow a step; `fixed`: why there is no other batch size.
     """
 
     task: str
@@ -58,7 +58,7 @@ class FitRow(msgspec.Struct, frozen=True):
     configuration: Mapping[str, Scalar]
     peak: PeakMemory | None = None
     largest: PeakMemory | None = None
-    why_not: str | None = None
+    why_not: Outcome | None = None
     fixed: str | None = None
 
     @property
@@ -93,8 +93,8 @@ def limit_bytes(memory_bytes: int) -> int:
 _MOST_S = 600.0  # to follow all the steps of one request: seconds each, minutes for a model of a thousand layers
 
 
-def trace_peaks(launcher: Launcher, request: MemoryRequest, most_s: float = _MOST_S) -> MemoryTold | str:
-    """Return the peaks, or why they are unknown.
+def trace_peaks(launcher: Launcher, request: MemoryRequest, most_s: float = _MOST_S) -> MemoryTold | Outcome:
+    """Return the peaks; how the process ended, where they are unknown.
 
     Raises UsageError where the user's own model or data is at fault, TorchstoneError where the process dies or hangs.
     """
@@ -124,9 +124,7 @@ def trace_peaks(launcher: Launcher, request: MemoryRequest, most_s: float = _MOS
     if ended.outcome.status == Status.CRASHED:  # not a step without data, but what builds the model
         lines = (ended.outcome.traceback or "").splitlines()[:-1]
         raise UsageError("\n".join((f"{request.case.workload.model} raised {ended.outcome.message}", *lines)))
-    if ended.outcome.status == Status.OUT_OF_MEMORY:
-        return f"this host has too little memory to build the model ({ended.outcome.message})"
-    return ended.outcome.message or str(ended.outcome.status)
+    return ended.outcome
 
 
 TASKS = ("train", "infer")
@@ -142,7 +140,7 @@ class MemoryQuestion(NamedTuple):
     left_open: tuple[str, ...] = ()
 
 
-def asked_of(request: RunRequest, cards: Sequence[Card]) -> list[MemoryQuestion]:
+def questions_of(request: RunRequest, cards: Sequence[Card]) -> list[MemoryQuestion]:
     """Return every Configuration of the request on every card. Raises UsageError for what is wrong with it."""
     found = []
     for workload in shapes_only(request).workloads:
@@ -242,10 +240,10 @@ def _rows(
         yield number, _row(one, told, limits)
 
 
-def _row(one: MemoryQuestion, told: MemoryTold | str, limits: Sequence[int]) -> FitRow:
+def _row(one: MemoryQuestion, told: MemoryTold | Outcome, limits: Sequence[int]) -> FitRow:
     workload, card = one.case.workload, one.card
     row = FitRow(str(workload.task), workload.model, card.title, card.memory_bytes, _shown(workload, one.case))
-    if isinstance(told, str):
+    if isinstance(told, Outcome):
         return msgspec.structs.replace(row, why_not=told)
     wanted = _batch(one.case)
     peak = next((peak for peak in told.peaks if peak.batch_size == wanted), told.peaks[0])

@@ -64,14 +64,14 @@ class Analysis(msgspec.Struct, frozen=True):
 def analyses(run: RunSummary) -> list[Analysis]:
     """Return every analysis that a run has two Cases for, and which resource bounds each Case, where it is known."""
     believed = _believed(run)
-    return [*_ratios(_known(believed)), *_bottlenecks(believed)]
+    return [*_ratios(_narrow(believed)), *_bottlenecks(believed)]
 
 
 def left_out(run: RunSummary) -> dict[str, str]:
     """Return by the title of an analysis why Cases are not in it: their trials differ too much for a ratio."""
     believed = _believed(run)
     trials = {case.case_id: case.estimates["throughput"].trials for case in believed}
-    every, shown = (_cases_by_title(_ratios(cases)) for cases in (believed, _known(believed)))
+    every, shown = (_cases_by_title(_ratios(cases)) for cases in (believed, _narrow(believed)))
     found = {}
     for title, ids in every.items():
         if gone := ids - shown.get(title, set()):
@@ -84,7 +84,7 @@ def _believed(run: RunSummary) -> list[CaseSummary]:
     return [case for case in measured if case.estimates["throughput"].value > 0.0]  # of others' claims some are 0
 
 
-def _known(cases: Sequence[CaseSummary]) -> list[CaseSummary]:
+def _narrow(cases: Sequence[CaseSummary]) -> list[CaseSummary]:
     return [case for case in cases if not case.estimates["throughput"].is_wide]  # a ratio to others says nothing
 
 
@@ -244,7 +244,7 @@ def _bottlenecks(cases: Sequence[CaseSummary]) -> Iterator[Analysis]:
         names = [n for n in group[0].configuration if len({str(c.configuration.get(n)) for c in group}) > 1]
         lines = [
             msgspec.structs.replace(line, bottleneck=_bottleneck(case.bound), share=_share(case.bound))
-            for line, case in zip(_lines(group, [_told(case, names) for case in group]), group, strict=True)
+            for line, case in zip(_lines(group, [_point_text(case, names) for case in group]), group, strict=True)
             if case.bound is not None
         ]
         says = ", ".join(_counted([case.bound for case in group if case.bound is not None]))
@@ -271,5 +271,5 @@ def _counted(bounds: Sequence[Bound]) -> Iterator[str]:
         yield f"not known in {len(unknown)}{why}"
 
 
-def _told(case: CaseSummary, names: Sequence[str]) -> str:
+def _point_text(case: CaseSummary, names: Sequence[str]) -> str:
     return ", ".join(f"{name} {case.configuration.get(name)}" for name in names) or "the case"

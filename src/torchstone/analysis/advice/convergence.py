@@ -17,9 +17,9 @@ from torchstone.analysis.advice.trainings import (
     Trainings,
     TrainingSummary,
     alike_but_for,
-    beside_each_other,
     compared,
     lowest,
+    trainings_of,
 )
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core.schema.axis import Scalar
@@ -201,7 +201,7 @@ def convergence(run: RunSummary, curves: Curves) -> list[Convergence]:
     found = []
     groups = compared(run)
     for cases in groups:
-        together = beside_each_other(cases, curves)
+        together = trainings_of(cases, curves)
         if together is None:
             continue
         first, by_id = cases[0], _by_id(cases)

@@ -138,7 +138,7 @@ class CpuContrast(NamedTuple):
     advice: Advice
 
 
-def beside_the_cpu(cases: Sequence[CaseSummary]) -> list[CpuContrast]:
+def contrasts_with_cpu(cases: Sequence[CaseSummary]) -> list[CpuContrast]:
     """Return a reading of each accelerator among the Cases of one workload; none where the CPU was not measured.
 
     Each device stands there with its fastest settings; where they differ, a second reading says which, and how many
@@ -148,10 +148,10 @@ def beside_the_cpu(cases: Sequence[CaseSummary]) -> list[CpuContrast]:
     for case in cases:
         by_device.setdefault(str(case.placement), []).append(case)
     cpu = by_device.pop(_CPU, None)
-    return [] if cpu is None else [one for device, own in by_device.items() for one in _beside(device, own, cpu)]
+    return [] if cpu is None else [one for device, own in by_device.items() for one in _contrasts(device, own, cpu)]
 
 
-def _beside(device: str, own: Sequence[CaseSummary], cpu: Sequence[CaseSummary]) -> list[CpuContrast]:
+def _contrasts(device: str, own: Sequence[CaseSummary], cpu: Sequence[CaseSummary]) -> list[CpuContrast]:
     ours, theirs = _fastest(own), _fastest(cpu)
     pairs: dict[int, DevicePair] = {}
     gains: dict[int, Span] = {}

@@ -23,20 +23,20 @@ class InRounds:
     """Cases of one run by their ids. `figure`: a positive figure of a trial, such as the throughput."""
 
     def __init__(self, cases: Sequence[CaseSummary], figure: str = "throughput") -> None:
-        self._taken = {case.case_id: _taken(case, figure) for case in cases}
+        self._round_logs = {case.case_id: _round_logs(case, figure) for case in cases}
         self._prior = next((case.pair_priors.get(figure) for case in cases), None)
 
     @cached_property
     def level(self) -> float:
         """The level of each of all comparisons, so that in 95 % of runs no equal cases are found different."""
-        return pair_level(sum(bool(taken.logs) for taken in self._taken.values()))
+        return pair_level(sum(bool(taken.logs) for taken in self._round_logs.values()))
 
     def ratio(self, one: str, other: str, level: float | None = None) -> tuple[float, float, float] | None:
         """Return (value, low, high) of one case ÷ other, as `compare --over` does; None where one has a trial alone.
 
         `level`: of this comparison alone; None: so that all comparisons of the run hold together.
         """
-        a, b = self._taken.get(one, _NONE), self._taken.get(other, _NONE)
+        a, b = self._round_logs.get(one, _NONE), self._round_logs.get(other, _NONE)
         found = in_turn(a.logs, b.logs, self._prior, b.templates)
         if found is None:
             if min(len(a.logs), len(b.logs)) < 2:
@@ -55,7 +55,7 @@ class _RoundLogs(NamedTuple):
 _NONE = _RoundLogs({}, {})
 
 
-def _taken(case: CaseSummary, figure: str) -> _RoundLogs:
+def _round_logs(case: CaseSummary, figure: str) -> _RoundLogs:
     """Return the trials of a Case; what only probed it, or failed, is no part of a round."""
     having = [
         (trial, value)

@@ -9,7 +9,7 @@ import msgspec
 from torchstone.analysis.advice.analyses import Analysis, analyses
 from torchstone.analysis.advice.convergence import Convergence, convergence
 from torchstone.analysis.advice.curves import advise, curves, ran_out, read_memory, read_phases, read_single_items
-from torchstone.analysis.advice.devices import beside_the_cpu
+from torchstone.analysis.advice.devices import contrasts_with_cpu
 from torchstone.analysis.advice.grouping import groups, over_devices
 from torchstone.analysis.advice.trainings import read_curves
 from torchstone.analysis.summary import CaseSummary, RunSummary
@@ -57,7 +57,7 @@ def readings(run: RunSummary) -> Insights:
     """Return all readings of a run. Its record is read where losses are compared; raises UsageError if it cannot be."""
     advice = [said for cases in groups(run.cases) for said in _advice(run, cases)]
     for cases in over_devices([case for case in run.cases if case.verdict != Verdict.INVALID]):
-        advice += [_said("device", case, one) for case, one in beside_the_cpu(cases)]
+        advice += [_insight("device", case, one) for case, one in contrasts_with_cpu(cases)]
     told = convergence(run, read_curves(run))
     return Insights(tuple(advice), tuple(told), performance_summary(run), tuple(analyses(run)))
 
@@ -66,15 +66,15 @@ def _advice(run: RunSummary, cases: Sequence[CaseSummary]) -> Iterator[Said]:
     believed = [case for case in cases if case.verdict != Verdict.INVALID]
     for case in believed:
         for one in read_single_items(case, run):
-            yield _said("batch_size", case, one)
+            yield _insight("batch_size", case, one)
         for one in read_phases(case, run):
-            yield _said("phases", case, one)
+            yield _insight("phases", case, one)
         for one in read_memory(case, run):
-            yield _said("memory", case, one)
+            yield _insight("memory", case, one)
     for case, curve in curves(believed, run.machine):
         for one in advise(curve, case.configuration, ran_out(case, run.cases)):
-            yield _said("batch_size", case, one)
+            yield _insight("batch_size", case, one)
 
 
-def _said(about: str, case: CaseSummary, one: Advice) -> Said:
+def _insight(about: str, case: CaseSummary, one: Advice) -> Said:
     return Said(about, case.case_id, one.seen, one.causes, one.remedies)

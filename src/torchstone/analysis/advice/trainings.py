@@ -118,7 +118,7 @@ class Trainings(msgspec.Struct, frozen=True):
     losses: Mapping[str, Sequence[float]]
 
 
-def beside_each_other(cases: Sequence[CaseSummary], curves: Curves) -> Trainings | None:
+def trainings_of(cases: Sequence[CaseSummary], curves: Curves) -> Trainings | None:
     """Return the trainings that have losses, in the order of `cases`; None where fewer than two do."""
     having = [case for case in cases if case.case_id in curves]
     if len(having) < 2:

@@ -252,9 +252,10 @@ def _machine(a: CaseTrials, b: CaseTrials) -> Iterator[Differing]:
     yield from _changed("host", one.host.hostname, other.host.hostname)
     places = [taken.case.placement for taken in (a, b)]
     devices = [m.device(p.device, p.index) for m, p in zip((one, other), places, strict=True)]
-    yield from _changed("device", *(d.name if d else str(p) for d, p in zip(devices, places, strict=True)))
+    mine, yours = (d.name if d else str(p) for d, p in zip(devices, places, strict=True))
+    yield from _changed("device", mine, yours)
     for name in ("driver", "runtime"):
-        yield from _changed(name, *(getattr(d, name) if d else None for d in devices))
+        yield from _changed(name, getattr(devices[0], name, None), getattr(devices[1], name, None))
     for name in ("processor", "logical_cores", "memory_bytes", "platform"):
         yield from _changed(name, getattr(one.host, name), getattr(other.host, name))
     for name in dict.fromkeys((*_SOFTWARE, *one.software, *other.software)):

@@ -72,7 +72,7 @@ def losses_of(place: Place, readings: Sequence[MeasuredCase], budget: list[int])
         summary = summarize(entry)
         ours = {one.case_id for one in readings}
         groups = convergence(summary, read_curves(summary))
-        found += [_said(run_id, one) for one in groups if ours & {training.case_id for training in one.trainings}]
+        found += [_losses_of(run_id, one) for one in groups if ours & {training.case_id for training in one.trainings}]
     return found
 
 
@@ -99,7 +99,7 @@ def _all_but_learning(case: Case) -> str:
     return str(sorted((name, value) for name, value in case.configuration.items() if name not in LOSS_AXES))
 
 
-def _said(run_id: str, one: Convergence) -> Losses:
+def _losses_of(run_id: str, one: Convergence) -> Losses:
     judged = set(_of_precisions(one)) | {
         ("optimizer", s.optimizer) for group in one.optimizers for s in group.standings
     }

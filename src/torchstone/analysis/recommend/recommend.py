@@ -82,7 +82,7 @@ def _uncollected() -> Iterator[None]:
 def _recommended(place: Place, asked: RecommendRequest) -> Recommendation:
     by = criterion(asked.by, asked.prices)
     store = measured_kept(place)
-    ours = _asked_for(store.measured, asked)
+    ours = _selected(store.measured, asked)
     budget = [_MOST_READ_BYTES]
     told: list[Settings] = []
     entrants: dict[str, list[Candidate]] = {}
@@ -136,7 +136,7 @@ def _per_hour(offers: Mapping[str, HourlyPrice | None], name: str) -> float | No
     return None if offer is None else offer.per_hour
 
 
-def _asked_for(readings: Sequence[MeasuredCase], asked: RecommendRequest) -> list[MeasuredCase]:
+def _selected(readings: Sequence[MeasuredCase], asked: RecommendRequest) -> list[MeasuredCase]:
     if asked.task is not None and asked.task not in list(Task):
         raise unknown("task", asked.task, Task)
     found = [one for one in readings if asked.task in (None, one.case.workload.task)]

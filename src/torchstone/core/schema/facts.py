@@ -89,7 +89,7 @@ class Facts(msgspec.Struct, omit_defaults=True):
     stopped_because: dict[str, str] = {}  # by window
     stopwatch: dict[str, str] = {}  # by window: what it reads
     flops_not_counted: Statement | None = None
-    nvtx: str | None = None
+    nvtx: Statement | None = None
     trace: str | None = None
     template: int | None = None  # the process that it was forked from
     # in the user's own process

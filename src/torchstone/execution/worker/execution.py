@@ -86,12 +86,12 @@ def foretell(request: MemoryRequest) -> MemoryTold:
     """Return what was asked. Raises Unsupported, with the reason, where the model cannot be followed without data."""
     device = _Pretended(request) if request.device is not None else open_device(request.case)
     try:
-        return _told(request, device, _shapes_of(request.case))
+        return _predict_peaks(request, device, _shapes_of(request.case))
     except AssertionError:  # a tensor that is no parameter and no buffer was left without a device: load it all
-        return _told(request, device, load_model(request.case))
+        return _predict_peaks(request, device, load_model(request.case))
 
 
-def _told(request: MemoryRequest, device: Device, model: LoadedModel) -> MemoryTold:
+def _predict_peaks(request: MemoryRequest, device: Device, model: LoadedModel) -> MemoryTold:
     own = brought(model, request.case)
     case, _ = settle(own.filled(request.case, request.left_open), model, device, request.settings)
     engine: Engine = registry.load("engines", str(case.workload.task))

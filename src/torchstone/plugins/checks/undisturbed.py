@@ -17,7 +17,7 @@ from torchstone.core.stats.readings import (
     energy_tick_s,
     gauge,
     other_cpu_cores,
-    processes_beside,
+    processes_on_device,
     spans_s,
     steal_share,
     ticked_enough,
@@ -89,7 +89,7 @@ def steal(run: Run) -> Iterator[Finding]:
 def other_processes(run: Run) -> Iterator[Finding]:
     """Fire where another process held the device during the windows of more than a tenth of the trials."""
     for case_id, case, trials in sound(run):
-        counts = [found[0] for trial in trials if (found := processes_beside(trial)) is not None]
+        counts = [found[0] for trial in trials if (found := processes_on_device(trial)) is not None]
         beside = [count for count in counts if count > 0]
         if many(len(beside), len(counts)):
             place = case.placement

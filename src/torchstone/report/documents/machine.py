@@ -11,6 +11,7 @@ from torchstone.core import datasheet, units
 from torchstone.core.schema.estimate import Estimate, Severity
 from torchstone.core.schema.machine import DeviceInfo, Host, Machine
 from torchstone.core.schema.peaks import COPY, MATMUL, SUSTAINED, TRIAD, Peaks, Rate
+from torchstone.report.diagnosis_messages import text, texts
 from torchstone.report.document import Column, Document, Doubt, Facts, Part, Role, Section, Table, Text
 from torchstone.workflows.machine_check.conditions import Fitness
 from torchstone.workflows.machine_check.examination import Examination, SideBySide
@@ -106,8 +107,8 @@ def _parts(found: Examination) -> Iterator[Part]:
     if found.settled_in_a_minute is not None:
         least = units.quantity(found.settled_in_a_minute, "ratio")
         yield Text(f"one minute of `torchstone ab` detects a difference of {least} with a power of 95 %")
-    yield Facts(tuple((c.name, f"{c.fitness}: {c.seen}") for c in found.conditions))
-    advised = tuple((c.name, c.advice) for c in found.conditions if c.advice is not None)
+    yield Facts(tuple((c.name, f"{c.fitness}: {texts(c.seen, '; ')}") for c in found.conditions))
+    advised = tuple((c.name, text(c.advice)) for c in found.conditions if c.advice is not None)
     if advised:
         yield Section("what to do", (Facts(advised),))
 

@@ -10,6 +10,7 @@ import msgspec
 from torchstone.core import units
 from torchstone.core.schema.case import Task, model_name
 from torchstone.core.schema.peak_memory import KINDS, PeakMemory
+from torchstone.core.schema.trial import Outcome, Status
 from torchstone.core.stats.peak_memory import MOST
 from torchstone.report.charts.settings import memory_chart
 from torchstone.report.document import Column, Document, Facts, Part, Role, Section, Table, Text, paragraphs
@@ -56,10 +57,16 @@ def _parts(answer: MemoryAnswer, first: str | None) -> Iterator[Part]:
             yield Text(words)
     if (chart := memory_chart(answer)) is not None:
         yield Section("Pictures", (chart,))
-    for why in dict.fromkeys(row.why_not for row in answer.rows if row.why_not is not None):
+    for why in dict.fromkeys(_why(row.why_not) for row in answer.rows if row.why_not is not None):
         yield Text(f"not predicted: {why}")
     for why in dict.fromkeys(row.fixed for row in answer.rows if row.fixed is not None):
         yield Text(f"one batch size: {why}")
+
+
+def _why(ended: Outcome) -> str:
+    if ended.status == Status.OUT_OF_MEMORY:
+        return f"this host has too little memory to build the model ({ended.message})"
+    return ended.message or str(ended.status)
 
 
 # ── sentences ───────────────────────────────────────────────────────────────────────────────────────────────

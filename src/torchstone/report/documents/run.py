@@ -21,7 +21,7 @@ from torchstone.analysis.advice.curves import (
     read_single_items,
     speed_up,
 )
-from torchstone.analysis.advice.devices import beside_the_cpu
+from torchstone.analysis.advice.devices import contrasts_with_cpu
 from torchstone.analysis.advice.grouping import groups, on_devices_here, over_devices, varying_axes
 from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.advice.longer import longer
@@ -255,7 +255,7 @@ def _over_devices(run: RunSummary) -> Iterator[str]:
     """Yield how each accelerator stands beside the CPU, where a workload was measured on both."""
     for cases in over_devices([case for case in run.cases if case.verdict != Verdict.INVALID]):
         first = cases[0].workload
-        for one in beside_the_cpu(cases):
+        for one in contrasts_with_cpu(cases):
             yield f"{first.task} {model_name(first.model)}: {advice_text(one.advice)}"
 
 

@@ -236,7 +236,8 @@ def take_pair(
     each = {f"pair_{name}": round(value, 6) for name, value in msgspec.structs.asdict(spans).items()}
     about = merged(about, Facts(pair=number, **each))
     made = tuple(
-        _told(trials.get(which) or _unstarted(sides[which][0], number), "AB"[which], about, room) for which in (0, 1)
+        _with_facts(trials.get(which) or _unstarted(sides[which][0], number), "AB"[which], about, room)
+        for which in (0, 1)
     )
     made = tuple(msgspec.structs.replace(trial, disturbance=disturbance) for trial in made)
     return Pair(tuple(logs), (made[0], made[1]), spans)
@@ -304,7 +305,7 @@ def _unstarted(contender: Variant, number: int) -> Trial:
     return Trial(f"skipped-{number}", contender.case.case_id, number, number, "", 0.0, outcome)
 
 
-def _told(trial: Trial, side: str, about: Facts, room: Room | None) -> Trial:
+def _with_facts(trial: Trial, side: str, about: Facts, room: Room | None) -> Trial:
     facts = merged(trial.facts, about, Facts(side=side))
     return msgspec.structs.replace(trial, facts=facts, outcome=beside(trial.outcome, room))
 

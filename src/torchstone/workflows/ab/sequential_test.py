@@ -80,7 +80,7 @@ class SequentialTest:
         """
         if self.last is not None and self.pairs == self._seen:
             return self.last
-        known, self._seen = self._known(), self.pairs
+        known, self._seen = self._weighed_pairs(), self.pairs
         found = nested_mean(known)
         level = self._spending.level(progress)
         self._next_look = max(self.pairs + 1, math.ceil(self.pairs * _APART))
@@ -100,9 +100,9 @@ class SequentialTest:
         """
         if self.last is None or self.last.settled:
             return None
-        return pairs_to_settle(self._known(), self._level, self._margin)
+        return pairs_to_settle(self._weighed_pairs(), self._level, self._margin)
 
-    def _known(self) -> Sequence[Pairs]:
+    def _weighed_pairs(self) -> Sequence[Pairs]:
         """Return the pairs as they may be weighed: by their errors, where those of enough pairs are known.
 
         Of few turns the spread says nothing of their middle, and who seems surest would carry the mean. So all weigh

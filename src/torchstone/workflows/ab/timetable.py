@@ -201,7 +201,7 @@ class Timetable:
 
     def has_room(self, pairs: Sequence[Pair]) -> bool:
         """Say whether another pair may begin."""
-        known, taken = pace_of(pairs), _taken(pairs)
+        known, taken = pace_of(pairs), _pairs_with_turns(pairs)
         if taken < FEWEST_PAIRS and not self.strict:
             return True
         if known is None:
@@ -216,10 +216,10 @@ class Timetable:
         if found < FEWEST_COUPLES and known.least_steps < steps:
             steps = known.least_steps
             found, pace = self._allotted(pairs, known, steps)
-        if found < FEWEST_COUPLES and _taken(pairs) < FEWEST_PAIRS and self.renewing_s:
+        if found < FEWEST_COUPLES and _pairs_with_turns(pairs) < FEWEST_PAIRS and self.renewing_s:
             self.renewing_s = 0.0  # the fewest pairs come first
             found, pace = self._allotted(pairs, known, steps)
-        fewest, has_begun, fits = _taken(pairs) < FEWEST_PAIRS, known.spent_s > known.warm_s, found
+        fewest, has_begun, fits = _pairs_with_turns(pairs) < FEWEST_PAIRS, known.spent_s > known.warm_s, found
         if found < 1:
             found = int((fewest and not self.strict) or has_begun or self.left_s >= pace.couple_s)
         if fits < FEWEST_COUPLES and fewest and (has_begun or not found):
@@ -227,7 +227,7 @@ class Timetable:
         if fewest and not self.strict:  # where starting takes much longer than turns, more of them cost next to nothing
             found = max(found, min(MOST_COUPLES, int(_CHEAP * known.warm_s / pace.couple_s)))
         self._couples = max(1, found)
-        keeps = self.strict or _taken(pairs) >= FEWEST_PAIRS
+        keeps = self.strict or _pairs_with_turns(pairs) >= FEWEST_PAIRS
         return Go(found, steps, self._clock() + self.left_s - pace.end_s if keeps else None)
 
     def _allotted(self, pairs: Sequence[Pair], known: Warm, steps: int) -> tuple[int, Pace]:
@@ -235,7 +235,7 @@ class Timetable:
         usual_s = min(known.warm_s, before.warm_s) if before is not None else known.warm_s
         pace = Pace(usual_s, known.couple_s(steps), before.end_s if before is not None else _END_S)
         left_s = self.left_s + known.spent_s - (known.warm_s - usual_s)  # as if this pair began as the others will
-        taken = _taken(pairs)
+        taken = _pairs_with_turns(pairs)
         if taken < FEWEST_PAIRS:
             return allotted(
                 pace, left_s, early(pace, self.budget_s, left_s, FEWEST_PAIRS - taken), FEWEST_PAIRS - taken
@@ -246,7 +246,7 @@ class Timetable:
 
     def _is_short(self, pairs: Sequence[Pair], known: Warm, pace: Pace, fits: int, steps: int) -> None:
         """Note and say that the budget is short for the fewest pairs, and extend it where it may be."""
-        to_come = FEWEST_PAIRS - _taken(pairs)
+        to_come = FEWEST_PAIRS - _pairs_with_turns(pairs)
 
         def needed_s(couples: int) -> float:
             return _rounded(with_closing_s(self.elapsed_s - known.spent_s + pace.needed_s(to_come, couples)))
@@ -272,7 +272,7 @@ class Timetable:
             self._say(told)
 
 
-def _taken(pairs: Sequence[Pair]) -> int:
+def _pairs_with_turns(pairs: Sequence[Pair]) -> int:
     return sum(bool(pair.logs) for pair in pairs)
 
 

@@ -60,12 +60,12 @@ class GitHub:
 
     def get(self, path: str, **query: str | int) -> Any:
         """Return what is at `path` below the repository. Raises GitHubError."""
-        return self._asked("GET", path, query, None)
+        return self._request_json("GET", path, query, None)
 
     def pages(self, path: str, **query: str | int) -> Iterator[Any]:
         """Yield the items of a list, page after page, 3,000 at most. Raises GitHubError."""
         for page in range(1, _MOST_PAGES + 1):
-            found = self._asked("GET", path, {**query, "per_page": _PER_PAGE, "page": page}, None)
+            found = self._request_json("GET", path, {**query, "per_page": _PER_PAGE, "page": page}, None)
             if not isinstance(found, list):
                 raise GitHubError(f"GitHub: {path}: a list was expected")
             yield from found
@@ -74,9 +74,9 @@ class GitHub:
 
     def send(self, method: str, path: str, body: Mapping[str, Any]) -> Any:
         """Change something. Raises Ambiguous where no answer came, so that the caller looks first; else GitHubError."""
-        return self._asked(method, path, {}, json.dumps(body).encode())
+        return self._request_json(method, path, {}, json.dumps(body).encode())
 
-    def _asked(self, method: str, path: str, query: Mapping[str, str | int], body: bytes | None) -> Any:
+    def _request_json(self, method: str, path: str, query: Mapping[str, str | int], body: bytes | None) -> Any:
         where = f"{self._api}/repos/{self.repository}/{path}"
         if query:
             where += "?" + urllib.parse.urlencode(query)
@@ -279,7 +279,7 @@ def post(github: GitHub, number: int, text: str, author: str, *, create: bool) -
     comes, it is looked for again before it is sent again. Raises GitHubError.
     """
     for attempt in range(_POST_ATTEMPTS):
-        found = _found(github, number, text.partition("\n")[0], author)
+        found = _own_comment(github, number, text.partition("\n")[0], author)
         try:
             if found is None:
                 if not create:
@@ -315,7 +315,7 @@ def check(github: GitHub, commit: str, name: str, conclusion: Conclusion, title:
                 raise
 
 
-def _found(github: GitHub, number: int, first_line: str, author: str) -> dict[str, object] | None:
+def _own_comment(github: GitHub, number: int, first_line: str, author: str) -> dict[str, object] | None:
     """Return the oldest comment of the author that begins with that line."""
     for one in github.pages(f"issues/{number}/comments"):
         if not isinstance(one, dict) or not isinstance(one.get("user"), dict):

@@ -231,7 +231,7 @@ class LiveComparer:
 
     def __call__(self, case: Case, heap: str | None, budget_s: float) -> tuple[Comparison, Sequence[Trial]]:
         """Compare it with the present Case, live, within about `budget_s`."""
-        if heap is None and (self._apart or any(_loads_beside(one) for one in (self._present, case))):
+        if heap is None and (self._apart or any(_has_loader_processes(one) for one in (self._present, case))):
             return self._paired(case, heap, budget_s)
         began_s = system_clock()
         cases = {one.case_id: one for one in (self._present, case)}
@@ -251,7 +251,7 @@ class LiveComparer:
         return ended.comparison, ended.trials
 
 
-def _loads_beside(case: Case) -> bool:
+def _has_loader_processes(case: Case) -> bool:
     """Say whether processes of a loader work beside the steps of a Case."""
     return case.configuration.get("feed") == "loader" and bool(case.configuration.get("num_workers"))
 

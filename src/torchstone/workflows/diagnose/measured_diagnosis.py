@@ -23,7 +23,7 @@ from torchstone.analysis.advice.curves import (
     read_spread,
     speed_up,
 )
-from torchstone.analysis.advice.devices import beside_the_cpu
+from torchstone.analysis.advice.devices import contrasts_with_cpu
 from torchstone.analysis.advice.feeding import own_data
 from torchstone.analysis.advice.rules import Evidence, recorded_evidence
 from torchstone.analysis.roofline import bound_of
@@ -55,7 +55,7 @@ from torchstone.workflows.run.planned_run import Results, begun, published
 
 def patterns(run: RunSummary, case: CaseSummary) -> list[Advice]:
     """Return what is seen of a Case beside those like it, and of each accelerator beside the CPU."""
-    beside = (told.advice for told in beside_the_cpu(_alike(run, case)))
+    beside = (told.advice for told in contrasts_with_cpu(_alike(run, case)))
     return [*_over_batch_sizes(run, case), *beside, *_of_its_step(run, case)]
 
 
@@ -249,7 +249,9 @@ class DiagnosisCampaign:
             recorded = next((case for case in self._target.run.cases if case.case_id == wanted), measured)
             of_run = self._target.run
         bound = bound_of(work.case, run)
-        diagnosis = told(run.head.run_id, self._target.name, work.case, work.evidence, work.causes, of_run, recorded)
+        diagnosis = diagnosis_of(
+            run.head.run_id, self._target.name, work.case, work.evidence, work.causes, of_run, recorded
+        )
         notes = [Advice((self._target.edited,))] if self._target.edited is not None else []
         if changes := self._target.moved(run.head.machine):
             notes.append(Advice((Statement("not_as_recorded", {"changes": tuple(changes)}),)))
@@ -277,11 +279,11 @@ def diagnosed_from_record(target: DiagnosisTarget) -> Diagnosis:
         raise TorchstoneError(f"{target.name} is not a stored run")
     recorded = next(one for one in run.cases if one.case_id == case.case_id)
     evidence = recorded_evidence(run, recorded)
-    diagnosis = told(run.run_id, run.name, case, evidence, causes_of(evidence), run, recorded)
+    diagnosis = diagnosis_of(run.run_id, run.name, case, evidence, causes_of(evidence), run, recorded)
     return msgspec.structs.replace(diagnosis, unmeasured=target.elsewhere)
 
 
-def told(
+def diagnosis_of(
     run_id: str,
     about: str,
     case: Case,
@@ -331,7 +333,7 @@ def command_for(case: Case, what_if: WhatIf, source: str | None, procedure: Proc
     named = _as_recipe(source, case) if source is not None else None
     words, axes = named or (workload_flags(case.workload), ())
     words = ["torchstone", "run", *words, "--device", str(case.placement)]
-    for axis, value in {**_said(case, {*axes, *what_if.settings}), **what_if.settings}.items():
+    for axis, value in {**_notable_settings(case, {*axes, *what_if.settings}), **what_if.settings}.items():
         words += ["--axis", f"{axis}={scalar_word(value)}"]
     usual = Procedure()
     how = {name: getattr(procedure, name) for name in _OF_A_PROCEDURE}
@@ -357,7 +359,7 @@ def _as_recipe(source: str, case: Case) -> tuple[list[str], Collection[str]] | N
     return [source, *(["--task", str(work.task)] if len(request.workloads) > 1 else [])], ours[0].axes
 
 
-def _said(case: Case, named: Collection[str]) -> dict[str, Scalar]:
+def _notable_settings(case: Case, named: Collection[str]) -> dict[str, Scalar]:
     """Return the settings that do not go without saying: `named` ones have another value otherwise.
 
     A model brings its own sizes of an input, and data a loader, the user's own with settings of its own.

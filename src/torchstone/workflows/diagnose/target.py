@@ -260,7 +260,7 @@ class RemedyTrials:
 
     def all(self, causes: Sequence[Cause]) -> list[TriedRemedy]:
         """Try what could help by the causes, in order of promise; what is not tried says why."""
-        asked = list(self._asked(causes))
+        asked = list(self._what_ifs(causes))
         screened = [(cause, what_if, *self._screen(what_if)) for cause, what_if in asked]
         hopeful = [(c, w, rate) for c, w, rate, why in screened if why is None]
         # Causes keep their order; a ceiling comes after what can be taken, and of the same axes the fastest is enough.
@@ -298,7 +298,7 @@ class RemedyTrials:
         together = self._compare("all", WhatIf(settings, heap))
         return together if together.helps and _gained(together) >= _gained(taken[0]) else taken[0]
 
-    def _asked(self, causes: Sequence[Cause]) -> list[tuple[Cause, WhatIf]]:
+    def _what_ifs(self, causes: Sequence[Cause]) -> list[tuple[Cause, WhatIf]]:
         found: dict[str, tuple[Cause, WhatIf]] = {}
         for cause in causes:
             for what_if in cause.what_ifs:

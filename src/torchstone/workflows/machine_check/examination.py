@@ -18,6 +18,7 @@ import msgspec
 
 from torchstone.core.cores import cores_of, text_of
 from torchstone.core.errors import TorchstoneError
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.comparison import Comparison, Rules
 from torchstone.core.schema.estimate import Estimate
@@ -245,8 +246,8 @@ def _of_trials(trials: Sequence[Trial]) -> list[MachineCondition]:
     steps = [values for values in steps if len(values) > 1]
     if len(steps) < 2:
         ended = next((t.outcome.message for t in trials if t.outcome.status != Status.OK), None)
-        said = f"a small training failed: {ended}"
-        return [MachineCondition("spread of processes", said, Fitness.UNFIT, f"see `torchstone run --model {MODEL}`")]
+        seen, advice = Statement("training_failed", {"message": ended}), Statement("see_run", {"model": MODEL})
+        return [MachineCondition("spread of processes", (seen,), Fitness.UNFIT, advice)]
     centres = [median(values) for values in steps]
     spreads = [1.4826 * median(abs(v - c) for v in values) / c for values, c in zip(steps, centres, strict=True)]
     stolen = [share for trial in trials if (share := steal_share(trial)) is not None]

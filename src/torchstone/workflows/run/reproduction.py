@@ -299,10 +299,10 @@ class Resumption:
                 how = msgspec.structs.replace(how, time_limit_s=time_limit_s)
             models = [workload.model for workload in workloads(asked_for(head))]
             session = Session(how, models, self._watcher, nodes=nodes_for(head))
-            run = self._taken(writer, so_far, session, own)
+            run = self._measure(writer, so_far, session, own)
         return published(run, self._folder)
 
-    def _taken(self, writer: RecordWriter, so_far: Run, session: Session, own: Sequence[Case]) -> Run:
+    def _measure(self, writer: RecordWriter, so_far: Run, session: Session, own: Sequence[Case]) -> Run:
         head = so_far.head
         here = [head.plan.cases[place] for place in head.measurable]
         placements = list(dict.fromkeys(case.placement for case in (here if head.tune is None else asked_for(head))))

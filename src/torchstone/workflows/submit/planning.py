@@ -163,11 +163,11 @@ class ShareRun:
                 waited_s,
             ):
                 session.rehearse(self._own)
-                run = self._taken(session, draft, began_s + waited_s)
+                run = self._measure(session, draft, began_s + waited_s)
         done = [*self._earlier, *run.trials]
         return ShareDone(run, len(run.trials), sum(1 for _ in missing(Run(run.head, tuple(done), (), None))))
 
-    def _taken(self, session: Session, draft: Head, began_s: float) -> Run:
+    def _measure(self, session: Session, draft: Head, began_s: float) -> Run:
         head = msgspec.structs.replace(draft, run_id=self._id, plan=self._part)
         so_far = Run(head, finished(self._earlier), (), None)
         rest = Plan(self._part.cases, tuple(slot for _, slot in missing(so_far)))

@@ -115,7 +115,7 @@ def quality_of(predictions: Path, labels: Sequence[str], classes: int) -> TestMe
     )
     matrix = metrics.confusion_matrix(truth, answers, labels=numbers).tolist()
     each = tuple(
-        ClassQuality(name, _known(p), _known(r), _known(f), int(n))
+        ClassQuality(name, _number(p), _number(r), _number(f), int(n))
         for name, p, r, f, n in zip(names, *scores, strict=True)
     )
     return TestMetrics(
@@ -142,7 +142,7 @@ def read_predictions(path: Path) -> tuple[list[int], list[int]]:
     return truth, answers
 
 
-def _known(value: float) -> float | None:
+def _number(value: float) -> float | None:
     return float(value) if value == value else None  # noqa: PLR0124  only NaN differs from itself
 
 

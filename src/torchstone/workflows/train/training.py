@@ -56,7 +56,7 @@ class TrainingAsked(msgspec.Struct, frozen=True):
     left_open: tuple[str, ...] = ()  # axes that the data of the user's own code decides
 
 
-def asked_training(request: RunRequest, epochs: int | None, steps: int | None, *, limited: bool) -> TrainingAsked:
+def training_request(request: RunRequest, epochs: int | None, steps: int | None, *, limited: bool) -> TrainingAsked:
     """Check what a recipe and flags ask for. Raises UsageError if it is no training, or more than one.
 
     `epochs` and `steps` as given on the command line; without them the recipe's. `limited`: the Procedure's timeout was

@@ -57,7 +57,7 @@ def _by_tune(this: Case, machine: Machine, folder: Path) -> Prediction | None:
         says = all(this.configuration.get(axis) == value for axis, value in answer.settings.items())
         if answer.recommended.case_id == this.case_id or (same_work and same_place and says):
             entry = find(folder, told.head.run_id)
-            return _said(entry, answer.recommended.case_id, answer.epoch_time_s)
+            return _prediction(entry, answer.recommended.case_id, answer.epoch_time_s)
     return None
 
 
@@ -80,10 +80,10 @@ def _by_run(this: Case, machine: Machine, folder: Path) -> Prediction | None:
         return None
     entry = find(folder, found[-1].run_id)  # oldest first
     cases = {case.case_id: case for case in summarize(entry).cases}
-    return _said(entry, this.case_id, cases[this.case_id].estimates[_FIGURE])
+    return _prediction(entry, this.case_id, cases[this.case_id].estimates[_FIGURE])
 
 
-def _said(entry: Entry, case_id: str, epoch_s: Estimate) -> Prediction:
+def _prediction(entry: Entry, case_id: str, epoch_s: Estimate) -> Prediction:
     counts = (t.facts.dataset_items for t in entry.trials if t.case_id == case_id)
     items = next((count for count in counts if isinstance(count, int)), None)
     by = "run" if entry.head.tune is None else "tune"

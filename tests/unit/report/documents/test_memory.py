@@ -7,6 +7,7 @@ import pytest
 from results import GIB, a_memory_row
 
 from torchstone.core.schema.codec import encode
+from torchstone.core.schema.trial import Outcome, Status
 from torchstone.core.stats.peak_memory import MOST
 from torchstone.report.documents.memory import memory_document, memory_json
 from torchstone.report.renderers.terminal import terminal
@@ -98,7 +99,12 @@ def test_a_training_beside_an_inference_has_axes_of_its_own_in_a_table_of_its_ow
 
 def test_why_not_and_why_one_batch_size():
     told = FitRow(
-        "train", "py:x.py:load", "NVIDIA L4", 24 * GIB, {"batch_size": 1}, why_not="the shapes depend on its data"
+        "train",
+        "py:x.py:load",
+        "NVIDIA L4",
+        24 * GIB,
+        {"batch_size": 1},
+        why_not=Outcome(Status.UNSUPPORTED, "the shapes depend on its data"),
     )
     text = said(told, a_memory_row(fixed="the loader gives batches of 4"))
     assert text.startswith("1 of 2 settings fit, 1 not predicted.")
@@ -112,7 +118,14 @@ def test_what_a_tune_would_try_comes_first():
 
 
 def test_nothing_that_can_be_predicted_is_no_table_of_dashes_alone():
-    told = FitRow("train", "py:x.py:load", "NVIDIA L4", 24 * GIB, {"batch_size": 1}, why_not="its data decide")
+    told = FitRow(
+        "train",
+        "py:x.py:load",
+        "NVIDIA L4",
+        24 * GIB,
+        {"batch_size": 1},
+        why_not=Outcome(Status.UNSUPPORTED, "its data decide"),
+    )
     text = said(told)
     assert text.startswith("The memory of none of these settings can be predicted.")
     assert "not predicted: its data decide" in text

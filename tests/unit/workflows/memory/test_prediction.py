@@ -10,6 +10,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.message import MemoryTold
 from torchstone.core.schema.peak_memory import PeakMemory
 from torchstone.core.schema.request import WorkloadRequest
+from torchstone.core.schema.trial import Outcome, Status
 from torchstone.workflows import memory as prediction
 from torchstone.workflows.memory import FitRow, FitVerdict, fitting, limit_bytes, tried_on
 from torchstone.workflows.tune.specification import TuneRequest
@@ -49,7 +50,7 @@ class Launched:
         monkeypatch.setattr(prediction, "trace_peaks", told)
 
     def answer(self, request, *words):
-        return prediction.answered(request, prediction.asked_of(request, [card(w) for w in words]), lambda _: None)
+        return prediction.answered(request, prediction.questions_of(request, [card(w) for w in words]), lambda _: None)
 
 
 def test_cards_that_treat_a_case_alike_are_asked_about_once(monkeypatch):
@@ -77,8 +78,9 @@ def test_verdicts_leave_a_tenth_free(monkeypatch):
 
 
 def test_why_nothing_can_be_told_is_kept(monkeypatch):
-    answer = Launched(monkeypatch, answer="it has no shapes").answer(a_request(), "t4")
-    assert {row.why_not for row in answer.rows} == {"it has no shapes"}
+    ended = Outcome(Status.UNSUPPORTED, "it has no shapes")
+    answer = Launched(monkeypatch, answer=ended).answer(a_request(), "t4")
+    assert {row.why_not for row in answer.rows} == {ended}
     assert {row.verdict for row in answer.rows} == {FitVerdict.UNKNOWN}
 
 
@@ -96,7 +98,7 @@ def test_only_training_and_inference(monkeypatch):
     both = (WorkloadRequest("generate", "hf:gpt2"), WorkloadRequest("infer", "hf:gpt2"))
     assert [row.task for row in Launched(monkeypatch).answer(a_request(*both), "l4").rows] == ["infer"]
     with pytest.raises(UsageError, match="task generate: memory predicts train and infer only"):
-        prediction.asked_of(a_request(both[0]), [card("l4")])
+        prediction.questions_of(a_request(both[0]), [card("l4")])
 
 
 def test_precision_auto_is_what_the_card_has(monkeypatch):
