@@ -39,7 +39,7 @@ _TURNS = {
 _LUMA = (((0.299,),), ((0.587,),), ((0.114,),))  # ITU-R 601-2, as PIL has it
 
 
-class Pictures:
+class ImageSamples:
     """Items of `pixel_values`, float32, channels × side × side from -1 to 1, and `labels` if there are classes.
 
     An image that cannot be read is Unreadable where the view's options say on_error=skip, else it raises UsageError.
@@ -50,7 +50,7 @@ class Pictures:
             raise UsageError(f"no split {view.split}; there is {', '.join(map(str, found.splits))}: write split=NAME")
         pile: Pile = found.splits[view.split]
         self._pile, self._items = pile, len(pile)
-        self._look = Look(view)
+        self._look = PixelTransform(view)
         self._labels = _labels_of(pile, found.labels, view)
         self._classes = [torch.tensor(number) for number in range(max(self._labels or (-1,)) + 1)]
         self._raw = pile.opened()
@@ -97,7 +97,7 @@ def _labels_of(pile: Pile, names: tuple[str, ...], view: View) -> list[int] | No
     return [known[label] for label in pile.labels]
 
 
-class Look:
+class PixelTransform:
     """Turns pixels, uint8, bands × height × width, into float32, channels × side × side, from -1 to 1."""
 
     def __init__(self, view: View) -> None:

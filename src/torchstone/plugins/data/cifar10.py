@@ -35,11 +35,11 @@ def find(root: Path, _options: Mapping[str, Scalar]) -> ImageSet | None:
         raise UsageError(f"{root}: {', '.join(absent)} missing; unpack cifar-10-binary.tar.gz again")
     meta = root / "batches.meta.txt"
     names = tuple(filter(None, map(str.strip, lines(meta)))) if meta.is_file() else NAMES
-    splits = {split: Batches([root / name for name in files], len(names)) for split, files in _FILES.items()}
+    splits = {split: CifarBatches([root / name for name in files], len(names)) for split, files in _FILES.items()}
     return ImageSet(splits, names, len(names))
 
 
-class Batches:
+class CifarBatches:
     """The images of some batch files, in their order."""
 
     def __init__(self, files: Sequence[Path], classes: int) -> None:

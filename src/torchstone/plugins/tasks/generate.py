@@ -185,7 +185,7 @@ class PreparedGeneration(Prepared):
         """Generate `new_tokens` tokens for each prompt of one batch."""
         stamps_s: list[float] = []
 
-        def asked(phase: str) -> None:
+        def marked(phase: str) -> None:
             if phase == DATA:  # the prompts are there: from here on their first tokens are waited for
                 stamps_s.append(perf_counter())
             mark(phase)
@@ -194,7 +194,7 @@ class PreparedGeneration(Prepared):
             token.tolist()
             stamps_s.append(perf_counter())
 
-        tensors = self._fetch(pull, asked)
+        tensors = self._fetch(pull, marked)
         deliver = stream if self._streams else _leave
 
         def work(single: Any, given: Mapping[str, Any]) -> tuple[list[Any], Any]:

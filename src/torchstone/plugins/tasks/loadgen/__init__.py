@@ -53,9 +53,9 @@ class PreparedLoad(Prepared):
 
     def drive(self, batches: Batches, plan: LoadPlan, tell: Tell) -> LoadMeasured:
         """Let LoadGen ask, and answer until it has what it needs."""
-        from torchstone.plugins.tasks.loadgen.driving import Library, drive
+        from torchstone.plugins.tasks.loadgen.driving import SampleLibrary, drive
 
-        if not isinstance(batches, Library):
+        if not isinstance(batches, SampleLibrary):
             raise TypeError(f"a load is asked of a Library, not of {type(batches).__name__}")
         return drive(self._configuration, batches, self._inference, self._device, plan, tell)
 
