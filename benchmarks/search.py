@@ -178,7 +178,7 @@ def shortened(
         while True:
             probe = asking.send((yield msgspec.structs.replace(probe, effort=SHORT)))
     except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]  # the points
+        return end.value
 
 
 def searched(surface: Surface, asking: Generator[Probe, ProbeResult, Sequence[Point]], seed: int) -> Found:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -26,16 +27,6 @@ from torchstone.plugins.data._table import Classes
 _FORMATS = ("JPEG", "PNG", "WEBP", "BMP")
 _SMALL_SIDE = 64  # up to which an image is padded and cut, and not zoomed into
 _LEAST_AREA, _WIDEST, _TRIES = 0.08, 4 / 3, 10
-_ORIENTATION = 0x0112  # EXIF's tag, and what sets its values upright
-_TURNS = {
-    2: "FLIP_LEFT_RIGHT",
-    3: "ROTATE_180",
-    4: "FLIP_TOP_BOTTOM",
-    5: "TRANSPOSE",
-    6: "ROTATE_270",
-    7: "TRANSVERSE",
-    8: "ROTATE_90",
-}
 _LUMA = (((0.299,),), ((0.587,),), ((0.114,),))  # ITU-R 601-2, as PIL has it
 
 
@@ -178,22 +169,14 @@ def _shifted(pixels: Any, reach: int) -> Any:
 
 def _plain(image: Any, mode: str) -> Any:
     """Return the image upright and opaque, in that mode."""
-    from PIL import Image
+    from PIL import Image, ImageOps
 
     image.load()
-    turn = _TURNS.get(_orientation(image))
-    if turn is not None:
-        image = image.transpose(Image.Transpose[turn])
+    with suppress(Exception):  # a torn note of the camera says nothing about the picture: it stays as it lies
+        ImageOps.exif_transpose(image, in_place=True)
     if image.mode.startswith("I"):  # 16 bits: PIL would cut off what is brighter than 255
         image = image.point(lambda value: value * (1 / 257)).convert("L")
     if image.has_transparency_data:
         clear = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", clear.size, "white"), clear)
     return image if image.mode == mode else image.convert(mode)
-
-
-def _orientation(image: Any) -> Any:
-    try:
-        return image.getexif().get(_ORIENTATION)
-    except Exception:  # a torn note of the camera says nothing about the picture: it stays as it lies
-        return None

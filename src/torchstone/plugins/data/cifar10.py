@@ -35,7 +35,9 @@ def find(root: Path, _options: Mapping[str, Scalar]) -> ImageSet | None:
         raise UsageError(f"{root}: {', '.join(absent)} missing; unpack cifar-10-binary.tar.gz again")
     meta = root / "batches.meta.txt"
     names = tuple(filter(None, map(str.strip, lines(meta)))) if meta.is_file() else NAMES
-    splits = {split: CifarBatches([root / name for name in files], len(names)) for split, files in _FILES.items()}
+    splits: dict[str | None, CifarBatches] = {
+        split: CifarBatches([root / name for name in files], len(names)) for split, files in _FILES.items()
+    }
     return ImageSet(splits, names, len(names))
 
 

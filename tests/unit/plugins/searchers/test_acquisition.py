@@ -32,7 +32,7 @@ POINTS = tuple(dict(zip(AXES, values, strict=True)) for values in itertools.prod
 
 
 def read(probe: Probe, cost_s: float = 1.0) -> ProbeResult:
-    batch, workers = probe.point["batch_size"], probe.point["num_workers"]
+    batch, workers = (int(str(probe.point[axis])) for axis in AXES)
     device = 0.004 + batch / 4000.0
     loader = batch * 0.001 / max(1, workers)
     step_s = {

@@ -33,8 +33,8 @@ class Adaptive(Searcher):
             if not state.affords(state.mean_cost_s()) or (state.is_late() and state.measured):
                 break
             state.add((yield _probe(state, choice)))
-        while (choice := state.choose()) is not None:
-            state.add((yield _probe(state, choice)))
+        while (following := state.choose()) is not None:
+            state.add((yield _probe(state, following)))
         return state.finalists()
 
 

@@ -21,7 +21,6 @@ from torchstone.plugins.searchers.adaptive.gp import (
     LOADER,
     NUMBER_OF,
     WHOLE,
-    Amplitudes,
     Array,
     LineModel,
     PointSpace,
@@ -30,14 +29,13 @@ from torchstone.plugins.searchers.adaptive.gp import (
 )
 from torchstone.plugins.searchers.adaptive.limits import Failures, Memory, MemoryFit, ProbeCosts
 
-# Without a limit of the user: shares of the cost of everything, spent as long as it helps, and where it helps much.
-SHARE, MOST = 0.05, 0.085
+MOST = 0.085  # of the cost of everything: what is spent at most, where the user gives no limit
 FEWEST = 16.0  # full trials that this budget is worth at least: a small space is tried out
-PRICES = (0.2, 0.4)  # ln per share of the cost of everything that a probe must promise, in the easy budget and beyond
+PRICE = 1.2  # ln per share of the cost of everything that a probe must promise
 EFFORT = 0.3  # of a whole step: short trials of many points say more than long ones of few
 REPEATS = 4  # readings of one point, at most
 CONFIRMED = 2  # readings of the answer, at least: the best of many is often best by chance
-SURE = 0.0007  # ln: a search ends when knowing any one point exactly promises no more
+SURE = 0.002  # ln: a search ends when knowing any one point exactly promises no more
 NEARLY = 0.1  # ln
 _ERFC = np.vectorize(math.erfc, otypes=[float])
 
@@ -45,7 +43,8 @@ _ERFC = np.vectorize(math.erfc, otypes=[float])
 def expected_improvement(leads: Array, sds: Array) -> Array:
     """Return E[max(0, lead + sd Z)] for a standard normal Z (Jones et al. 1998, equation 15)."""
     z = leads / np.maximum(sds, 1e-12)
-    return leads * 0.5 * _ERFC(-z / math.sqrt(2.0)) + sds * np.exp(-0.5 * z**2) / math.sqrt(2.0 * math.pi)
+    below: Array = leads * 0.5 * _ERFC(-z / math.sqrt(2.0))
+    return below + sds * np.exp(-0.5 * z**2) / math.sqrt(2.0 * math.pi)
 
 
 class NextProbe(NamedTuple):
@@ -66,10 +65,7 @@ class SearchState:
         self._ledger = Ledger(problem)
         self._memory, self._failures = Memory(self.space, problem.capacity_bytes), Failures(self.space)
         self._costs = ProbeCosts(self.space)
-        if problem.separable:
-            self.belief = Posterior(self.space, StepModel(self.space), Amplitudes())
-        else:
-            self.belief = Posterior(self.space, LineModel(self.space), Amplitudes(whole=0.15, point=0.03))
+        self.belief = Posterior(self.space, (StepModel if problem.separable else LineModel)(self.space))
         self._update()
 
     def add(self, reading: ProbeResult) -> None:
@@ -121,14 +117,13 @@ class SearchState:
         return self.space.batch[numbers] * np.exp(self.belief.means(part)[numbers])
 
     def _budget(self) -> None:
-        """Set what may be spent: the user's limit, or shares of the cost of everything, up to PATIENCE_S."""
+        """Set what may be spent: the user's limit, or a share of the cost of everything, up to PATIENCE_S."""
         started = self._costs.start_s * (len(self.means) - len(self.open))
         self.everything_s = max(1e-9, float(self._cost_of_all[self.open].sum()) + started)
-        shares = (min(1.0, max(share, FEWEST / len(self.means))) for share in (SHARE, MOST))
-        easy_s, most_s = (min(PATIENCE_S, share * self.everything_s) for share in shares)
-        if self.problem.most_cost_s is not None:
-            easy_s = most_s = self.problem.most_cost_s
-        self.easy_s, self.left_s = easy_s - self._ledger.spent_s, most_s - self._ledger.spent_s
+        limit_s = self.problem.most_cost_s
+        if limit_s is None:
+            limit_s = min(PATIENCE_S, min(1.0, max(MOST, FEWEST / len(self.means))) * self.everything_s)
+        self.left_s = limit_s - self._ledger.spent_s
 
     def choose(self) -> NextProbe | None:
         """Return the next probe, or None where none is worth its cost or the budget is spent."""
@@ -138,6 +133,7 @@ class SearchState:
         likely = self.open[self._failures.likely[self.open]]
         if not len(likely):
             return self._elsewhere()
+        likely = np.array([n for n in likely if self.may(n, WHOLE)], dtype=int)
         if not self.measured:
             return self._first(likely)
         answer = self.measured[0]
@@ -145,8 +141,7 @@ class SearchState:
         if max(gains[likely != answer], default=0.0) < SURE:
             return None if self.count[WHOLE, answer] >= CONFIRMED else self._affordable(answer)
         costs_s = self.costs_s(likely, WHOLE, EFFORT)
-        prices = np.where(costs_s > self.easy_s, PRICES[1], PRICES[0]) / self.everything_s
-        worth = (gains >= prices * costs_s) & (costs_s <= self.left_s)
+        worth = gains >= PRICE * costs_s / self.everything_s
         for place in np.argsort(-gains / costs_s, kind="stable"):
             number = int(likely[place])
             if worth[place] and self.count[WHOLE, number] < REPEATS and self._affordable(number):
@@ -156,9 +151,9 @@ class SearchState:
     def _elsewhere(self) -> NextProbe | None:
         """Where nothing tried is allowed, nor anything like it: return the point least like what was tried."""
         space = self.space
-        points = np.arange(len(space.points))
-        tried = np.array([n for n in points if self.count[WHOLE, n]], dtype=int)
-        fresh = np.array([n for n in self.open if not self.count[WHOLE, n] and self.may(n, WHOLE)], dtype=int)
+        tried = np.array([n for n in range(len(space.points)) if self.count[WHOLE, n]], dtype=int)
+        open_ones = map(int, self.open)
+        fresh = np.array([n for n in open_ones if not self.count[WHOLE, n] and self.may(n, WHOLE)], dtype=int)
         if not len(fresh):
             return None
         apart = np.abs(space.log_batch[fresh][:, None] - space.log_batch[tried])
@@ -173,8 +168,7 @@ class SearchState:
 
     def _first(self, numbers: Array) -> NextProbe | None:
         """Return a probe of the cheapest point among those predicted to be nearly the best, where none is measured."""
-        safe = [n for n in numbers if self.may(n, WHOLE)]
-        near = [n for n in safe if self.means[n] <= min(self.means[safe]) + NEARLY]
+        near = [n for n in numbers if self.means[n] <= min(self.means[numbers]) + NEARLY]
         return self._affordable(min(near, key=lambda n: self.cost_s(n, WHOLE, EFFORT))) if near else None
 
     def finalists(self) -> list[Point]:

@@ -63,7 +63,8 @@ def _cost_s(p: Array, parts: Array, workers: Array, steps_s: Array, efforts: Arr
     workers = np.where(parts == DEVICE, 0, workers)
     turn_s = PREFETCH * workers * steps_s
     measured_s = np.maximum(np.maximum(window * efforts, steps * steps_s), TURNS * turn_s)
-    return np.where(parts == LOADER, loader_start, start) + workers * worker + drain * turn_s + measured_s
+    costs_s: Array = np.where(parts == LOADER, loader_start, start) + workers * worker + drain * turn_s + measured_s
+    return costs_s
 
 
 _PRIOR = (0.75, 0.3)  # the prior probability that a point is allowed, and how many readings it is worth
