@@ -125,12 +125,21 @@ def _devices(torch: Any, driver: str | None) -> Sequence[DeviceInfo]:
         return ()
     return [
         DeviceInfo(
-            kind="cuda", torch_kind="cuda", vendor="NVIDIA", index=index, name=props.name,
-            memory_bytes=props.total_memory, compute_capability=f"{props.major}.{props.minor}", driver=driver,
-            runtime=torch.version.cuda, uuid=_uuid(props), bus_id=bus_id(props), precisions=_precisions(props.major),
+            kind="cuda",
+            torch_kind="cuda",
+            vendor="NVIDIA",
+            index=index,
+            name=props.name,
+            memory_bytes=props.total_memory,
+            compute_capability=f"{props.major}.{props.minor}",
+            driver=driver,
+            runtime=torch.version.cuda,
+            uuid=_uuid(props),
+            bus_id=bus_id(props),
+            precisions=_precisions(props.major),
         )
         for index, props in enumerate(properties(torch, "cuda"))
-    ]  # fmt: skip
+    ]
 
 
 def _precisions(major: int) -> tuple[str, ...]:

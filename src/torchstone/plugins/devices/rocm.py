@@ -96,13 +96,21 @@ class Rocm(Vendor):
         driver = self._driver()
         return [
             DeviceInfo(
-                kind="rocm", torch_kind="cuda", vendor="AMD", index=index, name=props.name,
-                memory_bytes=props.total_memory, compute_capability=_architecture(props), driver=driver,
-                runtime=torch.version.hip, uuid=_text(getattr(props, "uuid", None)), bus_id=bus_id(props),
+                kind="rocm",
+                torch_kind="cuda",
+                vendor="AMD",
+                index=index,
+                name=props.name,
+                memory_bytes=props.total_memory,
+                compute_capability=_architecture(props),
+                driver=driver,
+                runtime=torch.version.hip,
+                uuid=_text(getattr(props, "uuid", None)),
+                bus_id=bus_id(props),
                 precisions=_precisions(_architecture(props)),
             )
             for index, props in enumerate(properties(torch, "cuda"))
-        ]  # fmt: skip
+        ]
 
     def _driver(self) -> str | None:
         try:

@@ -91,13 +91,20 @@ def _devices(torch: Any) -> Sequence[DeviceInfo]:
     runtime = getattr(torch.version, "xpu", None)
     return [
         DeviceInfo(
-            kind="xpu", torch_kind="xpu", vendor="Intel", index=index, name=props.name,
-            memory_bytes=getattr(props, "total_memory", None), driver=getattr(props, "driver_version", None),
-            runtime=str(runtime) if runtime else None, uuid=_text(getattr(props, "uuid", None)), bus_id=bus_id(props),
+            kind="xpu",
+            torch_kind="xpu",
+            vendor="Intel",
+            index=index,
+            name=props.name,
+            memory_bytes=getattr(props, "total_memory", None),
+            driver=getattr(props, "driver_version", None),
+            runtime=str(runtime) if runtime else None,
+            uuid=_text(getattr(props, "uuid", None)),
+            bus_id=bus_id(props),
             precisions=_precisions(props),
         )
         for index, props in enumerate(properties(torch, "xpu"))
-    ]  # fmt: skip
+    ]
 
 
 def _precisions(props: Any) -> tuple[str, ...]:

@@ -253,9 +253,19 @@ class Generate(Engine):
 
     describes = "greedy text generation with a cache: time to first token, time per output token, tokens/s"
     axes: tuple[str, ...] = (
-        "batch_size", "sequence_length", "new_tokens", "precision", "compile", "sdpa", "threads",
-        "num_workers", "pin_memory", "prefetch_factor", "feed", "mode",
-    )  # fmt: skip
+        "batch_size",
+        "sequence_length",
+        "new_tokens",
+        "precision",
+        "compile",
+        "sdpa",
+        "threads",
+        "num_workers",
+        "pin_memory",
+        "prefetch_factor",
+        "feed",
+        "mode",
+    )
 
     def preload(self) -> None:
         """Import this engine's own files: torch's compiler, of which they set a switch, alone takes a second."""

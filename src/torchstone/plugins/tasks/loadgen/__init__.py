@@ -73,9 +73,21 @@ class LoadGen(Engine):
 
     describes = "queries that arrive as in MLPerf (single_stream, multi_stream, offline, server), by MLCommons LoadGen"
     axes: tuple[str, ...] = (
-        "scenario", "target_qps", "latency_bound_s", "batch_size", "max_wait_s", "samples_per_query",
-        "sequence_length", "image_size", "audio_s", "precision", "compile", "channels_last", "sdpa", "threads",
-    )  # fmt: skip
+        "scenario",
+        "target_qps",
+        "latency_bound_s",
+        "batch_size",
+        "max_wait_s",
+        "samples_per_query",
+        "sequence_length",
+        "image_size",
+        "audio_s",
+        "precision",
+        "compile",
+        "channels_last",
+        "sdpa",
+        "threads",
+    )
 
     def missing(self) -> str | None:
         """Return what to install where LoadGen is not here."""
