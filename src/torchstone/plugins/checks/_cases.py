@@ -24,7 +24,7 @@ _PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 ASYNCHRONOUS = ("cuda", "rocm", "mps", "xpu")  # devices that run behind the host
 
 
-def taken(run: Run) -> Iterator[tuple[str, Case, tuple[Trial, ...]]]:
+def trials_by_case(run: Run) -> Iterator[tuple[str, Case, tuple[Trial, ...]]]:
     """Yield (case_id, Case, all its trials) for each Case of the plan. One pass: an imported run may have 100,000."""
     found: dict[str, list[Trial]] = {}
     for trial in run.trials:
@@ -38,7 +38,7 @@ def sound(run: Run) -> Iterator[tuple[str, Case, tuple[Trial, ...]]]:
 
     Probes are no replicates.
     """
-    for case_id, case, trials in taken(run):
+    for case_id, case, trials in trials_by_case(run):
         if good := replicates(ended_well(trials)):
             yield case_id, case, tuple(undisturbed_part(trial) for trial in estimation_trials(good))
 

@@ -435,14 +435,14 @@ class TableSource(DataSource):
         """Open the view's split, its text or its features: a DataSource's (extend.py)."""
         kind, splits = self._opened(files_of(self.scheme, path, self.endings), view.options)
         found = numbered(splits, view)
-        return Sentences(found, view) if kind == "text" else Rows(found, view, path)
+        return Sentences(found, view) if kind == "text" else FeatureRows(found, view, path)
 
     def _opened(self, files: Mapping[str | None, Sequence[Path]], options: Mapping[str, Scalar]) -> tuple[str, Splits]:
         tables = {split: [self.table(file, options) for file in part] for split, part in files.items()}
         return splits_of(tables, options)
 
 
-class Rows:
+class FeatureRows:
     """Items of `features`, float32, frames × width, and `labels` if the rows have them.
 
     A row of as many columns as the model is wide is one frame; of several times as many, a sequence, frame after
@@ -495,7 +495,7 @@ class TableFile(Protocol):
         """Yield the number of each row and its cells of these columns. Raises UsageError if there is none."""
 
 
-class Choice(msgspec.Struct, frozen=True):
+class ColumnChoice(msgspec.Struct, frozen=True):
     """Which columns are taken: `text` or `features`, and the label's."""
 
     text: str | None
@@ -508,7 +508,7 @@ class Choice(msgspec.Struct, frozen=True):
         return "features" if self.text is None else "text"
 
 
-def chosen(table: TableFile, options: Mapping[str, Scalar]) -> Choice:
+def chosen(table: TableFile, options: Mapping[str, Scalar]) -> ColumnChoice:
     """Return the columns that the options name; without text and features, all columns of numbers but the label.
 
     Raises UsageError naming the columns there are.
@@ -526,7 +526,7 @@ def chosen(table: TableFile, options: Mapping[str, Scalar]) -> Choice:
         features = tuple(name for name in table.numeric() if name != label)
         if not features:
             raise UsageError(f"{table.name}: give text=COLUMN or features=COLUMN,…; it has: {listed(table.columns)}")
-    return Choice(text, features, label)
+    return ColumnChoice(text, features, label)
 
 
 def listed(columns: Sequence[str]) -> str:
@@ -545,7 +545,7 @@ def splits_of(tables: Mapping[str | None, Sequence[TableFile]], options: Mapping
     choices = {}
     for split, files in tables.items():
         bare = split == "test" and choice.label is not None and not any(choice.label in file.columns for file in files)
-        choices[split] = Choice(choice.text, choice.features, None) if bare and files[0] is not first else choice
+        choices[split] = ColumnChoice(choice.text, choice.features, None) if bare and files[0] is not first else choice
         for file in files:
             for name in (choice.text, choices[split].label, *choice.features):
                 if name is not None and name not in file.columns:
@@ -555,7 +555,7 @@ def splits_of(tables: Mapping[str | None, Sequence[TableFile]], options: Mapping
     return choice.kind, {split: partial(_read, files, choices[split]) for split, files in tables.items()}
 
 
-def _read(files: Sequence[TableFile], choice: Choice) -> Iterator[Item]:
+def _read(files: Sequence[TableFile], choice: ColumnChoice) -> Iterator[Item]:
     """Yield the rows of several files. Raises UsageError naming the first that is wrong."""
     values = choice.features if choice.text is None else (choice.text,)
     wanted = values if choice.label is None else (*values, choice.label)

@@ -170,9 +170,19 @@ def _counted(module: torch.nn.Module, work: Work, tensors: Mapping[str, Any], tr
 
 
 def _convolution_backward(
-    grad_out: Any, images: Any, weight: Any, _bias: Any, _stride: Any, _padding: Any, _dilation: Any, transposed: bool,
-    _output_padding: Any, _groups: Any, output_mask: Any, **_out: Any,
-) -> int:  # fmt: skip
+    grad_out: Any,
+    images: Any,
+    weight: Any,
+    _bias: Any,
+    _stride: Any,
+    _padding: Any,
+    _dilation: Any,
+    transposed: bool,
+    _output_padding: Any,
+    _groups: Any,
+    output_mask: Any,
+    **_out: Any,
+) -> int:
     """Return what the wanted gradients of inputs and weights cost, of the shapes of what goes in."""
     once = conv_flop_count(images, weight, grad_out, transposed)
     return once * (bool(output_mask[0]) + bool(output_mask[1]))

@@ -514,7 +514,7 @@ def peak_memory(
             with live:
                 account = _Account(live)
                 begin = _followed(engine, case, model, drawn, device, account, size)
-        return account.told(size, begin, workspaces=_workspaces(device, case), reserve=card)
+        return account.prediction(size, begin, workspaces=_workspaces(device, case), reserve=card)
     except (NotImplementedError, UnsupportedOperatorException) as error:
         raise Unsupported(f"torch has no shape function for an operator of this model ({_line(error)})") from error
     except (DynamicOutputShapeException, DataDependentOutputException) as error:
@@ -612,7 +612,7 @@ class _Account:
             states = [value for state in self._optimizer.state.values() for value in state.values()]
             self._of["optimizer"] |= self.live.numbers_of(v for v in states if isinstance(v, torch.Tensor))
 
-    def told(self, size: int, begin: int, *, workspaces: Sequence[int], reserve: bool) -> PeakMemory:
+    def prediction(self, size: int, begin: int, *, workspaces: Sequence[int], reserve: bool) -> PeakMemory:
         """Return the peak from `begin` on."""
         live = self.live
         place, _ = max(live.since(begin - 1), key=lambda found: found[1])

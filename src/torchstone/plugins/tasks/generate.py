@@ -185,7 +185,7 @@ class PreparedGeneration(Prepared):
         """Generate `new_tokens` tokens for each prompt of one batch."""
         stamps_s: list[float] = []
 
-        def asked(phase: str) -> None:
+        def marked(phase: str) -> None:
             if phase == DATA:  # the prompts are there: from here on their first tokens are waited for
                 stamps_s.append(perf_counter())
             mark(phase)
@@ -194,7 +194,7 @@ class PreparedGeneration(Prepared):
             token.tolist()
             stamps_s.append(perf_counter())
 
-        tensors = self._fetch(pull, asked)
+        tensors = self._fetch(pull, marked)
         deliver = stream if self._streams else _leave
 
         def work(single: Any, given: Mapping[str, Any]) -> tuple[list[Any], Any]:
@@ -253,9 +253,19 @@ class Generate(Engine):
 
     describes = "greedy text generation with a cache: time to first token, time per output token, tokens/s"
     axes: tuple[str, ...] = (
-        "batch_size", "sequence_length", "new_tokens", "precision", "compile", "sdpa", "threads",
-        "num_workers", "pin_memory", "prefetch_factor", "feed", "mode",
-    )  # fmt: skip
+        "batch_size",
+        "sequence_length",
+        "new_tokens",
+        "precision",
+        "compile",
+        "sdpa",
+        "threads",
+        "num_workers",
+        "pin_memory",
+        "prefetch_factor",
+        "feed",
+        "mode",
+    )
 
     def preload(self) -> None:
         """Import this engine's own files: torch's compiler, of which they set a switch, alone takes a second."""

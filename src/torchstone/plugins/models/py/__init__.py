@@ -45,7 +45,7 @@ _MAKERS = frozenset(
 )
 
 
-class Target(msgspec.Struct, frozen=True):
+class FunctionPlace(msgspec.Struct, frozen=True):
     """Where a function is: in a file (`module` is None), or in a module of a package."""
 
     file: Path | None
@@ -53,7 +53,7 @@ class Target(msgspec.Struct, frozen=True):
     function: str
 
 
-def find(name: str) -> Target:
+def find(name: str) -> FunctionPlace:
     """Return what `path.py:function` or `package.module:function` means.
 
     Raises UsageError naming what was looked for and what there is instead: the nearest file, module or function.
@@ -66,7 +66,7 @@ def find(name: str) -> Target:
     if file is None:  # a compiled module says nothing of its functions before it is imported
         if not function:
             raise UsageError(f"py:{name}: name the function: py:{place}:function")
-        return Target(None, place, function)
+        return FunctionPlace(None, place, function)
     text = read(file)
     if not function:
         raise UsageError(f"py:{name}: name the function: py:{place}:{next(iter(text.functions), 'function')}")
@@ -75,10 +75,10 @@ def find(name: str) -> Target:
     if (line := text.trains_at) is not None:
         guard = "if __name__ == '__main__':"
         raise UsageError(f"{file}:{line}: trains as soon as it is imported; put that below `{guard}`, or in a function")
-    return Target(file if is_path else None, None if is_path else place, function)
+    return FunctionPlace(file if is_path else None, None if is_path else place, function)
 
 
-def file_of(target: Target) -> Path | None:
+def file_of(target: FunctionPlace) -> Path | None:
     """Return the file that the function is in; None where its module is compiled."""
     return target.file if target.file is not None else module_file(target.module or "")
 
@@ -134,7 +134,7 @@ def _here() -> list[str]:
     return [name for files, inits in found for name in (*(p.stem for p in files), *(p.parent.name for p in inits))]
 
 
-def read(file: Path) -> Text:
+def read(file: Path) -> SourceText:
     """Read a file's text. Raises UsageError where it is no Python."""
     try:
         data = file.read_bytes() if file.stat().st_size <= _LARGEST_FILE_BYTES else None
@@ -145,10 +145,10 @@ def read(file: Path) -> Text:
         raise UsageError(f"{file}: cannot be read as Python: {error}") from error
     if tree is None:
         raise UsageError(f"{file}: larger than {_LARGEST_FILE_BYTES} bytes; not a hand-written file")
-    return Text(tree)
+    return SourceText(tree)
 
 
-class Text:
+class SourceText:
     """What the text of a file says of the names in it."""
 
     def __init__(self, tree: ast.Module) -> None:
@@ -236,7 +236,7 @@ SAVED_ARGUMENTS = "saved_arguments"  # the same: a file of torch.save with (argu
 DEVICE = "device"  # an argument that need not be given: torchstone moves the model, and says "cpu"
 
 
-def check_arguments(name: str, target: Target, given: Mapping[str, Scalar]) -> None:
+def check_arguments(name: str, target: FunctionPlace, given: Mapping[str, Scalar]) -> None:
     """Raise UsageError where a function does not take these arguments, or wants more.
 
     One that is not written out in its own file (imported, made by another, compiled) is found out when it is called.
@@ -465,7 +465,7 @@ _MISSING = object()
 _running = 0  # how many of the user's functions are being imported or called just now
 
 
-def call(name: str, target: Target, arguments: Mapping[str, Scalar], script: str = "") -> Any:
+def call(name: str, target: FunctionPlace, arguments: Mapping[str, Scalar], script: str = "") -> Any:
     """Import the user's module, call the function with these arguments, and return what it returns.
 
     Meanwhile sys.argv is that of a script started with the words of `script`: many a module parses it. Raises
@@ -478,7 +478,7 @@ def call(name: str, target: Target, arguments: Mapping[str, Scalar], script: str
 
 
 @contextmanager
-def _script(name: str, target: Target, script: str) -> Iterator[Any]:
+def _script(name: str, target: FunctionPlace, script: str) -> Iterator[Any]:
     """Import the user's module and give the function, while sys.argv is that of a script with these words."""
     before = sys.argv
     sys.argv = [str(file_of(target) or target.module), *shlex.split(script)]
@@ -488,7 +488,7 @@ def _script(name: str, target: Target, script: str) -> Iterator[Any]:
         sys.argv = before
 
 
-def _found(name: str, target: Target) -> Any:
+def _found(name: str, target: FunctionPlace) -> Any:
     module = _guarded(name, lambda: _imported(target))
     function = _guarded(name, lambda: getattr(module, target.function, _MISSING))  # a module may have a __getattr__
     if function is _MISSING:
@@ -508,14 +508,14 @@ def _functions(module: ModuleType) -> list[str]:
     return own or list(found)
 
 
-def _imported(target: Target) -> ModuleType:
+def _imported(target: FunctionPlace) -> ModuleType:
     if target.file is None:
         for place in reversed(own_places()):
             _on_path(place)
         return importlib.import_module(str(target.module))
     file = target.file.resolve()
     root, name = package_of(file)
-    if root != file.parent and not _taken(name, root):
+    if root != file.parent and not _is_shadowed(name, root):
         _on_path(str(root))
         if str(file.parent) not in sys.path:
             sys.path.append(str(file.parent))  # last: a module of a package may be called `types`
@@ -526,7 +526,7 @@ def _imported(target: Target) -> ModuleType:
     return _alone(file)
 
 
-def _taken(name: str, root: Path) -> bool:
+def _is_shadowed(name: str, root: Path) -> bool:
     """Say whether the package of that name is another one here, which torchstone has imported already."""
     package = name.partition(".")[0]
     there = sys.modules.get(package)

@@ -173,10 +173,30 @@ class Train(Engine):
 
     describes = "forward, backward and optimizer steps, issued back to back"
     axes: tuple[str, ...] = (
-        "batch_size", "sequence_length", "image_size", "audio_s", "precision", "compile", "optimizer", "learning_rate",
-        "grad_accumulation", "grad_clip", "gradient_checkpointing", "channels_last", "fused", "sdpa", "threads",
-        "world_size", "nodes", "strategy", "backend", "num_workers", "pin_memory", "prefetch_factor", "feed",
-    )  # fmt: skip
+        "batch_size",
+        "sequence_length",
+        "image_size",
+        "audio_s",
+        "precision",
+        "compile",
+        "optimizer",
+        "learning_rate",
+        "grad_accumulation",
+        "grad_clip",
+        "gradient_checkpointing",
+        "channels_last",
+        "fused",
+        "sdpa",
+        "threads",
+        "world_size",
+        "nodes",
+        "strategy",
+        "backend",
+        "num_workers",
+        "pin_memory",
+        "prefetch_factor",
+        "feed",
+    )
 
     def preload(self) -> None:
         """Import this engine's own files: torch's compiler, of which they set a switch, alone takes a second."""
