@@ -57,6 +57,8 @@ def main() -> None:
             program.wait()
         moments = [float(line) for line in ends.read_text().splitlines()[:-1]]
     pairs = [_told(pair, moments) for pair in windows]
+    if not all(pair["on_steps_per_s"] and pair["off_steps_per_s"] for pair in pairs):
+        sys.exit("a window has no step: the machine is too busy to measure anything")
     ratio = over_trials([pair["off_steps_per_s"] / pair["on_steps_per_s"] for pair in pairs])
     share = sum(pair["cost_s"] for pair in pairs) / sum(pair["on_s"] for pair in pairs) / (os.cpu_count() or 1)
     found = {
@@ -81,7 +83,7 @@ def _pair(pid: int, seconds: float, first: bool) -> dict[str, tuple[float, float
 
 
 def _told(pair: dict[str, tuple[float, float, float]], moments: list[float]) -> dict[str, float]:
-    found = {}
+    found: dict[str, float] = {}
     for name, (began_s, ended_s, cost_s) in pair.items():
         steps = bisect(moments, ended_s) - bisect(moments, began_s)
         found |= {f"{name}_s": ended_s - began_s, f"{name}_steps_per_s": steps / (ended_s - began_s)}

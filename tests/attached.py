@@ -46,7 +46,7 @@ def code(frame: Frame) -> str:
     return LINES.get(frame.line, "")
 
 
-def mixed(shares: Mapping[Sequence[Frame], int], of: int = 300) -> tuple[tuple[Frame, ...], ...]:
+def mixed(shares: Mapping[Any, int], of: int = 300) -> tuple[tuple[Frame, ...], ...]:
     """Stacks in turn, so many of a hundred each."""
     hundred = [tuple(stack) for stack, count in shares.items() for _ in range(count)]
     assert len(hundred) == 100
@@ -60,7 +60,7 @@ def a_target(device: str = "cpu") -> Target:
 
 
 def seen(
-    shares: Mapping[Sequence[Frame], int], loads: Mapping[Sequence[Frame], int] | None = None, busy: float = 1.0,
+    shares: Mapping[Any, int], loads: Mapping[Any, int] | None = None, busy: float = 1.0,
     loader_busy: float = 1.0, **changes: Any,
 ) -> Watched:  # fmt: skip
     """Thirty seconds of it, with a process that loads where its stacks are given."""

@@ -289,7 +289,7 @@ def _look(
             place[0], place[1], place[2], code(Frame(place[2], place[0], place[1])), phase, count / total,
             asks=2 * asking[place, phase] >= count,
         )
-        for (place, phase), count in places.most_common(_LINES) if place is not None
+        for (place, phase), count in places.most_common(_LINES)
     )  # fmt: skip
     return HostProfile(
         0, 0.0, total, lines, {name: count / total for name, count in phases.items()}, min(1.0, busy), 0.0, 0.0, 0.0,
@@ -377,13 +377,15 @@ def _over_windows(
 def _lines(samples: Sequence[Sample], code: Callable[[Frame], str]) -> tuple[SampledLine, ...]:
     """Return the lines that take most, each with its phase and interval."""
     places = Counter((one.place, one.phase) for one in samples if one.place is not None)
-    found = []
-    for (place, phase), _ in places.most_common(_LINES):
-        if place is not None:
-            shown = code(Frame(place[2], place[0], place[1]))
-            interval = _over_windows(samples, lambda one, at=(place, phase): (one.place, one.phase) == at)
-            found.append(SampledLine(near(place[0]), place[1], shown, phase, *interval))
-    return tuple(found)
+    return tuple(
+        SampledLine(near(place[0]), place[1], code(Frame(place[2], place[0], place[1])), phase,
+                    *_over_windows(samples, _at(place, phase)))
+        for (place, phase), _ in places.most_common(_LINES)
+    )  # fmt: skip
+
+
+def _at(place: Place, phase: str) -> Callable[[Sample], bool]:
+    return lambda one: one.place == place and one.phase == phase
 
 
 def _processes(watched: Watched, seen: Looked) -> Iterator[SampledProcess]:

@@ -633,6 +633,13 @@ def _wrap_copies(tensor: Any) -> None:
     tensor.to, tensor.cuda = _wrapped_copy(tensor.to), _wrapped_copy(tensor.cuda)
 
 
+def _is_pageable(tensor: Any) -> Any:
+    try:
+        return not tensor.is_pinned()
+    except Exception:  # a kind of tensor that cannot tell: the program goes on
+        return False
+
+
 def _wrapped_copy(copy: Any) -> Any:
     @functools.wraps(copy)
     def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -649,7 +656,7 @@ def _wrapped_copy(copy: Any) -> Any:
             if moved:
                 program.mark(TRANSFER_END)
                 program.copies += 1
-                program.pageable += not self.is_pinned()
+                program.pageable += _is_pageable(self)
             else:  # to another number format, say
                 program.kinds.pop()
                 program.times.pop()
