@@ -152,7 +152,7 @@ def test_every_message_has_its_id_in_the_source_and_every_id_its_message():
         path for path in (SOURCE / "analysis", SOURCE / "workflows", SOURCE / "core") for path in path.rglob("*.py")
     ]
     code = "\n".join(path.read_text(encoding="utf-8") for path in sources)
-    made = set(re.findall(r'"(\w+)"', code))
+    made = set(re.findall(r'"([\w.]+)"', code))
     patterns = {f"paced_by_{pace}" for pace in FeedPace} | {
         f"bound_{what}" for what in ("loader", "transfer", "communication")
     }
