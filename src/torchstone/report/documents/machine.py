@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -13,8 +13,10 @@ from torchstone.core.schema.machine import DeviceInfo, Host, Machine
 from torchstone.core.schema.peaks import COPY, MATMUL, SUSTAINED, TRIAD, Peaks, Rate
 from torchstone.report.document import Column, Document, Doubt, Facts, Part, Role, Section, Table, Text
 from torchstone.workflows.machine_check.conditions import Fitness
-from torchstone.workflows.machine_check.examination import Examination
-from torchstone.workflows.machine_check.side_by_side import SideBySide
+
+if TYPE_CHECKING:
+    from torchstone.workflows.machine_check.examination import Examination
+    from torchstone.workflows.machine_check.side_by_side import SideBySide
 
 _NAMED = 4  # devices in the headline
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from torchstone.analysis.advice.convergence import Convergence, convergence
 from torchstone.analysis.advice.fed import fed_words
@@ -37,8 +38,10 @@ from torchstone.report.document import (
     paragraphs,
 )
 from torchstone.report.documents.run_answer import rate_of
-from torchstone.workflows.train.evaluation import TestResults
-from torchstone.workflows.train.quality import TestMetrics
+
+if TYPE_CHECKING:
+    from torchstone.workflows.train.evaluation import TestResults
+    from torchstone.workflows.train.quality import TestMetrics
 
 _BEGUN = {
     "random": " from random weights",
