@@ -18,8 +18,8 @@ from typing import Any
 from torchstone.core.errors import MissingError, unknown
 
 _HERE = Path(__file__).parent
-# Where a family is that is not in a folder of its own name here.
-_PACKAGES = {"engines": "plugins.tasks", "renderers": "report.renderers"}
+_FOLDERS = {"engines": "tasks"}  # entry points keep the family's first name
+_RENDERERS = "torchstone.report.renderers"  # a family that knows Documents: it is a layer above this one
 _SINGULAR = {
     "renderers": "report format",
     "devices": "device", "telemetry": "telemetry source", "models": "model source", "data": "data source",
@@ -42,10 +42,12 @@ def load(family: str, name: str) -> Any:
     if name in _own(family):  # asked first: entry points take a while to read
         if family == "commands":
             return import_module(f"torchstone.cli.{name}_command")
-        folder = f"torchstone.{_PACKAGES.get(family, f'plugins.{family}')}"
+        if family == "renderers":
+            return import_module(f"{_RENDERERS}.{name}").RENDERER
+        folder = f"{__package__}.{_FOLDERS.get(family, family)}"
         if family == "checks":
             return getattr(import_module(f"{folder}.{_topics()[name]}"), name)
-        return getattr(import_module(f"{folder}.{name}"), "RENDERER" if family == "renderers" else "PLUGIN")
+        return import_module(f"{folder}.{name}").PLUGIN
     if name not in _foreign(family):
         raise unknown(_SINGULAR.get(family, family), name, names(family))
     what, entries = f"{_SINGULAR.get(family, family)} {name}", _foreign(family)[name]
@@ -69,7 +71,7 @@ def load(family: str, name: str) -> Any:
 
 def _base(family: str) -> type:
     """Return the class that every plug-in of a family is of."""
-    if family == "renderers":  # which know Documents, a layer above this one
+    if family == "renderers":
         renderer: type = import_module("torchstone.report.rendering").Renderer
         return renderer
     from torchstone.plugins.machine_protocols import Cluster, Launcher, TelemetrySource, Vendor
@@ -135,7 +137,7 @@ def _own(family: str) -> frozenset[str]:
     if family == "commands":
         files = (_HERE.parent / "cli").glob("*_command.py")
         return frozenset(file.name.removesuffix("_command.py") for file in files)
-    folder = _HERE.parent.joinpath(*_PACKAGES.get(family, f"plugins.{family}").split("."))
+    folder = _HERE.parent / "report" / family if family == "renderers" else _HERE / _FOLDERS.get(family, family)
     places = [*folder.glob("*.py"), *(file.parent for file in folder.glob("*/__init__.py"))]
     return frozenset(place.stem for place in places if not place.name.startswith("_"))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -14,7 +14,9 @@ from torchstone.core.schema.peaks import COPY, MATMUL, SUSTAINED, TRIAD, Peaks, 
 from torchstone.report.diagnosis_messages import text, texts
 from torchstone.report.document import Column, Document, Doubt, Facts, Part, Role, Section, Table, Text
 from torchstone.workflows.machine_check.conditions import Fitness
-from torchstone.workflows.machine_check.examination import Examination, SideBySide
+
+if TYPE_CHECKING:
+    from torchstone.workflows.machine_check.examination import Examination, SideBySide
 
 _NAMED = 4  # devices in the headline
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from torchstone.analysis.advice.convergence import Convergence, LearningRates, OptimizerResult, convergence
 from torchstone.analysis.advice.devices import PrecisionEffect
@@ -34,7 +35,9 @@ from torchstone.report.document import (
     paragraphs,
 )
 from torchstone.report.documents.run_answer import rate_of
-from torchstone.workflows.train.evaluation import TestMetrics, TestResults
+
+if TYPE_CHECKING:
+    from torchstone.workflows.train.evaluation import TestMetrics, TestResults
 
 _BEGUN = {
     "random": " from random weights",
