@@ -18,7 +18,7 @@ from torchstone.analysis.compare.compare import ComparisonRequest, compare
 from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.analysis.cost import CostRequest as Costed
 from torchstone.analysis.cost import costs
-from torchstone.analysis.recommend.case_history import Changed, Histories, History, HistoryPoint, LevelChange, Segment
+from torchstone.analysis.recommend.case_history import Changed, Histories, History, LevelChange, LevelPoint, Segment
 from torchstone.analysis.recommend.recommend import RecommendRequest as Wanted
 from torchstone.analysis.recommend.recommend import recommend
 from torchstone.analysis.summary import RunSummary, summarize
@@ -143,11 +143,11 @@ def _swept(number: int, kind: str = "cpu", by: float = 1.0, sizes: Sequence[int]
 # ── a history ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def points(count: int, change_at: int = 99, left_out: Sequence[int] = ()) -> tuple[HistoryPoint, ...]:
+def points(count: int, change_at: int = 99, left_out: Sequence[int] = ()) -> tuple[LevelPoint, ...]:
     """Return a run a day at 100 items/s, at 90 from one run on."""
     rates = [90.0 if number >= change_at else 100.0 for number in range(count)]
     return tuple(
-        HistoryPoint(
+        LevelPoint(
             f"run{number:02d}", f"2026-11-{1 + number:02d}T10:00:00Z", rate, rate - 1.0, rate + 1.0, 3,
             number not in left_out, "SUSPECT: neighbours" if number in left_out else None,
         )

@@ -96,7 +96,7 @@ GIVEN = (
 STRANGE = re.compile(
     r"it fell over|it took (?:all|\d+ GiB of 80)|the step became \d+ % slower|others kept 1\.5 cores busy|stop them|"
     r"lost again|\d+ s lost|a longer|\d+ steps in a window|torch would take 8|the device is busy from batch_size 32 on|"
-    r"a processor|as it is|this is Linux|torn|not reported by the system|first of all|the sparse rates: dense is half|"
+    r"a processor|as it is|this is Linux|torn|first of all|the sparse rates: dense is half|"
     r"a small network|a card|time\.sleep|only \d of \d pairs|no commit in common|there is no such file|"
     r"it is right now|throughput over batch size|"
     r"model(?= net\.py)|ZeroDivisionError: division by zero|Slower because: …|"

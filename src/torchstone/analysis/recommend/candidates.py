@@ -145,7 +145,7 @@ class Offer(msgspec.Struct, frozen=True):
     pooled: tuple[str, ...] = ()  # axes that change no speed, of which trials with several values count together
 
 
-class Candidate(msgspec.Struct, frozen=True):
+class RankedOffer(msgspec.Struct, frozen=True):
     """An Offer with what stands behind it: the logs of its trials, higher is better.
 
     `first`: of all its readings the first that has the figure, older ones than `readings` too: entrants stand by it.
@@ -172,7 +172,9 @@ def _is_given(name: str) -> bool:
     return name in _GIVEN or name not in AXES
 
 
-def entered(readings: Sequence[MeasuredCase], by: Criterion, key: Callable[[MeasuredCase], object]) -> list[Candidate]:
+def entered(
+    readings: Sequence[MeasuredCase], by: Criterion, key: Callable[[MeasuredCase], object]
+) -> list[RankedOffer]:
     """Return one entrant for each key that has the criterion's figure, in the order in which they came."""
     groups: dict[object, list[MeasuredCase]] = {}
     for one in readings:
@@ -181,7 +183,7 @@ def entered(readings: Sequence[MeasuredCase], by: Criterion, key: Callable[[Meas
     return in_order([one for one in found if one is not None], readings)
 
 
-def in_order(entrants: Sequence[Candidate], readings: Sequence[MeasuredCase]) -> list[Candidate]:
+def in_order(entrants: Sequence[RankedOffer], readings: Sequence[MeasuredCase]) -> list[RankedOffer]:
     """Return them in the order in which they came. `readings`: theirs, and maybe others."""
     by_first = {id(one.first): one for one in entrants}
     return [by_first[id(one)] for one in readings if id(one) in by_first]
@@ -192,7 +194,7 @@ def _values(one: MeasuredCase, by: Criterion) -> list[float]:
     return [value for value in by.of(one) if value > 0.0]
 
 
-def _entered(group: Sequence[MeasuredCase], by: Criterion) -> Candidate | None:
+def _entered(group: Sequence[MeasuredCase], by: Criterion) -> RankedOffer | None:
     """Put the runs of one Case together: those of the newest torch, and without those that are in doubt, if some are.
 
     Figures of an older torch are another program's: they do not count.
@@ -228,7 +230,7 @@ def _entered(group: Sequence[MeasuredCase], by: Criterion) -> Candidate | None:
         loss_rate_per_1000_items=fmean(rates) if rates else None,
         pooled=tuple(axis for axis in FOLLOWING if len({one.case.configuration.get(axis) for one in used}) > 1),
     )
-    return Candidate(offer, tuple(map(math.log, values)), tuple(used), earliest)
+    return RankedOffer(offer, tuple(map(math.log, values)), tuple(used), earliest)
 
 
 def once_a_case(key: Callable[[Case], str]) -> Callable[[Case], str]:
@@ -261,7 +263,7 @@ def device_and_settings(one: MeasuredCase) -> object:
     return one.device_name, _settings(one.case)
 
 
-def near_the_top(every: Sequence[Candidate]) -> list[Candidate]:
+def near_the_top(every: Sequence[RankedOffer]) -> list[RankedOffer]:
     """Leave out what is far from its device's highest throughput: per memory the smallest batch would always win."""
     rates = [fmean(math.log(rate) for reading in one.readings for rate in _values(reading, _SPEED)) for one in every]
     tops: dict[str, float] = {}
@@ -271,7 +273,7 @@ def near_the_top(every: Sequence[Candidate]) -> list[Candidate]:
     return [one for one, rate in zip(every, rates, strict=True) if rate >= least + tops[one.offer.device]]
 
 
-def known(entrants: Sequence[Candidate]) -> tuple[list[Candidate], list[str]]:
+def known(entrants: Sequence[RankedOffer]) -> tuple[list[RankedOffer], list[str]]:
     """Return the entrants whose trials agree well enough to choose by, and a line on those left out."""
     kept = [one for one in entrants if not units.is_wide(one.offer.value, one.offer.low, one.offer.high)]
     wide = [one.offer for one in entrants if one not in kept]
@@ -285,7 +287,7 @@ def why_wide(offers: Sequence[Offer]) -> str:
     return too_wide(fewest.trials) + together * bool(fewest.pooled)
 
 
-def valid(entrants: Sequence[Candidate]) -> tuple[list[Candidate], list[str]]:
+def valid(entrants: Sequence[RankedOffer]) -> tuple[list[RankedOffer], list[str]]:
     """Return the entrants that may be recommended, and a line on the others: those in doubt, or of too few trials.
 
     What a check calls SUSPECT may be the fastest, or not: nothing is chosen from it, nor from fewer than 3 trials.
@@ -299,14 +301,14 @@ def valid(entrants: Sequence[Candidate]) -> tuple[list[Candidate], list[str]]:
     return kept, [*said, *few_trials(entrants)]
 
 
-def few_trials(entrants: Sequence[Candidate]) -> Iterator[str]:
+def few_trials(entrants: Sequence[RankedOffer]) -> Iterator[str]:
     """Yield a line on those that nothing speaks against but how few trials they have, if there are any."""
     few = sum(not one.offer.doubts and one.offer.trials < FEWEST_UNDISTURBED for one in entrants)
     if few:
         yield f"{few} of {len(entrants)} settings have fewer than {FEWEST_UNDISTURBED} trials"
 
 
-def doubted(entrants: Sequence[Candidate]) -> Iterator[str]:
+def doubted(entrants: Sequence[RankedOffer]) -> Iterator[str]:
     """Yield what makes figures SUSPECT, a line a check: of how many settings, and what it saw in the newest run."""
     seen: dict[str, tuple[Finding, str]] = {}
     for one in entrants:
@@ -319,7 +321,7 @@ def doubted(entrants: Sequence[Candidate]) -> Iterator[str]:
         yield f"{told}; see `torchstone show {run_id}`"
 
 
-def spreads(entrants: Sequence[Candidate]) -> list[VariancePart]:
+def spreads(entrants: Sequence[RankedOffer]) -> list[VariancePart]:
     """Return what is known of each, for best_of.
 
     Where not all were measured in one run, what the trials of a run have in common does not cancel, and more trials do
@@ -334,7 +336,7 @@ def spreads(entrants: Sequence[Candidate]) -> list[VariancePart]:
     ]
 
 
-def best_among(entrants: Sequence[Candidate], tried: int = 0) -> tuple[Best, list[Candidate]]:
+def best_among(entrants: Sequence[RankedOffer], tried: int = 0) -> tuple[Best, list[RankedOffer]]:
     """Return which one is best, and all with `could_be` and `against_best` told, the best first.
 
     tried: how many there were, if more.
@@ -358,7 +360,7 @@ def lead_of(best: Best, trials: int) -> Estimate | None:
     return Estimate(*best.lead, best.level, "ratio", WITH_THE_BEST, trials, trials) if best.lead is not None else None
 
 
-def differing(entrants: Sequence[Candidate]) -> Iterator[str]:
+def differing(entrants: Sequence[RankedOffer]) -> Iterator[str]:
     """Yield what else differs between entrants that are compared: what part of a difference may be due to."""
     torches = dict.fromkeys(one.offer.torch for one in entrants)
     if len(torches) > 1:

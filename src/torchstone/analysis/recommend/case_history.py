@@ -83,7 +83,7 @@ _LEVEL, _BY_LEVELS = 0.95, "t on the log over runs, the spread that of all level
 _SHORTEST_ID = 4  # characters of a case_id that are taken for one
 
 
-class HistoryPoint(msgspec.Struct, frozen=True):
+class LevelPoint(msgspec.Struct, frozen=True):
     """One run. `value` with its 95 % interval over `trials`. `counted`: False where it was left out, and `why`."""
 
     run_id: str
@@ -130,7 +130,7 @@ class History(msgspec.Struct, frozen=True):
     configuration: dict[str, Scalar]
     metric: str
     unit: str
-    points: tuple[HistoryPoint, ...]
+    points: tuple[LevelPoint, ...]
     segments: tuple[Segment, ...]
     changes: tuple[LevelChange, ...]
     deviation: float | None
@@ -218,7 +218,7 @@ def _history(group: Sequence[MeasuredCase], metric: str, *, suspect: bool) -> Hi
     )  # fmt: skip
 
 
-def _point(one: MeasuredCase, metric: str, *, suspect: bool) -> HistoryPoint:
+def _point(one: MeasuredCase, metric: str, *, suspect: bool) -> LevelPoint:
     values = one.values(metric)
     each = interval_of(metric, values, prior=one.prior(metric))
     why = None
@@ -226,7 +226,7 @@ def _point(one: MeasuredCase, metric: str, *, suspect: bool) -> HistoryPoint:
         why = "not above 0: no ratio"
     elif one.doubts and not suspect:
         why = f"SUSPECT: {', '.join(dict.fromkeys(f.check for f in one.doubts))}"
-    return HistoryPoint(one.run_id, one.started_utc, each.value, each.low, each.high, len(values), why is None, why)
+    return LevelPoint(one.run_id, one.started_utc, each.value, each.low, each.high, len(values), why is None, why)
 
 
 def _error(values: Sequence[float]) -> float | None:

@@ -10,9 +10,9 @@ import msgspec
 
 from torchstone.analysis.advice.choices import AS_FAST
 from torchstone.analysis.recommend.candidates import (
-    Candidate,
     Criterion,
     Offer,
+    RankedOffer,
     best_among,
     device_and_settings,
     differing,
@@ -39,9 +39,9 @@ from torchstone.storage.measured import MeasuredCase
 class ModelCandidates(msgspec.Struct, frozen=True):
     """Of one model: all that ran, what may be recommended, and what can be judged. `why_not`: lines on what cannot."""
 
-    ran: Sequence[Candidate]
-    allowed: Sequence[Candidate]
-    judged: Sequence[Candidate]
+    ran: Sequence[RankedOffer]
+    allowed: Sequence[RankedOffer]
+    judged: Sequence[RankedOffer]
     why_not: Sequence[str]
 
 
@@ -72,7 +72,7 @@ def undecided(tried: Sequence[ModelCandidates], learned: Callable[[MeasuredCase]
     )
 
 
-def _devices(entrants: Sequence[Candidate]) -> tuple[str, ...]:
+def _devices(entrants: Sequence[RankedOffer]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.offer.device for one in entrants))
 
 
@@ -81,7 +81,7 @@ def _not_allowed(one: ModelCandidates) -> Iterator[str]:
         yield f"{count} of {len(one.ran)} settings: they nearly fill the memory or train worse"
 
 
-def _best(entrants: Sequence[Candidate]) -> Candidate:
+def _best(entrants: Sequence[RankedOffer]) -> RankedOffer:
     return max(entrants, key=lambda one: one.offer.value)
 
 
@@ -132,7 +132,7 @@ class DeviceRank(msgspec.Struct, frozen=True):
 
 
 # Of one model: all that ran, what may be recommended, and among how many.
-_Compared = tuple[Sequence[Candidate], Sequence[Candidate], int]
+_Compared = tuple[Sequence[RankedOffer], Sequence[RankedOffer], int]
 
 
 class Hardware(msgspec.Struct, frozen=True):
@@ -160,7 +160,7 @@ class Hardware(msgspec.Struct, frozen=True):
 def hardware(
     readings: Sequence[MeasuredCase],
     by: Criterion,
-    ran_of: Callable[[str, Sequence[MeasuredCase]], Sequence[Candidate]],
+    ran_of: Callable[[str, Sequence[MeasuredCase]], Sequence[RankedOffer]],
     refused: Callable[[MeasuredCase], bool],
     price: Callable[[str], float | None],
     learned: Callable[[MeasuredCase], Vary],
@@ -220,7 +220,7 @@ def _over_models(
         used = [max(compared, key=lambda one: len({e.offer.device for e in one[1]}))]
         everywhere = {one.offer.device for one in used[0][1]}
     devices = sorted(everywhere)
-    parts: dict[str, list[tuple[VariancePart, Candidate]]] = {device: [] for device in devices}
+    parts: dict[str, list[tuple[VariancePart, RankedOffer]]] = {device: [] for device in devices}
     for _, kept, _ in used:
         known = spreads(kept)
         for device in devices:
@@ -254,7 +254,7 @@ def _mean(each: Sequence[VariancePart]) -> VariancePart:
     )
 
 
-def _on_model(ran: Sequence[Candidate], kept: Sequence[Candidate], tried: int) -> OnModel:
+def _on_model(ran: Sequence[RankedOffer], kept: Sequence[RankedOffer], tried: int) -> OnModel:
     case = ran[0].readings[0].case
     _, ranked = best_among(kept, tried)
     best: dict[str, Offer] = {}
@@ -269,7 +269,7 @@ def _on_model(ran: Sequence[Candidate], kept: Sequence[Candidate], tried: int) -
     )
 
 
-def _relative(ran: Sequence[Candidate]) -> Iterator[Relative]:
+def _relative(ran: Sequence[RankedOffer]) -> Iterator[Relative]:
     """Yield each Case that two devices ran with equal settings, whatever their best is."""
     alike: dict[str, dict[str, Offer]] = {}
     for one in ran:
@@ -282,9 +282,9 @@ def _relative(ran: Sequence[Candidate]) -> Iterator[Relative]:
             yield Relative(first.point, first.unit, values, {d: value / top for d, value in values.items()})
 
 
-def _settings_differ(kept: Sequence[Candidate]) -> Iterator[str]:
+def _settings_differ(kept: Sequence[RankedOffer]) -> Iterator[str]:
     """Yield the settings that are not the same at the best of each device."""
-    best: dict[str, Candidate] = {}
+    best: dict[str, RankedOffer] = {}
     for one in sorted(kept, key=lambda one: one.offer.value):
         best[one.offer.device] = one
     points = {device: one.offer.point for device, one in best.items()}

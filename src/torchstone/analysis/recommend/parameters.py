@@ -16,9 +16,9 @@ from torchstone.analysis.advice.choices import AS_FAST, NEAR_THE_TOP, SAFE_SHARE
 from torchstone.analysis.advice.convergence import Convergence, LearningRates, Optimizers, convergence
 from torchstone.analysis.advice.trainings import LOSS_AXES, read_curves
 from torchstone.analysis.recommend.candidates import (
-    Candidate,
     Criterion,
     Offer,
+    RankedOffer,
     best_among,
     differing,
     given,
@@ -186,7 +186,7 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 def settings(
-    readings: Sequence[MeasuredCase], every: Sequence[Candidate], by: Criterion, losses: Sequence[Losses]
+    readings: Sequence[MeasuredCase], every: Sequence[RankedOffer], by: Criterion, losses: Sequence[Losses]
 ) -> Settings | None:
     """Return what to set, by the readings of one workload on one device; None where the criterion has no figure.
 
@@ -223,7 +223,7 @@ def settings(
     )  # fmt: skip
 
 
-def _why_not(one: Candidate, worse: Mapping[tuple[str, str], str]) -> str | None:
+def _why_not(one: RankedOffer, worse: Mapping[tuple[str, str], str]) -> str | None:
     share = one.offer.memory_share
     if share is not None and share > SAFE_SHARE:
         return f"settings that use more than {100 * SAFE_SHARE:.0f} % of the device's memory"
@@ -240,7 +240,7 @@ def _far(count: int) -> Iterator[str]:
         yield f"{count} setting{'s' * (count > 1)} more than {share} below the highest throughput"
 
 
-def _leanness(one: Candidate) -> tuple[float, float]:
+def _leanness(one: RankedOffer) -> tuple[float, float]:
     """Sort by memory, in steps of 2 %, then by the value; a memory that is not known is not the least."""
     held = one.offer.memory_bytes
     return round(math.log(held) / _SAME_MEMORY) if held else math.inf, -one.offer.value
@@ -252,7 +252,7 @@ def _shown(offer: Offer, axes: Sequence[str]) -> Offer:
     return msgspec.structs.replace(offer, point={axis: offer.point.get(axis) for axis in named})
 
 
-def _learning(losses: Sequence[Losses], pick: Candidate | None) -> Learning | None:
+def _learning(losses: Sequence[Losses], pick: RankedOffer | None) -> Learning | None:
     having = [one for one in losses if one.learning_rate is not None]
     size = pick.offer.point.get("batch_size") if pick is not None else None
     best = next((one for one in having if one.batch_size == size), having[0] if having else None)
@@ -268,7 +268,7 @@ def _learning(losses: Sequence[Losses], pick: Candidate | None) -> Learning | No
 
 
 def _cautions(
-    ranked: Sequence[Candidate], pick: Candidate | None, losses: Sequence[Losses], task: Task
+    ranked: Sequence[RankedOffer], pick: RankedOffer | None, losses: Sequence[Losses], task: Task
 ) -> Iterator[str]:
     yield from differing(ranked)
     if pick is None:
@@ -286,7 +286,7 @@ def _cautions(
         yield f"{slower}: a larger batch may need another learning rate and more items to reach the same loss"
 
 
-def _unjudged(ranked: Sequence[Candidate], pick: Candidate, losses: Sequence[Losses]) -> Iterator[tuple[str, str]]:
+def _unjudged(ranked: Sequence[RankedOffer], pick: RankedOffer, losses: Sequence[Losses]) -> Iterator[tuple[str, str]]:
     """Yield the choices of which no stored loss says whether they train (or answer) as well as the others."""
     judged = {key for one in losses for key in one.judged}
     for axis in ("precision", "optimizer"):
@@ -295,7 +295,7 @@ def _unjudged(ranked: Sequence[Candidate], pick: Candidate, losses: Sequence[Los
             yield axis, value
 
 
-def _again(entrants: Sequence[Candidate], rate: Vary) -> str | None:
+def _again(entrants: Sequence[RankedOffer], rate: Vary) -> str | None:
     """Return the command that measures these settings again, with more trials. `rate`: of learning, where known."""
     vary = {
         axis: values
@@ -308,8 +308,8 @@ def _again(entrants: Sequence[Candidate], rate: Vary) -> str | None:
 
 def _to_type(
     readings: Sequence[MeasuredCase],
-    ranked: Sequence[Candidate],
-    pick: Candidate | None,
+    ranked: Sequence[RankedOffer],
+    pick: RankedOffer | None,
     losses: Sequence[Losses],
     rate: Vary,
 ) -> str | None:
@@ -341,7 +341,7 @@ def _to_type(
 
 
 def _to_learn(
-    source: MeasuredCase, ranked: Sequence[Candidate], pick: Candidate, losses: Sequence[Losses]
+    source: MeasuredCase, ranked: Sequence[RankedOffer], pick: RankedOffer, losses: Sequence[Losses]
 ) -> Mapping[str, Sequence[Scalar]]:
     """Return the axes whose effect on the loss is not known; none where the data has nothing to learn."""
     if source.case.workload.data.partition(":")[0] == "synthetic":

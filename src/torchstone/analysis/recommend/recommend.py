@@ -12,7 +12,7 @@ import msgspec
 
 from torchstone.analysis.advice.choices import SAFE_SHARE
 from torchstone.analysis.recommend.candidates import (
-    Candidate,
+    RankedOffer,
     criterion,
     device_and_settings,
     entered,
@@ -85,7 +85,7 @@ def _recommended(place: Place, asked: RecommendRequest) -> Recommendation:
     ours = _selected(store.measured, asked)
     budget = [_MOST_READ_BYTES]
     told: list[Settings] = []
-    entrants: dict[str, list[Candidate]] = {}
+    entrants: dict[str, list[RankedOffer]] = {}
     counts: Counter[str] = Counter()
     worse: dict[tuple[str, str], Mapping[tuple[str, str], str]] = {}
     rates: dict[tuple[str, str], Vary] = {}
@@ -101,7 +101,7 @@ def _recommended(place: Place, asked: RecommendRequest) -> Recommendation:
             if found.learning is not None and found.learning.best is not None:
                 rates[key] = {"learning_rate": [found.learning.best]}
 
-    def ran_of(what: str, group: Sequence[MeasuredCase]) -> Sequence[Candidate]:
+    def ran_of(what: str, group: Sequence[MeasuredCase]) -> Sequence[RankedOffer]:
         if len(group) < counts[what]:  # some are recorded with another family
             return entered(group, by, device_and_settings)
         return in_order(entrants[what], group)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from torchstone.analysis.ci import Trace
-from torchstone.analysis.recommend.case_history import History, HistoryPoint, LevelChange
+from torchstone.analysis.recommend.case_history import History, LevelChange, LevelPoint
 from torchstone.core.charts import vega_lite as vl
 from torchstone.core.charts.fitting import thinned
 from torchstone.core.charts.vega_lite import Panel, Picture
@@ -49,7 +49,7 @@ def _one(history: History) -> Panel:
     )
 
 
-def _shown(history: History) -> Iterator[tuple[int, HistoryPoint]]:
+def _shown(history: History) -> Iterator[tuple[int, LevelPoint]]:
     """Yield the runs with their places; of many the extremes of each stretch (core/charts/fitting.py)."""
     kept = thinned([(float(place), p.value) for place, p in enumerate(history.points)], _MOST_POINTS)
     yield from ((round(place), history.points[round(place)]) for place, _ in kept)

@@ -107,7 +107,7 @@ def location_of(logs: Sequence[float]) -> Location | None:
 
 
 class _SideProcess:
-    """A process of one side, from its start to its trial. `stops`: while it waits (waiting.py)."""
+    """A process of one side, from its start to its trial. `stops`: while it waits (`stop`)."""
 
     def __init__(
         self, contender: Variant, launcher: Launcher, drive: TrialDrive, plan: TurnPlan, *, stops: bool
@@ -125,7 +125,7 @@ class _SideProcess:
 
     def warm_up(self) -> bool:
         """Wait until it is warm; False where it ended before."""
-        # A new interpreter in place of a fork: nobody would end it if it were stopped and we were gone (waiting.py).
+        # A new interpreter in place of a fork: nobody would end it if it were stopped and we were gone (`is_stopped`).
         self._stops = self._stops and self._drive.facts.not_forked is None
         by_s = self._plan.ready_by_s
         self.ready = self._drive.hear(Ready, max(0.05, by_s - system_clock()) if by_s is not None else None)
