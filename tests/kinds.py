@@ -14,13 +14,13 @@ from results import H200, ON_H200, a_memory_row, a_quality, all_devices, an_eval
 from stored import a_stored_run, case, machine, store
 
 from torchstone.analysis.cost import CostRequest, costs
+from torchstone.analysis.memory_fit import MemoryAnswer
 from torchstone.analysis.recommend.case_history import Histories
 from torchstone.analysis.recommend.recommend import RecommendRequest as Wanted
 from torchstone.analysis.recommend.recommend import recommend
 from torchstone.core.schema.run import Run
 from torchstone.report.documents.machine import MeasuredPeaks
 from torchstone.storage.query import read_run
-from torchstone.workflows.memory import MemoryAnswer
 
 GOLDEN = Path(__file__).parent / "golden"
 _RUN = a_stored_run(1, [(case(batch_size=size), 100.0 + size) for size in (8, 16)], machine("cpu"))

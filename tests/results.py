@@ -12,6 +12,8 @@ from evidences import SETTINGS, a_line, a_look, an_evidence
 
 from torchstone.analysis.advice.causes import causes_of
 from torchstone.analysis.advice.rules import Evidence
+from torchstone.analysis.memory_fit import FitRow
+from torchstone.analysis.memory_fit import MemoryAnswer as Prediction
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.answer import Choice, TuneResult
@@ -63,8 +65,6 @@ from torchstone.workflows.diagnose.measured_diagnosis import diagnosis_of
 from torchstone.workflows.machine_check import conditions as conditions_of
 from torchstone.workflows.machine_check.conditions import MachineCondition, worst
 from torchstone.workflows.machine_check.examination import Examination, Round, SideBySide, judged
-from torchstone.workflows.memory import FitRow
-from torchstone.workflows.memory import MemoryAnswer as Prediction
 from torchstone.workflows.train.evaluation import ClassQuality, GaugeSummary, TestMetrics, TestResults
 
 GIB = 2**30

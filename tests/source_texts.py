@@ -14,7 +14,7 @@ from torchstone.report.translation.joints import bare
 
 _TEXTS = {
     "Text", "Column", "Section", "Quantity", "Document", "Picture", "panel",
-    "Doubt", "Finding", "Condition", "_graded", "_untold", "_named",
+    "Doubt", "Finding", "_named",
     "_section",
 }  # fmt: skip
 _AXES = {"steps", "names", "rows", "numbers", "counted", "doubled", "shares", "cells"}  # of vega_lite: column and title

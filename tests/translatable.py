@@ -16,6 +16,7 @@ from source_texts import said_of, texts_of
 
 import torchstone
 from torchstone.analysis.ci import ChangeVerdict as Change
+from torchstone.analysis.memory_fit import FitVerdict as Fits
 from torchstone.core.messages import DISTURBED, MESSAGES, NOT_COMPARED, OUTCOMES, REMEDIES
 from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.comparison import Judgement
@@ -28,7 +29,6 @@ from torchstone.report.renderers.html.page import SAID
 from torchstone.report.translation.catalogue import DOMAIN, LOCALE
 from torchstone.report.translation.joints import bare
 from torchstone.workflows.machine_check.conditions import Fitness
-from torchstone.workflows.memory import FitVerdict as Fits
 
 if TYPE_CHECKING:
     from babel.messages.catalog import Catalog
@@ -158,6 +158,8 @@ def _of_tables() -> Iterator[str]:
         for word in words
     )
     yield from (*_TITLES.split(), *_COMPARED, *_JOINED)
+    conditions = (ROOT / "workflows" / "machine_check" / "conditions.py").read_text(encoding="utf-8")
+    yield from re.findall(r'_(?:condition|graded|unreported)\("([^"]+)"', conditions)
 
 
 def _of_findings() -> Iterator[str]:

@@ -99,6 +99,7 @@ STRANGE = re.compile(
     r"a processor|as it is|this is Linux|torn|first of all|the sparse rates: dense is half|"
     r"a small network|a card|time\.sleep|only \d of \d pairs|no commit in common|there is no such file|"
     r"it is right now|throughput over batch size|"
+    r"print\(loss\.item\(\)\)|py-spy|\bpython\b|"
     r"model(?= net\.py)|ZeroDivisionError: division by zero|Slower because: …|"
     r"our own bill|the contract of 2026|the grid's mean of 2025|reports as pdf: PDF needs typst"
 )

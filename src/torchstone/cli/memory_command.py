@@ -45,7 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Predict, and print what fits. Exit 1 where nothing that was asked about does."""
-    from torchstone.workflows.memory import FitVerdict, answered, questions_of
+    from torchstone.analysis.memory_fit import FitVerdict
+    from torchstone.workflows.memory import answered, questions_of
 
     if options.recipe is None and options.config is None and options.model is None:
         raise UsageError("nothing to predict: name a recipe (torchstone list recipes), a file or a --model")

@@ -40,7 +40,7 @@ class ResultKind(NamedTuple):
 
 KINDS: Mapping[str, ResultKind] = {
     "memory": ResultKind(
-        "workflows.memory:MemoryAnswer", "memory:memory_document", "report.documents.memory:memory_json"
+        "analysis.memory_fit:MemoryAnswer", "memory:memory_document", "report.documents.memory:memory_json"
     ),
     "machine_check": ResultKind(
         "workflows.machine_check.examination:Examination",

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import select
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
 
-from torchstone.analysis.advice.choices import SAFE_SHARE
+from torchstone.analysis.memory_fit import FitRow, MemoryAnswer, limit_bytes
 from torchstone.config.run_file import RunRequest
 from torchstone.core.cards import Card
 from torchstone.core.errors import TorchstoneError, UsageError
@@ -17,7 +16,6 @@ from torchstone.core.schema.axis import LOADER_AXES, Scalar
 from torchstone.core.schema.case import Case, Placement, Workload, model_name
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.message import Ended, MemoryRequest, MemoryTold
-from torchstone.core.schema.peak_memory import PeakMemory
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.search import Point
 from torchstone.core.schema.trial import Outcome, Status
@@ -30,65 +28,6 @@ from torchstone.plugins.machine_protocols import Launcher
 from torchstone.plugins.model_choice import card_of
 from torchstone.workflows.tune.space import TuneSpace
 from torchstone.workflows.tune.specification import TuneRequest, TuneSketch
-
-# How far a predicted peak was from what the allocator counted, of the cases of benchmarks/memory_model.py (CPU):
-# the median, and what nine of ten keep to (benchmarks/data/memory_model.json; a test holds the one against the other).
-CASES, MEDIAN_ERROR, USUAL_ERROR = 42, 0.001, 0.02
-
-
-class FitVerdict(StrEnum):
-    """Whether a step fits a card."""
-
-    FITS = "fits"  # and leaves a tenth of the memory free
-    TIGHT = "tight"  # the peak alone fits: fragments, the driver's own share and the error decide
-    TOO_LARGE = "too large"
-    UNKNOWN = "not predicted"
-
-
-class FitRow(msgspec.Struct, frozen=True):
-    """One Configuration on one card. `largest`: the largest batch that leaves a tenth of the memory free.
-
-    `why_not`: how the process ended that was to follow a step; `fixed`: why there is no other batch size.
-    """
-
-    task: str
-    model: str
-    card: str
-    memory_bytes: int
-    configuration: Mapping[str, Scalar]
-    peak: PeakMemory | None = None
-    largest: PeakMemory | None = None
-    why_not: Outcome | None = None
-    fixed: str | None = None
-
-    @property
-    def verdict(self) -> FitVerdict:
-        """Say whether the batch asked about fits."""
-        if self.peak is None:
-            return FitVerdict.UNKNOWN
-        if self.peak.allocated_bytes <= limit_bytes(self.memory_bytes):
-            return FitVerdict.FITS
-        return FitVerdict.TIGHT if self.peak.allocated_bytes <= self.memory_bytes else FitVerdict.TOO_LARGE
-
-
-class MemoryAnswer(msgspec.Struct, frozen=True):
-    """All rows, in the order asked. `axes`: those that differ between rows. `sources`: the vendors' documents.
-
-    `checked`: how many cases stand behind the errors.
-    """
-
-    rows: tuple[FitRow, ...]
-    axes: tuple[str, ...]
-    sources: Mapping[str, str | None]
-    checked: int = CASES
-    median_error: float = MEDIAN_ERROR
-    usual_error: float = USUAL_ERROR
-
-
-def limit_bytes(memory_bytes: int) -> int:
-    """Return what a peak must stay below to be safe: a tenth stays free, as `tune` keeps it."""
-    return int(SAFE_SHARE * memory_bytes)
-
 
 _MOST_S = 600.0  # to follow all the steps of one request: seconds each, minutes for a model of a thousand layers
 

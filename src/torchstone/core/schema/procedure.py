@@ -11,6 +11,7 @@ from torchstone.core.schema.fit import Fit
 
 HEAPS = ("fixed", "huge", "default")
 DISTURBED = ("replace", "keep")
+DEVICE_SETTINGS = "device"  # of PyTorch and the process: what a device is faster with
 
 
 class Procedure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,7 +40,7 @@ class Procedure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pin_threads: bool | None = None
     # the logical cores of a trial: device (those next to it), node:N, a list 0-3,8; None: those of the command
     cpu_affinity: str | None = None
-    settings: str | None = "device"  # device: what it is faster with; torch: PyTorch's; None: another tool's
+    settings: str | None = DEVICE_SETTINGS  # or torch: PyTorch's own; None: another tool's
     telemetry_period_s: float = 0.5  # 0 switches it off
     count_flops: bool = True
     phases: bool = True  # a pass of its own, after the measured windows, that tells where the time of a step goes

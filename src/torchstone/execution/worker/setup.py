@@ -15,6 +15,7 @@ from torchstone.core.schema.case import Case, Placement, Task
 from torchstone.core.schema.facts import SettingFact
 from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.own_data import OwnData
+from torchstone.core.schema.procedure import DEVICE_SETTINGS
 from torchstone.core.schema.ranks import STRATEGY
 from torchstone.core.schema.request import IN_HOST_MEMORY, PIN
 from torchstone.execution.inspection import keep_to, located
@@ -23,8 +24,6 @@ from torchstone.plugins import registry
 from torchstone.plugins.data_choice import has_end
 from torchstone.plugins.machine_protocols import Device, Vendor
 from torchstone.plugins.protocols import DataSource, Engine, Samples
-
-DEVICE = "device"
 
 _BATCH = 32  # of a training on a Dataset, where nobody says; the most that Masters & Luschi advise (arXiv:1804.07612)
 # The word that leaves an axis to the device, and what leaves it as torch has it.
@@ -43,7 +42,7 @@ def settle(case: Case, model: LoadedModel, device: Device, policy: str | None) -
     for axis in (axis for axis in _CHOOSE if axis in values):
         if values[axis] != _LEFT[axis]:
             found: Chosen = values[axis], SettingFact(_word(values[axis]), "requested")
-        elif policy == DEVICE:
+        elif policy == DEVICE_SETTINGS:
             found = _CHOOSE[axis](model, device, values)
         else:
             now = _threads_now() if axis == "threads" else _word(_TORCHS[axis])

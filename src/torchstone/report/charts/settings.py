@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from torchstone.analysis.advice.grouping import groups, on_devices_here, varying_axes
+from torchstone.analysis.memory_fit import USUAL_ERROR, FitRow, MemoryAnswer
 from torchstone.analysis.scaling import SIZES, Scaling, rows_of, scaling
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
@@ -23,7 +24,6 @@ from torchstone.core.schema.ranks import AXES_OF_RANKS, BACKEND, NO_STRATEGY, NO
 from torchstone.report.charts.batch_sizes import MOST_CURVES, ends_of, interval_words, joined
 from torchstone.report.charts.cases import device_names, rate_of, workload_name
 from torchstone.report.document import Chart
-from torchstone.workflows.memory import USUAL_ERROR, FitRow, MemoryAnswer
 
 RANKS = "throughput_vs_ranks"
 _MOST_RANK_PANELS, _MOST_PARETO_PANELS = 12, 8

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from torchstone.analysis.memory_fit import FitRow, FitVerdict, MemoryAnswer
 from torchstone.core import units
 from torchstone.core.schema.case import Task, model_name
 from torchstone.core.schema.peak_memory import KINDS, PeakMemory
@@ -15,7 +16,6 @@ from torchstone.core.stats.peak_memory import MOST
 from torchstone.report.charts.settings import memory_chart
 from torchstone.report.document import Column, Document, Facts, Part, Role, Section, Table, Text, paragraphs
 from torchstone.report.documents.run_answer import point_words, scalar_word
-from torchstone.workflows.memory import FitRow, FitVerdict, MemoryAnswer
 
 _RANKS = {"weights": 2, "gradients": 3, "optimizer": 3, "activations": 2, "inputs": 5, "temporaries": 4, "workspace": 6}
 _MEANS = {

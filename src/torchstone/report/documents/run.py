@@ -39,12 +39,11 @@ from torchstone.core.schema.diagnosis import Diagnosis
 from torchstone.core.schema.estimate import Estimate, Verdict
 from torchstone.core.schema.facts import Facts as Known
 from torchstone.core.schema.facts import SettingFact
-from torchstone.core.schema.procedure import SEARCH, Procedure
+from torchstone.core.schema.procedure import DEVICE_SETTINGS, SEARCH, Procedure
 from torchstone.core.schema.ranks import AXES_OF_RANKS, BACKEND, STRATEGY, items_together, nodes
 from torchstone.core.schema.run import IMPORTED, Run
 from torchstone.core.schema.training import Training, TrainingMetrics
 from torchstone.core.schema.trial import Status, replicates
-from torchstone.execution.worker.setup import DEVICE
 from torchstone.report.charts import courses, settings
 from torchstone.report.charts.batch_sizes import batch_size_charts, phases_chart
 from torchstone.report.charts.cases import chosen_cases, device_names
@@ -338,7 +337,7 @@ def _values(case: CaseSummary, axes: Sequence[str]) -> Mapping[str, Scalar]:
 # ── settings that no axis decided ───────────────────────────────────────────────────────────────────────────
 
 
-_POLICY = {DEVICE: "tuned for the device; --settings torch leaves them to PyTorch"}
+_POLICY = {DEVICE_SETTINGS: "tuned for the device; --settings torch leaves them to PyTorch"}
 # Why a setting is so (core/schema/facts.py: SettingFact).
 _WHY = {
     "requested": "as requested",

@@ -4,12 +4,12 @@ import results
 from marks import kinds, names_of, places_of, rows
 from results import a_memory_row, an_epoch, metrics_of
 
+from torchstone.analysis.memory_fit import MemoryAnswer
 from torchstone.core.charts.fitting import MOST_POINTS
 from torchstone.core.schema.peak_memory import KINDS
 from torchstone.core.schema.trial import Series
 from torchstone.report.charts.courses import search_chart, training_charts
 from torchstone.report.charts.settings import memory_chart
-from torchstone.workflows.memory import MemoryAnswer
 
 POWER = Series("device_power_w", "nvml", (0.0, 1.0, 2.0, 3.0), (100.0, 200.0, 210.0, 190.0), "cuda:0")
 

@@ -6,12 +6,12 @@ import msgspec
 import pytest
 from results import GIB, a_memory_row
 
+from torchstone.analysis.memory_fit import FitRow, MemoryAnswer
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.core.stats.peak_memory import MOST
 from torchstone.report.documents.memory import memory_document, memory_json
 from torchstone.report.renderers.terminal import terminal
-from torchstone.workflows.memory import FitRow, MemoryAnswer
 
 
 def said(*rows, axes=("batch_size",), width=100, first=None):

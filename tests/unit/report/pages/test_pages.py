@@ -22,13 +22,13 @@ pytest.importorskip("starlette", reason="the pages need starlette (pip install '
 
 from asgi import get
 
+from torchstone.analysis.memory_fit import MemoryAnswer
 from torchstone.cli._output import document_of
 from torchstone.report.pages.application import application
 from torchstone.report.pages.guard import SECURITY_HEADERS, Guard
 from torchstone.report.pages.site import Site
 from torchstone.report.pages.store import Store
 from torchstone.report.results import Result, result_path, save
-from torchstone.workflows.memory import MemoryAnswer
 
 EVIL = "</td><script>alert(1)</script><img src=x onerror=alert(2)>\"'\u202e{{7*7}}"
 ADDRESSES = (

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from torchstone.analysis.memory_fit import FitRow, FitVerdict, limit_bytes
 from torchstone.config.run_file import RunRequest
 from torchstone.core.cards import card
 from torchstone.core.errors import UsageError
@@ -12,7 +13,7 @@ from torchstone.core.schema.peak_memory import PeakMemory
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.workflows import memory as prediction
-from torchstone.workflows.memory import FitRow, FitVerdict, fitting, limit_bytes, tried_on
+from torchstone.workflows.memory import fitting, tried_on
 from torchstone.workflows.tune.specification import TuneRequest
 
 GIB = 2**30
