@@ -86,7 +86,7 @@ KEPT = (
     "NVIDIA nvidia SXM Tensor Core RTX embedding vision custom per pid prints "
     "Bonferroni Dvoretzky Kiefer Wolfowitz CITATION cff "
     "PostgreSQL psql EUR kWh UUID mJ kJ GFLOP TFLOP MFLOP PFLOP AMD Instinct Platinum EPYC nvml True False Train Val "
-    "ddp nccl strategy backend"
+    "ddp nccl strategy backend py spy"
 )
 # What the zoo brings: names that strangers gave, and texts that are none of ours.
 GIVEN = (

@@ -174,7 +174,8 @@ def looked(watched: Watched, target: Target, code: Callable[[Frame], str]) -> Lo
         if any(one is not None for one in below):
             roles[thread.pid] = Role.LOADER
             loading = [(number, one) for number, one in enumerate(below) if one is not None and _fetches(one)]
-            loads += (sample_of(one, _window(number, len(below)), code, on_device=False) for number, one in loading)
+            fetched = (sample_of(one, _window(number, len(below)), code, on_device=False) for number, one in loading)
+            loads += (one._replace(phase=DATA) for one in fetched)
         else:
             samples = [
                 sample_of(stack, _window(number, len(thread.stacks)), code, on_device=on_device)

@@ -119,7 +119,7 @@ def test_processes_lines_and_the_cost_are_kept():
     assert [(one.pid, one.role) for one in kept.processes] == [(42, Role.TRAINING), (50, Role.LOADER)]
     assert (kept.samples, kept.cost_s, kept.paused_s) == (300, 0.3, 0.0)
     assert [(one.line, one.phase) for one in kept.lines[:1]] == [(10, DATA)]
-    assert [(one.line, one.share) for one in kept.loader_lines] == [(40, 1.0)]
+    assert [(one.line, one.phase, one.share) for one in kept.loader_lines] == [(40, DATA, 1.0)]
     assert kept.lines[0].low < 0.6 < kept.lines[0].high
     assert found.case.configuration == {"num_workers": 1}
 
