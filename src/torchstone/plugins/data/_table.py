@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
-from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -177,60 +176,33 @@ _INDEXED = ["index", "sentence"]  # how GLUE heads a test set, whose labels it k
 
 
 def rows(file: Path) -> Iterator[Item]:
-    """Yield the rows of a UTF-8 file; a first line whose second column is called label (class, …) is a header.
+    """Yield the rows of a UTF-8 file of sentence<TAB>label; a heading (label, class, …) is skipped.
 
-    Raises UsageError naming the file, and the row, if it is no such file, or if a row has other than two columns, no
-    text, or a label that is not a whole number from 0.
+    A file headed index<TAB>sentence has no labels. Raises UsageError naming the file, and the row, if it is no such
+    file, or if a row has other than two columns, no text, or a label that is not a whole number from 0.
     """
-    found = (item for number, line in enumerate(lines(file), 1) if (item := _row(file, number, line)) is not None)
-    yield from _some(file, found, "sentence<TAB>label")
-
-
-def is_indexed(file: Path) -> bool:
-    """Say whether a file is headed index<TAB>sentence, and so has no labels."""
-    return [line.rstrip("\r\n").split("\t") for line in islice(lines(file), 1)] == [_INDEXED]
-
-
-def indexed_rows(file: Path) -> Iterator[Item]:
-    """Yield the rows of a file headed index<TAB>sentence, without labels. Raises UsageError as `rows` does."""
-    numbered = islice(enumerate(lines(file), 1), 1, None)
-    yield from _some(file, (_indexed_row(file, number, line) for number, line in numbered), "index<TAB>sentence")
-
-
-def _some(file: Path, found: Iterator[Item], form: str) -> Iterator[Item]:
-    first = next(found, None)
-    if first is None:
+    form, count = "sentence<TAB>label", 0
+    for number, line in enumerate(lines(file), 1):
+        at, cells = f"{file}: row {number}", [cell.strip() for cell in line.rstrip("\r\n").split("\t")]
+        if number == 1 and cells == _INDEXED:
+            form = "index<TAB>sentence"
+            continue
+        if len(cells) != 2:
+            raise UsageError(f"{at}: has {len(cells)} column{'s' * (len(cells) != 1)}, not 2; write {form}")
+        if number == 1 and cells[1].lower() in _HEADINGS:
+            continue
+        count += 1
+        if form == "sentence<TAB>label":
+            sentence, label = cells[0], _label(at, cells[1])
+        else:
+            sentence, label = cells[1], None
+            if not (cells[0].isascii() and cells[0].isdigit()):
+                raise UsageError(f"{at}: the index {cells[0][:40]!r} is not a whole number")
+        if not sentence:
+            raise UsageError(f"{at}: has no text")
+        yield Item(at, sentence, label)
+    if not count:
         raise UsageError(f"{file}: has no rows; each is {form}")
-    yield first
-    yield from found
-
-
-def _row(file: Path, number: int, line: str) -> Item | None:
-    """Return a row, or None for a header."""
-    at = f"{file}: row {number}"
-    sentence, label = _columns(at, line, "sentence<TAB>label")
-    if number == 1 and label.lower() in _HEADINGS:
-        return None
-    if not sentence:
-        raise UsageError(f"{at}: has no text before its label")
-    return Item(at, sentence, _label(at, label))
-
-
-def _indexed_row(file: Path, number: int, line: str) -> Item:
-    at = f"{file}: row {number}"
-    index, sentence = _columns(at, line, "index<TAB>sentence")
-    if not (index.isascii() and index.isdigit()):
-        raise UsageError(f"{at}: the index {index[:40]!r} is not a whole number")
-    if not sentence:
-        raise UsageError(f"{at}: has no text after its index")
-    return Item(at, sentence, None)
-
-
-def _columns(at: str, line: str, form: str) -> tuple[str, str]:
-    columns = line.rstrip("\r\n").split("\t")
-    if len(columns) != 2:
-        raise UsageError(f"{at}: has {len(columns)} column{'s' * (len(columns) != 1)}, not 2; write {form}")
-    return columns[0].strip(), columns[1].strip()
 
 
 def _label(at: str, label: str) -> int:

@@ -254,7 +254,7 @@ class Posterior:
                 if then <= now:
                     break
                 share /= 2.0
-            if then > now:
+            else:
                 break
             gain, now, self._p = now - then, then, p
             self._linearise()
@@ -263,7 +263,9 @@ class Posterior:
 
     def _improbable(self, p: Array, rest: Array) -> float:
         """Return -2 ln of the probability of parameters, given the readings, but for a constant."""
-        misfit = np.linalg.solve(rest, self._values - self._model.predict(p)[self._parts, self._points])
+        with np.errstate(over="ignore", invalid="ignore"):  # a step too long: no more probable, so it is halved
+            predicted = self._model.predict(p)[self._parts, self._points]
+        misfit = np.linalg.solve(rest, self._values - predicted)
         away = (p - self._model.means) / self._model.sds
         return float(misfit @ misfit + away @ away)
 
