@@ -19,7 +19,7 @@ from torchstone.report.documents.run_answer import rate_of
 from torchstone.report.documents.wording import point_words
 
 _PURPOSES = {Task.TRAIN: "training", Task.INFER: "inference", Task.GENERATE: "generation", Task.LOAD: "data loading",
-             Task.LOADGEN: "serving"}  # fmt: skip
+             Task.LOADGEN: "serving", Task.CALL: "calls"}  # fmt: skip
 _MOST_NAMED = 3  # models in the title
 _TITLE = "Fastest settings of each model, device and task"
 
