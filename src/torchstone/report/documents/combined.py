@@ -22,6 +22,7 @@ _PURPOSES = {
     Task.GENERATE: "generation",
     Task.LOAD: "data loading",
     Task.LOADGEN: "serving",
+    Task.CALL: "calls",
 }
 _MOST_NAMED = 3  # models in the title
 _TITLE = "Fastest settings of each model, device and task"

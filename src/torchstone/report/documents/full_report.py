@@ -144,7 +144,7 @@ def _table(rows: Sequence[_Row]) -> Table:
 
 def _heading(group: MetricGroup, task: Task) -> str:
     if group == MetricGroup.LATENCY:
-        return "GENERATION" if task == Task.GENERATE else "INFERENCE PERFORMANCE"
+        return {Task.GENERATE: "GENERATION", Task.CALL: "CALLS"}.get(task, "INFERENCE PERFORMANCE")
     return group.heading.upper()
 
 
