@@ -10,10 +10,10 @@ from torchstone.core.schema.machine import DeviceInfo
 from torchstone.execution.controller import telemetry_sampler
 from torchstone.execution.controller.telemetry_sampler import TelemetrySampler
 from torchstone.plugins import registry
-from torchstone.plugins.telemetry._gauges import GaugeReading
+from torchstone.plugins.telemetry._gauges import FunctionGauge
 
 
-class Counter(GaugeReading):
+class Counter(FunctionGauge):
     asked = 0
 
     def tick_s(self):
@@ -23,9 +23,9 @@ class Counter(GaugeReading):
 
 @pytest.fixture
 def gauges(monkeypatch):
-    others = GaugeReading("device_other_processes", lambda: 1.0, between_windows=True)
+    others = FunctionGauge("device_other_processes", lambda: 1.0, between_windows=True)
     made = [
-        GaugeReading("device_clock_hz", lambda: 2e9),
+        FunctionGauge("device_clock_hz", lambda: 2e9),
         others,
         Counter("device_energy_j", lambda: 7.0, cumulative=True),
     ]
@@ -61,7 +61,7 @@ def test_without_such_a_counter_nothing_is_said(gauges):
 
 def test_the_devices_of_all_ranks_are_read_each_under_its_name(gauges):
     first, second = (DeviceInfo("cuda", "cuda", "NVIDIA", index, "a card") for index in range(2))
-    gauges.append(GaugeReading("host_busy_s", lambda: 1.0))
+    gauges.append(FunctionGauge("host_busy_s", lambda: 1.0))
     reading = TelemetrySampler(1, first, 0.0, FakeClock(), [second])
     reading.read()
     named = [(series.metric, series.device) for series in reading.series()]
@@ -71,7 +71,7 @@ def test_the_devices_of_all_ranks_are_read_each_under_its_name(gauges):
 
 def test_of_ranks_on_other_nodes_too_nothing_is_read_that_would_be_a_part_of_the_whole(gauges):
     gauges += [
-        GaugeReading(name, lambda: 1.0) for name in ("rss_bytes", "package_energy_j", "process_cpu_s", "host_busy_s")
+        FunctionGauge(name, lambda: 1.0) for name in ("rss_bytes", "package_energy_j", "process_cpu_s", "host_busy_s")
     ]
     reading = TelemetrySampler(1, None, 0.0, FakeClock(), whole=False)
     reading.read()

@@ -166,7 +166,7 @@ def _audio_inputs(module: Any, waveform: torch.Tensor) -> dict[str, Any]:
     return {"input_values": (waveform - mean) / (variance + 1e-7).sqrt()}  # as its feature extractor does
 
 
-class State(msgspec.Struct):
+class DecodingState(msgspec.Struct):
     """A generation under way. `seen`: the tokens in the cache.
 
     `mask` and `positions`: items × (prompt + generated tokens), where a prompt is padded; None where none is. Without
@@ -187,7 +187,7 @@ class CachedDecoding:
         self._static = static
         self._reused: tuple[tuple[int, int], Any] | None = None
 
-    def start(self, module: Any, tensors: Mapping[str, Any], new_tokens: int) -> tuple[Any, State]:
+    def start(self, module: Any, tensors: Mapping[str, Any], new_tokens: int) -> tuple[Any, DecodingState]:
         """Return the logits after each prompt, items × vocabulary, and the state in which it goes on.
 
         Only the last position of a prompt goes through the head, as in transformers' own generate().
@@ -197,17 +197,17 @@ class CachedDecoding:
         static = self._static and not ids.is_meta
         items, length = ids.shape
         room = length + new_tokens - 1  # the last token generated is not fed back
-        state = State(self._static_cache(items, room) if static else DynamicCache(config=self._config))
+        state = DecodingState(self._static_cache(items, room) if static else DynamicCache(config=self._config))
         if mask is not None:
             state.mask = torch.cat([mask, mask.new_ones((items, new_tokens - 1))], dim=1)
             state.positions = (state.mask.cumsum(dim=1) - 1).clamp(min=0)
         return self._pass(module, ids, state), state
 
-    def go_on(self, module: Any, tokens: Any, state: State) -> Any:
+    def go_on(self, module: Any, tokens: Any, state: DecodingState) -> Any:
         """Return the logits after one more token of each item, items × vocabulary."""
         return self._pass(module, tokens[:, None], state)
 
-    def cache_bytes(self, state: State) -> int:
+    def cache_bytes(self, state: DecodingState) -> int:
         """Return the size of all keys and values in the cache."""
         return sum(int(layer.keys.nbytes) + int(layer.values.nbytes) for layer in state.cache.layers)
 
@@ -221,7 +221,7 @@ class CachedDecoding:
         kept = sum(tokens if window is None else min(tokens, int(window) - 1) for window in windows)
         return 2 * items * heads * width * kept * number_bytes
 
-    def _pass(self, module: Any, ids: Any, state: State) -> Any:
+    def _pass(self, module: Any, ids: Any, state: DecodingState) -> Any:
         end = state.seen + ids.shape[1]
         padded = {}
         if state.mask is not None:
