@@ -65,7 +65,7 @@ _TITLES = (
     "predictions metrics done usual platform processor cores vendor compute driver runtime bus document table "
     "folder written reports weights gradients activations inputs temporaries workspace reserved loader transfer "
     "communication hours electricity launch memory unknown class counted image sequence sample text bottleneck "
-    "allocated exposed overlap weak strong"
+    "allocated exposed overlap weak strong governor disk turbo throttling"
 )
 # Figures as `compare` calls them.
 _COMPARED = (
