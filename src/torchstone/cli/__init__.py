@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 
@@ -62,6 +63,10 @@ COMMANDS = {
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; return its exit code (ExitCode, docs/exit-codes.md)."""
     words = sys.argv[1:] if arguments is None else arguments
+    if "_ARGCOMPLETE" in os.environ:
+        from torchstone.cli._completion import complete
+
+        complete(COMMANDS)
     try:
         if not words or words[0] in ("-h", "--help", "--help-all"):
             return _help(whole="--help-all" in words)

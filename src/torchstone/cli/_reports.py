@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote
 
 from torchstone.cli._plots import check_folder, write_file
-from torchstone.core.errors import UsageError
+from torchstone.core.errors import MissingError, UsageError
 from torchstone.report.rendering import FOR_PROGRAMS, DrawingRenderer, Renderer, files_of, renderer
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from torchstone.storage.place import Place
 
 _LINKED = "md"  # pictures are files beside it: without them it has no place for any
+_SHORT = ("pdf", "pptx")  # tables that do not fit are in the CSV beside them
 
 
 class Made(NamedTuple):
@@ -47,7 +49,8 @@ def write_reports(
     from torchstone.core.charts.drawing import drawing_elsewhere
     from torchstone.report.carried import CARRYING
 
-    renderers = {name: renderer(name) for name in named}
+    beside = ["csv"] if any(name in named for name in _SHORT) else []
+    renderers = {name: renderer(name) for name in (*named, *beside)}
     carried = records and any(one.suffix in CARRYING for one in renderers.values())
     for written_to in (there.reports, there.plots or there.reports):
         check_folder(written_to)
@@ -74,7 +77,12 @@ def _files(
         if beside is not None:
             files |= _plots(document, beside)
         for name, one in renderers.items():
-            shown = _linked(document, there, beside) if name == _LINKED else document
+            shown = document
+            if name == _LINKED and beside is not None:
+                shown = _linked(document, there, beside)
+            elif name == _LINKED:
+                drawn, shown = _first_drawn(document, stem)
+                files |= {there / path: data for path, data in drawn.items()}
             made = files_of(one, english if name in FOR_PROGRAMS else shown, stem)
             files |= {there / path: data for path, data in made.items()}
     return files
@@ -103,12 +111,21 @@ def _plots(document: Document, folder: Path) -> dict[Path, bytes]:
     return {folder / name: data for name, data in found.items()}
 
 
-def _linked(document: Document, there: Path, plots: Path | None) -> Document:
-    """Return a Document for a page that links its pictures: to the files of --plots, or without any."""
-    from urllib.parse import quote
+def _first_drawn(document: Document, stem: str) -> tuple[Mapping[str, bytes], Document]:
+    """Return the file of the picture that a Document is about, if it can be drawn, and the Document with that alone."""
+    from torchstone.report.pictures import beside, drawn, first_chart, without_charts
 
-    from torchstone.report.pictures import beside, without_charts
+    alone = without_charts(document, but=first_chart(document))
+    folder = f"{stem}_pictures"
+    try:
+        files = drawn(alone, (".svg",))
+    except MissingError:
+        return {}, without_charts(document)
+    return {f"{folder}/{name}": data for name, data in files.items()}, beside(alone, quote(folder))
 
-    if plots is None:
-        return without_charts(document)
+
+def _linked(document: Document, there: Path, plots: Path) -> Document:
+    """Return a Document for a page that links its pictures to the files of --plots."""
+    from torchstone.report.pictures import beside
+
     return beside(document, quote(Path(os.path.relpath(plots, there)).as_posix()))

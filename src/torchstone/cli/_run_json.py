@@ -37,4 +37,5 @@ def diagnosis_json(diagnosis: Diagnosis) -> dict[str, Any]:
     told: dict[str, Any] = with_texts(diagnosis)
     for shown, cause in zip(told["causes"], diagnosis.causes, strict=True):
         shown["bound"] = cause.bound
+    told["fed"] = {name: value for name, value in told["fed"].items() if value not in (None, [], {})}  # what is known
     return told

@@ -52,7 +52,7 @@ def run_document(
     the cases from this place up to that one only. `curves`: the losses, where the record has been read already.
     """
     shown = run if every else without_probes(run)
-    report = (report_section(run, reported),) if every else ()
+    report = (msgspec.structs.replace(report_section(run, reported), folded=True),) if every else ()
     rest = run_parts(shown, every=every, pictures=pictures, curves=curves)
     return Document(run.name, (*_first(run, shown), *rest, *report))
 
