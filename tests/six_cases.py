@@ -34,7 +34,7 @@ def six_cases(*, busy: bool) -> Run:
     head = msgspec.structs.replace(
         found.head, plan=plan, name="cnn", procedure=msgspec.structs.replace(found.head.procedure, trials=_TRIALS)
     )
-    trials = []
+    trials: list[Trial] = []
     for n in range(_TRIALS):
         for case, (size, precision) in zip(cases, _POINTS, strict=True):
             pace = (
