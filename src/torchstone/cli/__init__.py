@@ -6,6 +6,7 @@ is none of ours, and for --help.
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from typing import Any
@@ -67,6 +68,10 @@ COMMANDS = {
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; return its exit code (ExitCode, docs/exit-codes.md)."""
     words = sys.argv[1:] if arguments is None else arguments
+    if "_ARGCOMPLETE" in os.environ:
+        from torchstone.cli._completion import complete
+
+        complete(COMMANDS)
     try:
         if not words or words[0] in ("-h", "--help", "--help-all"):
             return _help(whole="--help-all" in words)

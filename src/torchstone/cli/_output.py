@@ -95,6 +95,7 @@ def diagnosis_json(diagnosis: Diagnosis) -> dict[str, Any]:
     document: dict[str, Any] = with_texts(diagnosis)
     for shown, cause in zip(document["causes"], diagnosis.causes, strict=True):
         shown["bound"] = cause.bound
+    document["fed"] = {name: value for name, value in document["fed"].items() if value not in (None, [], {})}
     return document
 
 

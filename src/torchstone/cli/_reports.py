@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote
 
-from torchstone.core.errors import UsageError
+from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.own_files import write_whole
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def require_drawing() -> None:
 
 
 _LINKED = "md"  # pictures are files beside it: without them it has no place for any
+_SHORT = ("pdf", "pptx")  # tables that do not fit are in the CSV beside them
 
 
 class ReportOptions(NamedTuple):
@@ -106,7 +108,8 @@ def write_reports(
     from torchstone.report.carried import CARRYING
     from torchstone.report.rendering import DrawingRenderer, renderer
 
-    renderers = {name: renderer(name) for name in named}
+    with_links = ["csv"] if any(name in named for name in _SHORT) else []
+    renderers = {name: renderer(name) for name in (*named, *with_links)}
     carried = records and any(one.suffix in CARRYING for one in renderers.values())
     for written_to in (there.reports, there.plots or there.reports):
         check_writable(written_to)
@@ -136,7 +139,12 @@ def _files(
                 raise UsageError("--plots: the run has nothing to draw; `torchstone show` says what it has")
             files |= pictures
         for name, one in renderers.items():
-            shown = _linked(document, there, beside) if name == _LINKED else document
+            shown = document
+            if name == _LINKED and beside is not None:
+                shown = _linked(document, there, beside)
+            elif name == _LINKED:
+                drawn, shown = _first_drawn(document, stem)
+                files |= {there / path: data for path, data in drawn.items()}
             made = files_of(one, english if name in FOR_PROGRAMS else shown, stem)
             files |= {there / path: data for path, data in made.items()}
     return files
@@ -157,12 +165,21 @@ def compared_report(
     return {file_name(f"comparison_{newest}"): document}
 
 
-def _linked(document: Document, there: Path, plots: Path | None) -> Document:
-    """Return a Document for a page that links its pictures: to the files of --plots, or without any."""
-    from urllib.parse import quote
+def _first_drawn(document: Document, stem: str) -> tuple[Mapping[str, bytes], Document]:
+    """Return the file of the picture that a Document is about, if it can be drawn, and the Document with that alone."""
+    from torchstone.report.pictures import drawn, first_chart, with_links, without_charts
 
-    from torchstone.report.pictures import with_links, without_charts
+    alone = without_charts(document, but=first_chart(document))
+    folder = f"{stem}_pictures"
+    try:
+        files = drawn(alone, (".svg",))
+    except MissingError:
+        return {}, without_charts(document)
+    return {f"{folder}/{name}": data for name, data in files.items()}, with_links(alone, quote(folder))
 
-    if plots is None:
-        return without_charts(document)
+
+def _linked(document: Document, there: Path, plots: Path) -> Document:
+    """Return a Document for a page that links its pictures to the files of --plots."""
+    from torchstone.report.pictures import with_links
+
     return with_links(document, quote(Path(os.path.relpath(plots, there)).as_posix()))

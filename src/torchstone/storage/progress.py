@@ -33,6 +33,7 @@ class CaseProgress(msgspec.Struct, frozen=True):
     case_id: str
     label: str
     device: str
+    item: str
     ok: int
     failed: int
     rate: float | None
@@ -46,6 +47,7 @@ class LatestTrial(msgspec.Struct, frozen=True):
     number: int
     label: str
     device: str
+    item: str
     status: str
     message: str
     rate: float | None
@@ -169,15 +171,18 @@ class Following:
     def _row(self, case_id: str, case: Case, rate: Throughput) -> CaseProgress:
         failed = self._rates[case_id][1]
         ok = len(self._rated.get(case_id, ())) - failed
-        return CaseProgress(case_id, _label(case), str(case.placement), ok, failed, *rate)
+        return CaseProgress(case_id, _label(case), str(case.placement), case.workload.item, ok, failed, *rate)
 
     def _listed(self, trial: _ListedTrial) -> LatestTrial:
         case, rated = self._cases.get(trial.case_id), trial.rated
-        label, device = (_label(case), str(case.placement)) if case is not None else (trial.case_id, "")
+        label, device, item = trial.case_id, "", "item"
+        if case is not None:
+            label, device, item = _label(case), str(case.placement), case.workload.item
         return LatestTrial(
             trial.number,
             label,
             device,
+            item,
             str(rated.outcome.status),
             rated.outcome.message or "",
             rated.rate,

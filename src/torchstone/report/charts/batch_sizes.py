@@ -28,7 +28,7 @@ from torchstone.core.schema.trial import Status
 from torchstone.report.charts.cases import device_names, rate_of, workload_name
 from torchstone.report.document import Chart
 
-THROUGHPUT = "throughput_vs_batch_size"
+THROUGHPUT, LATENCY = "throughput_vs_batch_size", "latency_vs_batch_size"
 MOST_CURVES = 8  # of a panel: colours that can be told apart
 WIDE = "±50 % or more"
 _MOST_PANELS = 12
@@ -264,7 +264,7 @@ _RATES = (("output_token_throughput", "output tokens"), ("throughput", ""))
 _QUESTIONS = (
     _Question(THROUGHPUT, "Throughput by batch size", (_RATES,), "how throughput moves"),
     _Question(
-        "latency_vs_batch_size",
+        LATENCY,
         "Latency by batch size",
         (
             (

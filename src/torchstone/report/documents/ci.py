@@ -89,6 +89,8 @@ def _circumstances(found: Assessment) -> str:
 def _table(changes: Sequence[BenchmarkChange], found: Assessment, *, priced: bool = False) -> Table:
     columns = [
         Column("benchmark", tuple(short(one.name) for one in changes), left=True, shorten=True),
+        Column("base", tuple(_step(one, of_base=True) for one in changes)),
+        Column("head", tuple(_step(one) for one in changes)),
         Column(f"change in time{_level(found)}", tuple(change(one) for one in changes)),
     ]
     if priced:
@@ -100,7 +102,6 @@ def _table(changes: Sequence[BenchmarkChange], found: Assessment, *, priced: boo
             costs = tuple(_cost(one.price.cost if one.price else None) for one in changes)
             columns.append(Column("cost", costs))
     else:
-        columns.append(Column("limit", tuple(percent(found.limit) for _ in changes)))
         columns.append(Column("verdict", tuple(str(one.verdict) for one in changes), left=True))
     if any(one.why for one in changes):
         columns.append(Column("why", tuple(reason(why_text(one)) if one.why else "" for one in changes), left=True))
@@ -171,6 +172,14 @@ def _method(found: Assessment, room: Room) -> Iterator[tuple[str, str]]:
 def _level(found: Assessment) -> str:
     levels = {one.ratio.level for one in found.changes if one.ratio is not None}
     return f" [{100.0 * levels.pop():.4g} % confidence interval]" if len(levels) == 1 else " [confidence interval]"
+
+
+def _step(one: BenchmarkChange, *, of_base: bool = False) -> str:
+    """Return the time of a step of the change, or of the base by the ratio of the pairs."""
+    if one.step_time_s is None or (of_base and one.ratio is None):
+        return units.MISSING
+    by = one.ratio.value if of_base and one.ratio is not None else 1.0
+    return units.quantity(one.step_time_s / by, "s")
 
 
 def _needed(one: BenchmarkChange) -> str:

@@ -30,6 +30,7 @@ from torchstone.analysis.advice.trainings import METRICS, Curves, compared, comp
 from torchstone.analysis.scaling import SIZES, Scaling, rows_of, scaling
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
+from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.messages import filled
 from torchstone.core.schema.advice import Advice
 from torchstone.core.schema.answer import AbResult, TuneResult
@@ -45,7 +46,7 @@ from torchstone.core.schema.run import IMPORTED, Run
 from torchstone.core.schema.training import Training, TrainingMetrics
 from torchstone.core.schema.trial import Status, replicates
 from torchstone.report.charts import courses, settings
-from torchstone.report.charts.batch_sizes import batch_size_charts, phases_chart
+from torchstone.report.charts.batch_sizes import LATENCY, THROUGHPUT, batch_size_charts, phases_chart
 from torchstone.report.charts.cases import chosen_cases, device_names
 from torchstone.report.diagnosis_messages import advice_text, seen_text, text
 from torchstone.report.document import Chart, Column, Document, Facts, Part, Role, Section, Table, Text
@@ -81,7 +82,7 @@ def run_document(
     the cases from this place up to that one only. `curves`: the losses, where the record has been read already.
     """
     shown = run if every else without_probes(run)
-    report = (report_section(run, reported),) if every else ()
+    report = (msgspec.structs.replace(report_section(run, reported), folded=True),) if every else ()
     rest = run_parts(shown, every=every, pictures=pictures, curves=curves)
     return Document(run.name, (*_first(run, shown), *rest, *report))
 
@@ -521,11 +522,12 @@ def _by_rank(values: Sequence[object]) -> str:
 
 
 OVER_SETTINGS, SINGLE_STEPS = "Pictures over the settings", "Single steps and gauges"
+FIRST, MORE = "Pictures", "More pictures"
 TRAINING = "Course of the training"
 
 
 def run_pictures(summary: RunSummary, run: Run, training: TrainingMetrics | None = None) -> tuple[Section, ...]:
-    """Return a section for each kind of picture that a run has data for.
+    """Return the picture that a run is about, and folded a section for each kind of picture that it has data for.
 
     What a search only probed is in the picture of the search alone: probes are no results.
 
@@ -534,12 +536,30 @@ def run_pictures(summary: RunSummary, run: Run, training: TrainingMetrics | None
     """
     shown = without_probes(summary)
     search = courses.search_chart(summary) if isinstance(summary.answer, TuneResult) else None
-    sections = (
-        Section(OVER_SETTINGS, (*_over_settings(shown, run), *([search] if search is not None else []))),
-        Section(TRAINING, tuple(_of_a_training(summary, training))),
-        Section(SINGLE_STEPS, tuple(_of_steps(shown, run)) if training is None else ()),
+    kinds: dict[str, list[Chart]] = {
+        TRAINING: list(_of_a_training(summary, training)),
+        OVER_SETTINGS: [*_over_settings(shown, run), *([search] if search is not None else [])],
+        SINGLE_STEPS: list(_of_steps(shown, run)) if training is None else [],
+    }
+    found = [chart for charts in kinds.values() for chart in charts]
+    if not found:
+        return ()
+    first = _side_by_side(found) or found[0]
+    rest = (Section(kind, left) for kind, charts in kinds.items() if (left := tuple(c for c in charts if c != first)))
+    more = tuple(rest)
+    return (Section(FIRST, (first,)), *((Section(MORE, more, folded=True),) if more else ()))
+
+
+def _side_by_side(charts: Sequence[Chart]) -> Chart | None:
+    """Return throughput and latency of one device in one picture; None where one of them is missing, or is more."""
+    named = {chart.name: chart for chart in charts}
+    rates, times = named.get(THROUGHPUT), named.get(LATENCY)
+    if rates is None or times is None or len(rates.picture.panels) > 1:
+        return None
+    picture = Picture(
+        "Throughput and latency by batch size", (*rates.picture.panels, times.picture.panels[0]), columns=2
     )
-    return tuple(section for section in sections if section.parts)
+    return Chart("throughput_and_latency", f"{rates.says}. {times.says}", picture)
 
 
 def pictured_part(summary: RunSummary) -> RecordPart:

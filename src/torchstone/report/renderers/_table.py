@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from io import StringIO
 from typing import Literal
 
@@ -99,8 +99,12 @@ def table(part: Table, width: int, *, every: bool) -> Iterator[str]:
         yield from wrapped(said(more), width, rest="  ")
 
 
-def fitting(columns: Sequence[Column], width: int) -> tuple[list[Column], list[Column]]:
+def fitting(
+    columns: Sequence[Column], width: float, taken: Callable[[Sequence[Column]], float] | None = None
+) -> tuple[list[Column], list[Column]]:
     """Return the columns that fit into `width` cells, and those that say something and do not.
+
+    `taken`: how much columns take of a width in another unit.
 
     What has no value in any row is neither: it is not there. An interval leaves with its value, and never before it.
     Columns of a rank leave together, those of the last one by one.
@@ -108,9 +112,9 @@ def fitting(columns: Sequence[Column], width: int) -> tuple[list[Column], list[C
     kept = [n for n, column in enumerate(columns) if says_something(column) or (column.rank == 0 and column.of is None)]
     kept = [n for n in kept if columns[n].of is None or columns[n].of in kept]
     gone: list[int] = []
-    widths = {n: _width(shortened(columns[n])) for n in kept}
+    takes = taken or _taken
     ranks = {n: columns[n].rank if (of := columns[n].of) is None else columns[of].rank for n in kept}
-    while sum(widths[n] + _GAP for n in kept) - _GAP > width and (highest := max(ranks[n] for n in kept)):
+    while takes([columns[n] for n in kept]) > width and (highest := max(ranks[n] for n in kept)):
         leaving = [n for n in kept if ranks[n] == highest]
         if all(ranks[n] in (0, highest) for n in kept):  # the figures themselves: one by one, lest none is left
             last = max(n for n in leaving if columns[n].of is None)
@@ -118,6 +122,10 @@ def fitting(columns: Sequence[Column], width: int) -> tuple[list[Column], list[C
         gone += leaving
         kept = [n for n in kept if n not in leaving]
     return [columns[n] for n in kept], [columns[n] for n in gone]
+
+
+def _taken(columns: Sequence[Column]) -> int:
+    return sum(_width(shortened(column)) + _GAP for column in columns) - _GAP
 
 
 def says_something(column: Column) -> bool:
