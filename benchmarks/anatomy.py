@@ -31,13 +31,13 @@ import torch
 from known_pace import Compute, Paced, bare_loop
 from known_stalls import PLACES, Stalled
 
-from torchstone.analysis.advice.feeding import Pace, feeding
+from torchstone.analysis.advice.feeding import FeedPace, feeding
 from torchstone.core.figures import figures
 from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.message import Event, Measured, TrialRequest
+from torchstone.core.schema.metric import PHASES
 from torchstone.core.schema.model import InputSpec, LoadedModel
-from torchstone.core.schema.phase import PHASES
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Outcome, Status, Trial
 from torchstone.execution.timing.loop import Instrument, unmarked
@@ -246,9 +246,9 @@ def _show_together(rate: str, workers: int, speed: str, rows: list[dict[str, Any
     expected, share = median(row[speed]["bare"] for row in rows), median(row[speed]["bare_waits"] for row in rows)
     off = median(row[speed]["whole"] / row[speed]["bare"] for row in rows) - 1.0  # of a round: torch's pace drifts
     told = feeding(loader, device, whole, waits, workers)
-    right = {Pace.LOADER if speed == "fast" else Pace.DEVICE} if workers else {Pace.TURNS}
+    right = {FeedPace.LOADER if speed == "fast" else FeedPace.DEVICE} if workers else {FeedPace.TURNS}
     if not workers and expected > 0.92 * min(loader, compute):
-        right.add(Pace.DEVICE)  # loading takes so little that turns are hardly felt
+        right.add(FeedPace.DEVICE)  # loading takes so little that turns are hardly felt
     sums = max(abs(row[speed]["sum"] - 1.0) for row in rows)
     holds = abs(off) <= 0.03 and told.pace in right and sums <= 0.005
     print(

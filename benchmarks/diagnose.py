@@ -26,7 +26,7 @@ import msgspec
 from planted import CASES, Plant
 
 from torchstone.analysis.advice.causes import causes_of
-from torchstone.analysis.advice.evidence import Evidence
+from torchstone.analysis.advice.rules import Evidence
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import DeviceInfo
@@ -39,9 +39,8 @@ from torchstone.execution import plan
 from torchstone.execution.controller.observer import Silent
 from torchstone.execution.controller.session import Session
 from torchstone.execution.controller.trial import TrialDrive
-from torchstone.workflows.diagnose.live_comparer import LiveComparer
-from torchstone.workflows.diagnose.probes import short as short_trial
-from torchstone.workflows.diagnose.probes import with_settings
+from torchstone.workflows.diagnose.live_comparer import LiveComparer, with_settings
+from torchstone.workflows.diagnose.live_comparer import short as short_trial
 from torchstone.workflows.diagnose.target import short
 
 DATA = Path(__file__).parent / "data" / "diagnose.json"

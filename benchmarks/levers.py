@@ -29,8 +29,7 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.stats.nested import trimmed_mean
 from torchstone.workflows.ab.experiment import in_turns
 from torchstone.workflows.ab.interleaving import TurnPlan
-from torchstone.workflows.ab.pair import Variant
-from torchstone.workflows.ab.session_pool import SessionPool
+from torchstone.workflows.ab.pair import SessionPool, Variant
 
 DATA = Path(__file__).parent / "data" / "levers.json"
 PLAIN: Mapping[str, Any] = {"couples": 40, "turn_s": 0.01, "shift_bytes": 1 << 20}

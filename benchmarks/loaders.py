@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import io
 import json
-import pickle
 import random
 import statistics
 import sys
@@ -73,10 +72,10 @@ def make(folder: Path) -> None:
     table = pa.table({"image": encoded, "label": [number % 10 for number in range(PHOTOS)]})
     pq.write_table(table, folder / "photos.parquet", row_group_size=100)  # the hub's size
     (folder / "cifar").mkdir()
-    for name in (*(f"data_batch_{n}" for n in range(1, 6)), "test_batch"):
+    for name in (*(f"data_batch_{n}.bin" for n in range(1, 6)), "test_batch.bin"):
         rows = pictures(CIFAR_A_BATCH, 32, 32, coarse=4).transpose(0, 3, 1, 2).reshape(CIFAR_A_BATCH, 3072)
-        content = {b"data": rows, b"labels": [n % 10 for n in range(CIFAR_A_BATCH)]}
-        (folder / "cifar" / name).write_bytes(pickle.dumps(content, 2))
+        labels = (np.arange(CIFAR_A_BATCH) % 10).astype(np.uint8)[:, None]
+        (folder / "cifar" / name).write_bytes(np.hstack([labels, rows]).tobytes())
     with h5py.File(folder / "sequences.h5", "w") as handle:
         handle["x"] = np.random.default_rng(0).standard_normal((SEQUENCES, LENGTH, WIDTH), dtype=np.float32)
 
@@ -131,9 +130,9 @@ class PlainCifar(TorchDataset[Any]):
     """Training batches in one array."""
 
     def __init__(self, folder: Path) -> None:
-        batches = [pickle.loads((folder / f"data_batch_{n}").read_bytes(), encoding="bytes") for n in range(1, 6)]
-        self.pixels = np.concatenate([batch[b"data"] for batch in batches]).reshape(-1, 3, 32, 32)
-        self.labels = [label for batch in batches for label in batch[b"labels"]]
+        files = (np.fromfile(folder / f"data_batch_{n}.bin", np.uint8) for n in range(1, 6))
+        records = np.concatenate(list(files)).reshape(-1, 3073)
+        self.pixels, self.labels = records[:, 1:].reshape(-1, 3, 32, 32), records[:, 0].tolist()
 
     def __len__(self) -> int:
         return len(self.labels)

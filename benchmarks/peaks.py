@@ -27,9 +27,9 @@ from typing import Any
 import torch
 
 from torchstone.core.stats.interval import Interval, over_trials
-from torchstone.execution.worker.peaks import PRODUCTS_SHARE, Products, Shape, fastest
+from torchstone.execution.worker.peaks import PRODUCTS_SHARE, MatmulShape, Products, fastest
 from torchstone.plugins import registry
-from torchstone.workflows.machine_check.sensing import Gauges
+from torchstone.workflows.machine_check.conditions import Gauges
 from torchstone.workflows.peak_measurement import BUDGET_S
 
 SIZES = (256, 384, 512, 768, 1024, 1536, 2048, 3072)
@@ -52,7 +52,7 @@ def one_round(device: Any, info: Any, precision: str, search_s: float, dice: ran
     def scan() -> None:
         began_s = time.perf_counter()
         products = Products(device, precision, max(SIZES) ** 2)
-        shapes = [Shape(m, n, k) for m, n, k in itertools.product(SIZES, repeat=3)]
+        shapes = [MatmulShape(m, n, k) for m, n, k in itertools.product(SIZES, repeat=3)]
         dice.shuffle(shapes)
         rates = {shape: products.block(shape) for shape in shapes}
         best = max(rates, key=rates.__getitem__)

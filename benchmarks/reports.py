@@ -35,7 +35,7 @@ from torchstone.core.schema.codec import encode
 from torchstone.core.schema.run import End, Noted, Plan, Run, Slot
 from torchstone.core.schema.trial import Measurement, Trial
 from torchstone.plugins.checking import look
-from torchstone.report.page_text import without_carried
+from torchstone.report.verification import without_carried
 from torchstone.storage.index import sync
 from torchstone.storage.record_reader import record_path
 

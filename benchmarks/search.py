@@ -3,12 +3,12 @@
 Surfaces of 14 batch sizes × 6 worker counts × 2 precisions × 2 values of pin_memory, 336 settings: nine modelled kinds,
 drawn from the seed (surfaces/model.py, kinds.py), and recorded ones (surfaces/recorded.py), their noise from the seed.
 `share_of_best`: the true items/s of the point that a search puts first ÷ those of the best point of all that run.
-`share_of_cost`: trial-seconds spent ÷ those of a full trial of every setting. random and tpe get what adaptive spent;
-doubling is what Lightning's batch size finder does: double the batch until it fails, take the last that worked, and
-leave the rest as it was.
+`share_of_cost`: trial-seconds spent ÷ those of a full trial of every setting. The others get what adaptive spent:
+random; Optuna's TPE and GP samplers, with full trials and with the short ones that adaptive takes; and doubling, which
+is what Lightning's batch size finder does: double the batch until it fails, take the last that worked.
 
     python benchmarks/search.py [--seed 1] [--json]       one seed: a table, or one JSON document
-    python benchmarks/search.py --seeds 1-100 [--jobs 2]  a campaign: its figures go to data/search.json
+    python benchmarks/search.py --seeds 1-6 [--jobs 2]    a campaign: its figures go to data/search.json
     python benchmarks/search.py --seeds 1-100 --recorded  the recordings alone, with the noise of their own hour
     python benchmarks/search.py --seeds 1-100 --told      what noise and cost allow: told the best settings beforehand
 """
@@ -24,10 +24,12 @@ import statistics
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 from surfaces.kinds import modelled
 from surfaces.recorded import recorded
 from surfaces.surface import POINTS, PRESENT, Surface
@@ -35,14 +37,15 @@ from surfaces.surface import POINTS, PRESENT, Surface
 from torchstone.core.schema.search import Point, Probe, ProbeResult, SearchProblem
 from torchstone.core.schema.trial import Status
 from torchstone.plugins import registry
+from torchstone.plugins.searchers.optuna import Optuna
 
 DATA = Path(__file__).parent / "data" / "search.json"
-SEARCHERS = ("adaptive", "random", "tpe", "doubling")
-PLUGINS = {"tpe": "optuna"}
+SEARCHERS = ("adaptive", "random", "tpe", "gp", "tpe short", "gp short", "doubling")
+RECORDINGS = ("cnn", "gesture", "mlp")
 MEAN = (0.99, 0.05)  # asked of a seed's mean: share of the best, at most at this share of the cost
 WORST = (0.97, 0.10)
 QUICK = 0.1  # effort of a trial of the doubling: a few steps
-SHORT = 0.3  # effort of the shortest trials that the adaptive searcher takes of whole steps
+SHORT = 0.3  # effort of the trials that the adaptive searcher takes of whole steps
 NEAR = 0.93  # of the best: what is told
 
 
@@ -58,7 +61,7 @@ class Found(NamedTuple):
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--seeds", help="a range of seeds, such as 1-100: a campaign of the adaptive search")
+    parser.add_argument("--seeds", help="a range of seeds, such as 1-6: a campaign of all searchers")
     parser.add_argument("--jobs", type=int, default=1, help="seeds of a campaign that are searched at a time")
     parser.add_argument("--json", action="store_true", help="one JSON document on stdout")
     parser.add_argument("--recorded", action="store_true", help="the recordings alone, with their own noise")
@@ -152,12 +155,30 @@ def of_surface(surface: Surface, seed: int, searchers: Sequence[str]) -> dict[st
     for searcher in searchers:
         budget_s = next((f.share_of_cost * surface.everything_s for f in found.values()), None)
         brief = surface.brief(seed, budget_s)
-        if searcher == "doubling":
-            asking = doubling(brief)
-        else:
-            asking = registry.load("searchers", PLUGINS.get(searcher, searcher)).search(brief)
-        found[searcher] = searched(surface, asking, seed)
+        found[searcher] = searched(surface, started(searcher, brief), seed)
     return found
+
+
+def started(searcher: str, brief: SearchProblem) -> Generator[Probe, ProbeResult, Sequence[Point]]:
+    """Start a search by the name in SEARCHERS."""
+    name, _, short = searcher.partition(" ")
+    samplers = {"tpe": Optuna(), "gp": Optuna("GPSampler", n_startup_trials=5)}
+    if name == "doubling":
+        return doubling(brief)
+    asking = (samplers[name] if name in samplers else registry.load("searchers", name)).search(brief)
+    return shortened(asking) if short else asking
+
+
+def shortened(
+    asking: Generator[Probe, ProbeResult, Sequence[Point]],
+) -> Generator[Probe, ProbeResult, Sequence[Point]]:
+    """Carry out a search with short trials."""
+    try:
+        probe = next(asking)
+        while True:
+            probe = asking.send((yield msgspec.structs.replace(probe, effort=SHORT)))
+    except StopIteration as end:
+        return end.value
 
 
 def searched(surface: Surface, asking: Generator[Probe, ProbeResult, Sequence[Point]], seed: int) -> Found:
@@ -213,33 +234,46 @@ def _cell(found: Found) -> str:
 
 
 def campaign(seeds: Sequence[int], jobs: int) -> int:
-    """Search with the adaptive searcher over many seeds; print and keep how each seed's mean and worst come out."""
+    """Search with each searcher over several seeds; print and keep how each comes out."""
     rows: list[dict[str, Any]] = []
     with ProcessPoolExecutor(jobs) as pool:
-        for seed, found in zip(seeds, pool.map(_adaptive_of, seeds), strict=True):
-            rows += [{"seed": seed, "surface": name, **one._asdict()} for name, one in found.items()]
-            line = _seed_line([row for row in rows if row["seed"] == seed])
-            print(f"seed {seed}: {line}", file=sys.stderr, flush=True)
-    per_seed = [[row for row in rows if row["seed"] == seed] for seed in seeds]
-    ooms = [row["ooms"] for row in rows]
-    summary = {
-        "seeds": [min(seeds), max(seeds)],
-        "share_of_best": {"mean": _mean(rows, "share_of_best"), "worst": min(row["share_of_best"] for row in rows)},
-        "share_of_cost": {"mean": _mean(rows, "share_of_cost"), "worst": max(row["share_of_cost"] for row in rows)},
-        "seeds_whose_mean_is_as_asked": _share(_mean_as_asked(of) for of in per_seed),
-        "seeds_whose_worst_is_as_asked": _share(_worst_as_asked(of) for of in per_seed),
-        "searches_whose_worst_is_as_asked": _share(_worst_as_asked([row]) for row in rows),
-        "searches_without_oom": _share(count == 0 for count in ooms),
-        "most_ooms": max(ooms),
-        "surfaces": {name: _of_surface(rows, name) for name in dict.fromkeys(row["surface"] for row in rows)},
-    }
+        for seed, found in zip(seeds, pool.map(partial(of_seed, searchers=SEARCHERS), seeds), strict=True):
+            rows += [
+                {"seed": seed, "surface": name, "searcher": searcher, **one._asdict()}
+                for name, searches in found.items()
+                for searcher, one in searches.items()
+            ]
+            print(f"seed {seed} done", file=sys.stderr, flush=True)
+    summary = summed_up(rows)
     DATA.write_text(json.dumps({"summary": summary, "rows": rows}, indent=0) + "\n", encoding="utf-8")
     print(json.dumps(summary, indent=2))
     return 0
 
 
-def _adaptive_of(seed: int) -> dict[str, Found]:
-    return {name: searches["adaptive"] for name, searches in of_seed(seed, SEARCHERS[:1]).items()}
+def summed_up(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the figures of each searcher, over all surfaces, over the recordings, and by surface."""
+    summary: dict[str, Any] = {}
+    for searcher in dict.fromkeys(row["searcher"] for row in rows):
+        own = [row for row in rows if row["searcher"] == searcher]
+        recorded_ones = [row for row in own if row["surface"] in RECORDINGS]
+        summary[searcher] = {
+            "searches": len(own),
+            "share_of_best": {"mean": _mean(own, "share_of_best"), "worst": min(row["share_of_best"] for row in own)},
+            "share_of_cost": {"mean": _mean(own, "share_of_cost"), "worst": max(row["share_of_cost"] for row in own)},
+            "recorded": {
+                "share_of_best": _mean(recorded_ones, "share_of_best"),
+                "share_of_cost": _mean(recorded_ones, "share_of_cost"),
+            },
+            "as_asked": {
+                "in the mean": _mean(own, "share_of_best") >= MEAN[0] and _mean(own, "share_of_cost") <= MEAN[1],
+                "share of the searches": _share(
+                    row["share_of_best"] >= WORST[0] and row["share_of_cost"] <= WORST[1] for row in own
+                ),
+            },
+            "ooms": sum(row["ooms"] for row in own),
+            "surfaces": {name: _of_surface(own, name) for name in dict.fromkeys(row["surface"] for row in own)},
+        }
+    return summary
 
 
 def _of_surface(rows: Sequence[Mapping[str, Any]], name: str) -> dict[str, float]:
@@ -249,22 +283,6 @@ def _of_surface(rows: Sequence[Mapping[str, Any]], name: str) -> dict[str, float
         "mean": _mean(own, "share_of_best"), "p05": shares[math.floor(0.05 * len(shares))], "worst": shares[0],
         "cost": _mean(own, "share_of_cost"),
     }  # fmt: skip
-
-
-def _mean_as_asked(rows: Sequence[Mapping[str, Any]]) -> bool:
-    return _mean(rows, "share_of_best") >= MEAN[0] and _mean(rows, "share_of_cost") <= MEAN[1]
-
-
-def _worst_as_asked(rows: Sequence[Mapping[str, Any]]) -> bool:
-    return all(row["share_of_best"] >= WORST[0] and row["share_of_cost"] <= WORST[1] for row in rows)
-
-
-def _seed_line(rows: Sequence[Mapping[str, Any]]) -> str:
-    worst = min(rows, key=lambda row: row["share_of_best"])
-    return (
-        f"mean {_mean(rows, 'share_of_best'):.4f} at {_mean(rows, 'share_of_cost'):.4f}, "
-        f"worst {worst['share_of_best']:.4f} ({worst['surface']})"
-    )
 
 
 def _mean(rows: Sequence[Mapping[str, Any]], column: str) -> float:

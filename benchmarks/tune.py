@@ -28,7 +28,7 @@ from torchstone.execution.controller.session import Session
 from torchstone.storage.query import find
 from torchstone.storage.record_reader import read_record, record_path
 from torchstone.storage.record_writer import RecordWriter
-from torchstone.workflows.tune.final_round import gain, run_rounds, worth_of
+from torchstone.workflows.tune.answering import gain, run_rounds, worth_of
 
 DATA = Path(__file__).parent / "data" / "tune.json"
 WORKLOAD = ["--task", "train", "--model", "builtin:cnn", "--data", "digits"]

@@ -18,8 +18,7 @@ from importlib.metadata import version as version_of
 from typing import Any
 
 from torchstone.cli import COMMANDS
-from torchstone.cli._language import add_language
-from torchstone.cli._parsing import Parser
+from torchstone.cli._parsing import Parser, add_language
 
 project = "torchstone"
 author = "the torchstone authors"

@@ -24,8 +24,7 @@ from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Measurement, Outcome, Series, Stage, Status, Trial
 from torchstone.report.charts.courses import search_chart
 from torchstone.report.document import Document, Section
-from torchstone.report.documents.run import run_document
-from torchstone.report.documents.run_pictures import run_pictures
+from torchstone.report.documents.run import run_document, run_pictures
 from torchstone.storage.query import entry_of, find
 
 HOSTILE = "a|b\x1b[31m<script>alert(1)</script>`x`\n# h\r*_~\u202e\x9b"

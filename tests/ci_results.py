@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 from build import a_case, a_machine, a_run, a_trial, compared
 
-from torchstone.analysis.ci.assessment import Acceptance, Assessment, assess
-from torchstone.analysis.ci.commit_history import traces
+from torchstone.analysis.ci import Acceptance, Assessment, assess, traces
 from torchstone.core.schema.ci import CiBenchmark, CiResult, HistoryEntry, HistoryPoint, State
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.comparison import Comparison, Judgement, OtherThreads, Rules, Side, judge
@@ -19,8 +18,7 @@ from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.run import SCHEMA, Answered, Plan, Run
 from torchstone.core.stats.student import normal_quantile
 from torchstone.report.document import Document
-from torchstone.report.documents.ci import Room, ci_document
-from torchstone.report.documents.ci_history import ci_history_document
+from torchstone.report.documents.ci import Room, ci_document, ci_history_document
 from torchstone.storage.ci_folder import write_result
 
 BASE, HEAD = "a1b2c3d4e5" * 4, "0f1e2d3c4b" * 4

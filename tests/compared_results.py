@@ -14,15 +14,13 @@ from comparable import a_stored_run as a_measured_run
 from priced import CARBON, ELECTRICITY, prices_of
 from stored import a_stored_run, case, machine, store
 
-from torchstone.analysis.compare.compare import Asked, compare
+from torchstone.analysis.compare.compare import ComparisonRequest, compare
 from torchstone.analysis.compare.inputs import ComparedInput
-from torchstone.analysis.compare.task_answers import answers
-from torchstone.analysis.cost import Asked as Costed
+from torchstone.analysis.cost import CostRequest as Costed
 from torchstone.analysis.cost import costs
-from torchstone.analysis.recommend.case_history import Change, Histories, History, Point, Segment
-from torchstone.analysis.recommend.recommend import Asked as Wanted
+from torchstone.analysis.recommend.case_history import Changed, Histories, History, LevelChange, LevelPoint, Segment
+from torchstone.analysis.recommend.recommend import RecommendRequest as Wanted
 from torchstone.analysis.recommend.recommend import recommend
-from torchstone.analysis.recommend.software import Changed
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.answer import AbResult, Course
@@ -32,10 +30,9 @@ from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Status
 from torchstone.report.document import Document
 from torchstone.report.documents.ab import ab_parts
-from torchstone.report.documents.check import check_document
-from torchstone.report.documents.comparison import comparison_document
-from torchstone.report.documents.comparison_pictures import comparison_pictures
+from torchstone.report.documents.comparison import comparison_document, comparison_pictures
 from torchstone.report.documents.cost import cost_document
+from torchstone.report.documents.findings import check_document
 from torchstone.report.documents.history import Requested, history_document
 from torchstone.report.documents.recommendation import recommendation_document
 from torchstone.storage.index import Problem
@@ -90,9 +87,9 @@ def a_side(letter: str, card: str, by: float = 1.0, sizes: Sequence[int] = (16,)
 
 def a_comparison(*sides: ComparedInput, pictures: bool = False) -> Document:
     """Return what is said of these runs, the first of which is the baseline."""
-    compared, prices = compare(sides, Asked()), {side.letter: 1.5 for side in sides}
+    compared, prices = compare(sides, ComparisonRequest()), {side.letter: 1.5 for side in sides}
     shown = comparison_pictures(sides, prices) if pictures else ()
-    return comparison_document(compared, answers(compared), ["outputs/benchmark_comparison.json"], shown)
+    return comparison_document(compared, ["outputs/benchmark_comparison.json"], shown)
 
 
 def _forty() -> Document:
@@ -146,11 +143,11 @@ def _swept(number: int, kind: str = "cpu", by: float = 1.0, sizes: Sequence[int]
 # ── a history ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def points(count: int, change_at: int = 99, left_out: Sequence[int] = ()) -> tuple[Point, ...]:
+def points(count: int, change_at: int = 99, left_out: Sequence[int] = ()) -> tuple[LevelPoint, ...]:
     """Return a run a day at 100 items/s, at 90 from one run on."""
     rates = [90.0 if number >= change_at else 100.0 for number in range(count)]
     return tuple(
-        Point(
+        LevelPoint(
             f"run{number:02d}", f"2026-11-{1 + number:02d}T10:00:00Z", rate, rate - 1.0, rate + 1.0, 3,
             number not in left_out, "SUSPECT: neighbours" if number in left_out else None,
         )
@@ -163,12 +160,12 @@ def a_history(
 ) -> History:
     """Return a case that is slower from its fifth run on, and what changed with that; None: no change."""
     levels: tuple[Segment, ...] = (Segment(0, count - 1, count, 100.0, 99.0, 101.0),)
-    changes: tuple[Change, ...] = ()
+    changes: tuple[LevelChange, ...] = ()
     if changed is not None:
         levels = (Segment(0, 3, 4, 100.0, 99.0, 101.0), Segment(4, count - 1, count - 4, 90.0, 89.0, 91.0))
         at = "2026-11-05T10:00:00Z"
         ratio = Estimate(0.9, 0.88, 0.92, 0.95, "ratio", "t on the log over runs", 4, 8)
-        changes = (Change(4, "run04", at, ratio, Judgement.WORSE, tuple(changed)),)
+        changes = (LevelChange(4, "run04", at, ratio, Judgement.WORSE, tuple(changed)),)
     fields: dict[str, Any] = {
         "case_id": "c0ffee123456", "task": "train", "model": "hf:bert", "data": "synthetic", "device": "Intel Xeon",
         "host": "desk", "configuration": {"batch_size": 8}, "metric": "throughput", "unit": "items/s",

@@ -7,7 +7,7 @@ from typing import Any
 
 from build import a_case, facts_of
 
-from torchstone.analysis.advice.evidence import Evidence
+from torchstone.analysis.advice.rules import Evidence
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.host_profile import HostLine, HostProfile, Operators
 from torchstone.core.schema.machine import DeviceInfo

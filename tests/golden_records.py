@@ -24,7 +24,7 @@ from torchstone.core.schema.codec import decode, encode
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.peaks import Peaks
 from torchstone.core.schema.run import Head, Line
-from torchstone.core.schema.run_document import Document
+from torchstone.core.schema.run_document import RunDocument
 
 HERE = Path(__file__).parent / "golden" / "schema_1"
 SAMPLE = Path(__file__).parent / "unit" / "plugins" / "importers" / "samples" / "batch_comparison.jsonl"
@@ -107,7 +107,7 @@ def collect(folder: Path) -> None:
         lines[0] = _anywhere(lines[0])
         (HERE / f"{kind}.jsonl").write_bytes(b"".join(encode(line) + b"\n" for line in lines))
     (path,) = (folder / "infer").glob("benchmark_*.json")
-    document: Document = decode(path.read_bytes(), Document)
+    document: RunDocument = decode(path.read_bytes(), RunDocument)
     rows = tuple({**row, "host": "host"} if "host" in row else row for row in document.rows)
     _write("document.json", msgspec.structs.replace(document, head=_anywhere(document.head), rows=rows))
     for name in ("training.json", "training_metrics.json"):

@@ -13,14 +13,14 @@ from priced import prices_of
 from results import H200, ON_H200, a_memory_row, a_quality, all_devices, an_evaluation, an_examination
 from stored import a_stored_run, case, machine, store
 
-from torchstone.analysis.cost import Asked, costs
+from torchstone.analysis.cost import CostRequest, costs
+from torchstone.analysis.memory_fit import MemoryAnswer
 from torchstone.analysis.recommend.case_history import Histories
-from torchstone.analysis.recommend.recommend import Asked as Wanted
+from torchstone.analysis.recommend.recommend import RecommendRequest as Wanted
 from torchstone.analysis.recommend.recommend import recommend
 from torchstone.core.schema.run import Run
-from torchstone.report.documents.peaks import MeasuredPeaks
+from torchstone.report.documents.machine import MeasuredPeaks
 from torchstone.storage.query import read_run
-from torchstone.workflows.memory.answer import Answer
 
 GOLDEN = Path(__file__).parent / "golden"
 _RUN = a_stored_run(1, [(case(batch_size=size), 100.0 + size) for size in (8, 16)], machine("cpu"))
@@ -52,11 +52,11 @@ RUNS: dict[str, Callable[[], Run]] = {**{name: _golden(name) for name in _RECORD
 COMPARED: tuple[Callable[[], Run], Callable[[], Run]] = (_golden("same_1", "compare"), _golden("different", "compare"))
 # Values of the kinds of report/results.py, which --save keeps.
 VALUES: dict[str, Callable[[], Any]] = {
-    "memory": lambda: Answer((a_memory_row(),), (), {}),
+    "memory": lambda: MemoryAnswer((a_memory_row(),), (), {}),
     "machine_check": an_examination,
     "machine_check_all": lambda: all_devices(("cuda:0", 1.0), ("cuda:1", 0.8)),
     "peaks": lambda: MeasuredPeaks(ON_H200, H200, new=True),
-    "cost": lambda: costs([summary_of(_RUN)], Asked(prices_of("EUR", {"Intel Xeon": 0.2}), 3.0, 1000.0)),
+    "cost": lambda: costs([summary_of(_RUN)], CostRequest(prices_of("EUR", {"Intel Xeon": 0.2}), 3.0, 1000.0)),
     "recommendation": _a_recommendation,
     "history": lambda: Histories("throughput", (a_history(),), 8),
     "evaluation": lambda: an_evaluation(a_quality()),

@@ -15,6 +15,7 @@ from build import a_case, a_run, a_sweep
 from comparable import a_stored_run
 from stored import store
 
+from torchstone.analysis.compare.reproduction import reproduced
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.schema.case import Case
@@ -26,14 +27,12 @@ from torchstone.report.bundle import Bundle, read_bundle
 from torchstone.report.carried import attachments, with_record
 from torchstone.report.document import Attachment, Chart, Document, Part, Section, Table, Text
 from torchstone.report.documents.combined import combined_document
+from torchstone.report.documents.comparison import reproduction_document
 from torchstone.report.documents.release import readme
-from torchstone.report.documents.reproduction import reproduction_document
 from torchstone.report.documents.run import run_document
-from torchstone.report.documents.verification import verification_document
-from torchstone.report.verification import Verified
+from torchstone.report.verification import Verified, verification_document
 from torchstone.storage.manifest import MANIFEST, manifest_bytes, sums_of
 from torchstone.storage.query import entry_of, find
-from torchstone.workflows.run.reproduction import reproduced
 
 Files = dict[str, bytes]
 

@@ -11,13 +11,24 @@ from build import a_case, a_machine, a_run, a_sweep, a_trial, peaks_of
 from evidences import SETTINGS, a_line, a_look, an_evidence
 
 from torchstone.analysis.advice.causes import causes_of
-from torchstone.analysis.advice.evidence import Evidence
+from torchstone.analysis.advice.rules import Evidence
+from torchstone.analysis.memory_fit import FitRow
+from torchstone.analysis.memory_fit import MemoryAnswer as Prediction
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.answer import Choice, TuneResult
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.comparison import Judgement
-from torchstone.core.schema.diagnosis import SAME_LOSS, Diagnosis, Tried, WhatIf
+from torchstone.core.schema.diagnosis import (
+    SAME_LOSS,
+    Attached,
+    Diagnosis,
+    Role,
+    SampledLine,
+    SampledProcess,
+    TriedRemedy,
+    WhatIf,
+)
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.machine import DeviceInfo, Host
 from torchstone.core.schema.peak_memory import PeakMemory
@@ -28,30 +39,33 @@ from torchstone.core.schema.trial import Outcome, Purpose, Status
 from torchstone.report.charts.courses import training_charts
 from torchstone.report.document import Document, Section
 from torchstone.report.documents.diagnosis import diagnosis_document
-from torchstone.report.documents.evaluation import evaluation_document
-from torchstone.report.documents.machine import machine_document
-from torchstone.report.documents.machine_all import machine_all_document
-from torchstone.report.documents.machine_check import machine_check_document
+from torchstone.report.documents.machine import (
+    MeasuredPeaks,
+    machine_all_document,
+    machine_check_document,
+    machine_document,
+    peaks_document,
+)
 from torchstone.report.documents.memory import memory_document
-from torchstone.report.documents.peaks import MeasuredPeaks, peaks_document
 from torchstone.report.documents.plugins import plugins_document
-from torchstone.report.documents.run import run_document
-from torchstone.report.documents.run_pictures import TRAINING
-from torchstone.report.documents.runs import exported_document, imported_document, pushed_document, runs_document
-from torchstone.report.documents.team_store import store_document
+from torchstone.report.documents.run import TRAINING, run_document
+from torchstone.report.documents.runs import (
+    exported_document,
+    imported_document,
+    pushed_document,
+    runs_document,
+    store_document,
+)
+from torchstone.report.documents.training import evaluation_document
 from torchstone.storage.index import Problem
 from torchstone.storage.place import team_at
 from torchstone.storage.query import RunRow, entry_of
 from torchstone.storage.team.tables import TeamStatus
-from torchstone.workflows.diagnose.measured_diagnosis import told
-from torchstone.workflows.machine_check.conditions import Condition, Fitness, worst
-from torchstone.workflows.machine_check.examination import Examination
-from torchstone.workflows.machine_check.side_by_side import Round, SideBySide, judged
-from torchstone.workflows.memory.answer import Answer as Prediction
-from torchstone.workflows.memory.answer import Row
-from torchstone.workflows.train.evaluation import TestResults
-from torchstone.workflows.train.gauges import Readings
-from torchstone.workflows.train.quality import ClassQuality, TestMetrics
+from torchstone.workflows.diagnose.measured_diagnosis import diagnosis_of
+from torchstone.workflows.machine_check import conditions as conditions_of
+from torchstone.workflows.machine_check.conditions import MachineCondition, worst
+from torchstone.workflows.machine_check.examination import Examination, Round, SideBySide, judged
+from torchstone.workflows.train.evaluation import ClassQuality, GaugeSummary, TestMetrics, TestResults
 
 GIB = 2**30
 HOSTILE = "a|b\x1b[31m<script>`x`\n# c"
@@ -117,12 +131,12 @@ def with_its_run(
     case = evidence.case
     if recorded is not None:
         case = Case(recorded.workload, recorded.configuration, recorded.placement)
-    found = told("20261122-000000-abc", "mine", case, evidence, causes_of(evidence), summary, recorded)
+    found = diagnosis_of("20261122-000000-abc", "mine", case, evidence, causes_of(evidence), summary, recorded)
     tried = (
-        Tried("loader_waits", WhatIf({"feed": "resident"}, ceiling=True), Judgement.BETTER,
+        TriedRemedy("loader_waits", WhatIf({"feed": "resident"}, ceiling=True), Judgement.BETTER,
               msgspec.structs.replace(GAIN, value=9.0), 1e9, 1.0, Statement("loss_of_other_batches")),
-        Tried("loader_waits", WORKERS, Judgement.BETTER, GAIN, 1.2e9, 1.12, Statement(SAME_LOSS)),
-        Tried("computing", WhatIf({"compile": "default"}),
+        TriedRemedy("loader_waits", WORKERS, Judgement.BETTER, GAIN, 1.2e9, 1.12, Statement(SAME_LOSS)),
+        TriedRemedy("computing", WhatIf({"compile": "default"}),
               message=Statement("compiling_takes_long", {"budget_s": 120.0})),
     )  # fmt: skip
     return msgspec.structs.replace(found, **{"tried": tried, "applied": tried[1], **changes}), summary
@@ -135,14 +149,12 @@ ON_H200 = peaks_of(
     kind="cuda", device_name="NVIDIA H200", uuid="GPU-1", matmul_fp32=5e13, matmul_bf16=7.945e14, memory_copy=4.2e12,
     memory_triad=4.3e12, busy_cores=0.1,
 )  # fmt: skip
-QUIET = Condition("other processes", "0.00 of 8 cores busy", Fitness.FIT)
-UNTOLD = Condition("steal", "not reported by the system", Fitness.UNKNOWN)
-NOISY = Condition(
-    "disk", "512 MiB free in outputs", Fitness.NOISY, "free disk space, or use another folder (--output-dir)"
-)
+QUIET = conditions_of.neighbours(0.0, 8, "")
+UNTOLD = conditions_of.steal(None)
+NOISY = conditions_of.disk(512 << 20, "outputs")
 
 
-def an_examination(*conditions: Condition, settled: float | None = 0.008) -> Examination:
+def an_examination(*conditions: MachineCondition, settled: float | None = 0.008) -> Examination:
     """A machine with these conditions; none: a quiet one."""
     seen = list(conditions or (QUIET, UNTOLD))
     return Examination(worst(seen), tuple(seen), settled, None)
@@ -155,12 +167,12 @@ def a_memory_row(
     card: str = "NVIDIA H100 SXM 80 GB",
     memory: int = 80,
     **changes: Any,
-) -> Row:
+) -> FitRow:
     """A batch of GPT-2 on a card: its peak of `gib` is weights and activations. `changes`: fields of Row."""
     peak = PeakMemory(batch, int(gib * GIB), {"weights": GIB, "activations": int((gib - 1) * GIB)}, "backward", 4 * GIB)
     most = None if largest is None else PeakMemory(largest, 71 * GIB, {}, "backward")
     configuration = {"batch_size": batch, "precision": "fp32", **changes.pop("configuration", {})}
-    return Row("train", "hf:gpt2", card, memory * GIB, configuration, peak, most, **changes)
+    return FitRow("train", "hf:gpt2", card, memory * GIB, configuration, peak, most, **changes)
 
 
 # ── a training ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -221,7 +233,7 @@ def an_evaluation(quality: TestMetrics | None, **changes: Any) -> TestResults:
         "training": "trained", "run_id": "20261122-000000-abc", "epoch": 3, "data": "images:photos", "split": "test",
         "loss": 0.4321,
         "items": 8, "throughput": 512.0, "time_per_batch_s": 0.01, "quality": quality,
-        "gauges": {"device_power_w": Readings(250.0, 200.0, 300.0, 12)},
+        "gauges": {"device_power_w": GaugeSummary(250.0, 200.0, 300.0, 12)},
         "files": {"predictions": "trained/test_results/predictions.csv", "metrics": "trained/test_results/m.json"},
     }  # fmt: skip
     return TestResults(**{**fields, **changes})
@@ -245,7 +257,7 @@ _IDENTITY = tuple(tuple(int(row == column) for column in range(40)) for row in r
 _RUN = RunRow("20261121-100000-abcd", "a-run", "2026-11-21T10:00:00Z", "done", "host", "cpu", 1, 3, 3, "a.jsonl")
 _RUNS = [msgspec.structs.replace(_RUN, name=f"{number}-{HOSTILE * 4}") for number in range(40)]
 _ROWS = tuple(a_memory_row(card=f"card {number}", gib=2.0 + number, largest=number or None) for number in range(40))
-_LACKING = Row("train", HOSTILE, HOSTILE, GIB, {"batch_size": 1}, why_not=HOSTILE)
+_LACKING = FitRow("train", HOSTILE, HOSTILE, GIB, {"batch_size": 1}, why_not=Outcome(Status.UNSUPPORTED, HOSTILE))
 _STEP = Epoch(4.2, 0.1, 11, 176, 0.025, None)
 
 TEAM = team_at("postgresql://ana@db.example/bench", typed=True)
@@ -253,6 +265,18 @@ STORE = TeamStatus(
     TEAM.shown, "PostgreSQL 15.18", "1.5", 1234, 61700, 10, "2026-11-23T18:00:00Z", 5 * 2**30, "ana", may_push=True,
     superuser=False, has_roles=True, encrypted=True,
 )  # fmt: skip
+
+
+def an_attached(code: str = "time.sleep(0.03)") -> Attached:
+    """How a program was looked at from outside, with a process that loads."""
+    lines = SampledLine("train.py", 17, code, "rest", 0.31, 0.24, 0.38), SampledLine("train.py", 9, code, "data", 0.02)
+    processes = (
+        SampledProcess(4242, Role.TRAINING, code, 0.98, rank=0), SampledProcess(4243, Role.LOADER, "bin/python", None)
+    )  # fmt: skip
+    return Attached(
+        4242, 30.0, 300, 10, 0.4, lines, lines[:1], processes, others_cores=0.2, utilization=0.4, ended=True
+    )
+
 
 DOCUMENTS: tuple[tuple[str, Callable[[], Document]], ...] = (
     ("tune", lambda: run_document(a_tuned())),
@@ -264,6 +288,8 @@ DOCUMENTS: tuple[tuple[str, Callable[[], Document]], ...] = (
         "diagnosis, hostile",
         lambda: diagnosis_document(a_diagnosis(about=HOSTILE, limits=(Statement(HOSTILE),), command=HOSTILE)),
     ),
+    ("diagnosis, from outside", lambda: diagnosis_document(a_diagnosis(attached=an_attached()))),
+    ("diagnosis, from outside, hostile", lambda: diagnosis_document(a_diagnosis(attached=an_attached(HOSTILE)))),
     ("machine", lambda: machine_document(_MACHINE, {"mps": "this is Linux"})),
     ("machine, 40 devices", lambda: machine_document(_MANY, {})),
     ("machine, hostile", lambda: machine_document(_STRANGE, {HOSTILE: HOSTILE})),

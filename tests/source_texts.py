@@ -14,7 +14,7 @@ from torchstone.report.translation.joints import bare
 
 _TEXTS = {
     "Text", "Column", "Section", "Quantity", "Document", "Picture", "panel",
-    "Doubt", "Finding", "Condition", "_graded", "_untold", "_named",
+    "Doubt", "Finding", "_named",
     "_section",
 }  # fmt: skip
 _AXES = {"steps", "names", "rows", "numbers", "counted", "doubled", "shares", "cells"}  # of vega_lite: column and title
@@ -95,7 +95,7 @@ class _Reader(ast.NodeVisitor):
 
     def visit_Call(self, node: ast.Call) -> None:
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        if name == "_counted" and len(node.args) == 2 and isinstance(node.args[1], ast.Constant):
+        if name in ("_counted", "count_of") and len(node.args) == 2 and isinstance(node.args[1], ast.Constant):
             self.found.append((f"{{0}} {_text(node.args[1])}(s)", node.lineno))
             return
         if name in _SILENT:

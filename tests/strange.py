@@ -22,12 +22,11 @@ from loads import a_search
 from results import a_tuned_run
 
 from torchstone.core.schema.axis import AXES
-from torchstone.core.schema.claim import IMPORTED
 from torchstone.core.schema.comparison import Comparison, Judgement, Rules, Side
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.metric import RAW
 from torchstone.core.schema.procedure import Procedure
-from torchstone.core.schema.run import SCHEMA, Run
+from torchstone.core.schema.run import IMPORTED, SCHEMA, Run
 
 # Words that mean something somewhere, and others.
 WORDS = (*AXES, *RAW, "", "cpu", "cuda", "steps", "throughput", "latency", "forward", "loss", "auto", "fp32", "bf16",

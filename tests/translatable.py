@@ -15,21 +15,20 @@ from typing import TYPE_CHECKING
 from source_texts import said_of, texts_of
 
 import torchstone
-from torchstone.analysis.ci.changes import Verdict as Change
+from torchstone.analysis.ci import ChangeVerdict as Change
+from torchstone.analysis.memory_fit import FitVerdict as Fits
 from torchstone.core.messages import DISTURBED, MESSAGES, NOT_COMPARED, OUTCOMES, REMEDIES
 from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.comparison import Judgement
-from torchstone.core.schema.diagnosis import Kind
+from torchstone.core.schema.diagnosis import CauseKind
 from torchstone.core.schema.estimate import Severity
-from torchstone.core.schema.metric import FIGURES
-from torchstone.core.schema.metric_table import MetricGroup
+from torchstone.core.schema.metric import FIGURES, MetricGroup
 from torchstone.core.schema.trial import Status
 from torchstone.plugins.checking import FAILED
 from torchstone.report.renderers.html.page import SAID
 from torchstone.report.translation.catalogue import DOMAIN, LOCALE
 from torchstone.report.translation.joints import bare
 from torchstone.workflows.machine_check.conditions import Fitness
-from torchstone.workflows.memory.answer import Verdict as Fits
 
 if TYPE_CHECKING:
     from babel.messages.catalog import Catalog
@@ -38,11 +37,10 @@ ROOT = Path(torchstone.__file__).parent
 # Where texts of Documents are made, and those of findings and advice, which records keep.
 SOURCES = (
     "report/documents/*.py", "report/charts/*.py", "report/diagnosis_messages.py", "analysis/advice/*.py",
-    "analysis/compare/*.py", "analysis/recommend/*.py", "analysis/roofline/*.py",
-    "workflows/machine_check/*.py", "workflows/memory/*.py", "workflows/tune/*.py",
+    "analysis/compare/*.py", "analysis/recommend/*.py", "analysis/roofline.py",
+    "workflows/machine_check/*.py", "workflows/memory.py", "workflows/tune/*.py",
     "report/pictures.py", "plugins/devices/_cores.py",
-    "report/claims.py", "report/verification.py",
-    "report/page_text.py", "report/release_files.py", "report/bundle.py", "report/carried.py", "analysis/ci/*.py",
+    "report/carried.py", "report/verification.py", "report/bundle.py", "analysis/ci.py",
     "storage/manifest.py",
 )  # fmt: skip
 # Where renderers say texts of their own, and what they say through a name; and texts of lower layers.
@@ -51,7 +49,8 @@ BESIDE = (
     "warning", "error", "record", "All results", "trial {0}", "{0} (ceiling)", "linear", "logarithmic x",
     "logarithmic y", "logarithmic x and y",
     "The report continues: torchstone report --format md",
-    "More is left out here; all of it: torchstone report --format pdf,md",
+    "More is left out here; all of it: torchstone report --format html",
+    "Not on these pages: {0}. The CSV beside them has the tables, torchstone report --format html all of it",
     "pictures need vl-convert-python: pip install 'torchstone[charts]'",
     "{0} trials differ too much for an interval (wider than ±50 %): --trials {1}",
     "probes alone differ too much for an interval (wider than ±50 %)", "at least {0}", "at most {0}",
@@ -67,7 +66,7 @@ _TITLES = (
     "predictions metrics done usual platform processor cores vendor compute driver runtime bus document table "
     "folder written reports weights gradients activations inputs temporaries workspace reserved loader transfer "
     "communication hours electricity launch memory unknown class counted image sequence sample text bottleneck "
-    "allocated exposed overlap weak strong"
+    "allocated exposed overlap weak strong governor disk turbo throttling"
 )
 # Figures as `compare` calls them.
 _COMPARED = (
@@ -156,10 +155,12 @@ def _of_tables() -> Iterator[str]:
     yield from (name.replace("_", " ") for name in AXES)
     yield from (
         str(word).replace("_", " ")
-        for words in (Judgement, Severity, Fitness, Fits, Kind, Status, Change)
+        for words in (Judgement, Severity, Fitness, Fits, CauseKind, Status, Change)
         for word in words
     )
     yield from (*_TITLES.split(), *_COMPARED, *_JOINED)
+    conditions = (ROOT / "workflows" / "machine_check" / "conditions.py").read_text(encoding="utf-8")
+    yield from re.findall(r'_(?:condition|graded|unreported)\("([^"]+)"', conditions)
 
 
 def _of_findings() -> Iterator[str]:

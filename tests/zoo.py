@@ -32,7 +32,7 @@ from torchstone.core.schema.trial import Outcome, Status
 from torchstone.report.document import Document
 from torchstone.report.documents.run import measured_document, run_document
 from torchstone.storage.query import entry_of, find
-from torchstone.workflows.run.results import Results
+from torchstone.workflows.run.planned_run import Results
 
 HOSTILE = "a|b\x1b[31m<script>alert(1)</script>`x`\n# h\r*_~\u202e\x9b"
 WIDE = "模型🔥e\u0301"

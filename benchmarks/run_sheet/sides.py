@@ -101,8 +101,7 @@ def _by_turns(here: Here, side: int, turn_s: float, pairs: int) -> list[float]:
     from torchstone.execution import plan
     from torchstone.workflows.ab.experiment import as_ab_does, in_turns
     from torchstone.workflows.ab.interleaving import TurnPlan
-    from torchstone.workflows.ab.pair import Variant
-    from torchstone.workflows.ab.session_pool import SessionPool
+    from torchstone.workflows.ab.pair import SessionPool, Variant
 
     def case_of(count: int) -> Any:
         axes = {"mode": ["throughput"], "precision": ["fp32" if here.on_cpu else "tf32"]}

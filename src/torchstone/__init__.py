@@ -1,6 +1,7 @@
 """torchstone: measures speed, memory and energy of PyTorch training and inference.
 
     torchstone.measure(module, batch)           a module at hand, or any DataLoader → a RunSummary, and a record
+    torchstone.measure(function, *arguments)    any function, in fresh processes where they can import it → the same
     torchstone.window("train")                  a window around your own loop
     torchstone.Diagnostics(model, loss, opt)    one model over batch sizes and devices: rows, pictures, a report
     torchstone.benchmark(model, …)              what `torchstone run` does: fresh processes, a record, a table

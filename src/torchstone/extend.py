@@ -4,18 +4,21 @@ Where these live inside may change; what this module gives stays. The base class
 `plugins/protocols.py` and, for devices, telemetry and launchers, in `plugins/machine_protocols.py`.
 """
 
+import os
+from pathlib import Path
+
 from torchstone.core.errors import MissingError, TorchstoneError, Unsupported, UsageError, unknown
 from torchstone.core.messages import Words
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import AXES, Axis, Scalar
 from torchstone.core.schema.batch import Batch, DataCard, Unreadable, View
 from torchstone.core.schema.case import Case, Placement, Task, Workload
-from torchstone.core.schema.counted import Counted
 from torchstone.core.schema.estimate import Estimate, Finding, Severity
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import DeviceInfo, Host, Machine, Room
 from torchstone.core.schema.model import InputSpec, LoadedModel, ModelCard
 from torchstone.core.schema.peak_memory import PeakMemory
+from torchstone.core.schema.peaks import StepCounts
 from torchstone.core.schema.run import Head, Plan, Run, Slot
 from torchstone.core.schema.search import Point, Probe, ProbeResult, SearchProblem
 from torchstone.core.schema.submission import Job, Phase, ShareState, Submission
@@ -34,6 +37,7 @@ from torchstone.plugins.machine_protocols import (
 from torchstone.plugins.protocols import (
     Batches,
     Check,
+    Command,
     DataSource,
     Engine,
     Exporter,
@@ -56,7 +60,7 @@ __all__ = [
     "Case",
     "Check",
     "Cluster",
-    "Counted",
+    "Command",
     "DataCard",
     "DataSource",
     "Device",
@@ -104,6 +108,7 @@ __all__ = [
     "Stage",
     "Statement",
     "Status",
+    "StepCounts",
     "Stopwatch",
     "Streamable",
     "Submission",
@@ -120,5 +125,16 @@ __all__ = [
     "Words",
     "Workload",
     "check",
+    "stored_run",
     "unknown",
 ]
+
+
+def stored_run(word: str = "latest", folder: Path | None = None) -> Run:
+    """Return a stored run by path, id, unique prefix or name: what a command reads.
+
+    `folder`: None is $TORCHSTONE_OUTPUT, or outputs. Raises UsageError where there is no such run.
+    """
+    from torchstone.storage.query import locate, read_run
+
+    return read_run(locate(folder or Path(os.environ.get("TORCHSTONE_OUTPUT", "outputs")), word))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pickle
 import random
 from pathlib import Path
 
 import numpy as np
-from pictures import cifar_batches
+from pictures import batch, cifar_batches
 from PIL import Image
 
 DIAGNOSES = ("glioma", "meningioma", "notumor", "pituitary")
@@ -16,12 +15,8 @@ DIAGNOSES = ("glioma", "meningioma", "notumor", "pituitary")
 def cifar10(root: Path) -> Path:
     """CIFAR-10 with its 10,000 images to test, and one of each class in each of the batches to train."""
     cifar_batches(root, each=10)
-    dice = np.random.default_rng(1)
-    batch = {
-        b"batch_label": b"testing batch 1 of 1", b"labels": [n % 10 for n in range(10_000)],
-        b"data": dice.integers(0, 256, (10_000, 3072), dtype=np.uint8),
-    }  # fmt: skip
-    (root / "test_batch").write_bytes(pickle.dumps(batch, 2))
+    pixels = np.random.default_rng(1).integers(0, 256, (10_000, 3072), dtype=np.uint8)
+    batch(root / "test_batch.bin", [n % 10 for n in range(10_000)], pixels)
     return root
 
 

@@ -2,15 +2,18 @@
 
 import re
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 from build import a_run, a_trial
 from over import over
+from stored import store
 from zoo import ZOO
 
+from torchstone.cli import main
 from torchstone.core.schema.trial import Series
+from torchstone.plugins import registry
 
 PAGE = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
@@ -35,3 +38,25 @@ def test_the_renderer_draws_every_document(make):
     text = module_of("RENDERER").RENDERER.render(make()).decode()
     assert text
     assert all(c.isprintable() or c == "\n" for c in text)
+
+
+def test_the_command_of_another_package_runs_and_is_listed(outputs, monkeypatch, capsys):
+    entry = SimpleNamespace(
+        name="longest", value="theirs:LONGEST", dist=None, load=lambda: module_of("LONGEST").LONGEST
+    )
+    groups = {"torchstone.commands": [entry]}
+    monkeypatch.setattr(registry, "_entry_points", lambda: SimpleNamespace(select=lambda group: groups.get(group, [])))
+    registry.names.cache_clear()
+    store(outputs, [a_run([a_trial(duration_s=1.0), a_trial(trial_id="slow", duration_s=2.0)])])
+    try:
+        assert main(["longest", "--most", "1"]) == 0
+        assert capsys.readouterr().out == "2.000 s  slow\n"
+        assert main(["--help-all"]) == 0
+        assert "print the trials of a stored run that took longest" in capsys.readouterr().out
+        with pytest.raises(SystemExit):
+            main(["longest", "--help"])
+        assert "\ntorchstone longest latest --most 5\n" in capsys.readouterr().out
+        assert main(["longst"]) == 2
+        assert "Did you mean 'longest'?" in capsys.readouterr().err
+    finally:
+        registry.names.cache_clear()

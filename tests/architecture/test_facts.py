@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from torchstone.core.schema.axis import AXES, AxisStage, axes_of
-from torchstone.core.schema.memory_figures import PEAKS
 from torchstone.core.schema.metric import FIGURES
+from torchstone.core.schema.peak_memory import PEAKS
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "torchstone"
@@ -18,10 +18,10 @@ TREES = {
 }
 PAGE = (ROOT / "docs" / "facts.md").read_text(encoding="utf-8")
 
-AXIS, METRIC, MEMORY, TRIAL = (f"core/schema/{name}.py" for name in ("axis", "metric", "memory_figures", "trial"))
+AXIS, METRIC, MEMORY, TRIAL = (f"core/schema/{name}.py" for name in ("axis", "metric", "peak_memory", "trial"))
 # Lists that are a fact of their own.
 OF_THEIR_OWN = {
-    "analysis/advice/loss_curves.py",  # whose effect on the loss is asked for
+    "analysis/advice/trainings.py",  # whose effect on the loss is asked for
     "plugins/tasks/",  # which axes a task has
 }
 VIEWS = ("cli/", "report/")  # choose columns, and their order

@@ -78,7 +78,7 @@ def test_the_texts_of_findings() -> None:
 
 def test_every_reason_of_a_check_has_its_text_and_every_text_is_of_a_check() -> None:
     of = {name.partition(".")[0] for name in MESSAGES}
-    assert of == {*registry._own("checks"), "items_unknown", "resumed"}
+    assert of == {*registry._own("checks"), "in_this_process", "items_unknown", "resumed"}
 
 
 @over("family", FAMILIES)

@@ -45,7 +45,7 @@ class Walk(NamedTuple):
 # other. Two names: the function had the second one in earlier trees.
 WALKS: Mapping[str, tuple[Sequence[str], Sequence[str | None]]] = {
     "batch_size → training step": (("Case", "RunRequest", "WorkloadRequest", "Sketch"), (
-        "cli._run_options:axes_of", "cli.run_command:run", "execution.plan:sketch", None,
+        "cli._run_options:axes_from|cli._run_options:axes_of", "cli.run_command:run", "execution.plan:sketch", None,
         "workflows.run.planned_run:Campaign.carry_out", "execution.plan:arrange", None,
         "workflows.run.planned_run:Campaign.carry_out", "execution.controller.active_run:ActiveRun.take", None,
         "execution.worker.execution:_trial|execution.worker.execution:carry_out_trial",
@@ -56,8 +56,10 @@ WALKS: Mapping[str, tuple[Sequence[str], Sequence[str | None]]] = {
         "execution.worker.collector:Collector.measured", None, "execution.worker.execution:measure_prepared", None,
         "execution.controller.trial:TrialDrive.conclude", "storage.record_writer:RecordWriter.append", None,
         "storage.record_reader:read_record", "analysis.compare.inputs:gather", None,
-        "report.several:comparison_of", "analysis.compare.compare:compare", "core.figures:figures", None,
-        "report.several:comparison_of", "report.documents.comparison:comparison_document", None,
+        "report.documents.comparison:compared_document|report.several:comparison_of",
+        "analysis.compare.compare:compare", "core.figures:figures", None,
+        "report.documents.comparison:compared_document|report.several:comparison_of",
+        "report.documents.comparison:comparison_document", None,
         "cli.report_command:run", "report.renderers.html:Html.render",
     )),
     "finding → terminal": (("Finding", "Document"), (

@@ -13,10 +13,10 @@ from zoo import ZOO
 
 from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.errors import MissingError
-from torchstone.core.plain_text import plain
+from torchstone.core.units import plain
 from torchstone.plugins import registry
 from torchstone.report.document import Column, Command, Document, Facts, Part, Role, Section, Table, Text
-from torchstone.report.renderers._text import cells, wrapped
+from torchstone.report.renderers._table import cells, wrapped
 from torchstone.report.renderers.md import markdown
 from torchstone.report.renderers.terminal import terminal
 from torchstone.report.rendering import FolderRenderer, formats, renderer

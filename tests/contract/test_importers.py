@@ -16,9 +16,8 @@ from torchstone.analysis.rows import case_rows, sample_rows, trial_rows
 from torchstone.analysis.summary import summarize
 from torchstone.core.errors import UsageError
 from torchstone.core.figures import figures
-from torchstone.core.schema.claim import IMPORTED
 from torchstone.core.schema.codec import decode, encode
-from torchstone.core.schema.run import Head
+from torchstone.core.schema.run import IMPORTED, Head
 from torchstone.core.schema.trial import Status, Trial
 from torchstone.plugins import registry
 from torchstone.plugins.checking import look

@@ -10,17 +10,17 @@ from translatable import msgids, read
 from zoo import ZOO
 
 from torchstone.core.charts.vega_lite import Picture
-from torchstone.core.plain_text import plain
 from torchstone.core.schema.metric import FIGURES
+from torchstone.core.units import plain
 from torchstone.plugins import registry
 from torchstone.report.document import Command, Document, Facts, Part, Section, Table
-from torchstone.report.page_text import page_text
-from torchstone.report.renderers._text import cells
+from torchstone.report.renderers._table import cells
 from torchstone.report.renderers.html import RENDERER as HTML
 from torchstone.report.renderers.terminal import terminal
 from torchstone.report.translation.catalogue import DOMAIN, LOCALE, languages, numbered
 from torchstone.report.translation.documents import translated
 from torchstone.report.translation.translator import translation
+from torchstone.report.verification import page_text
 
 OTHERS = languages()[1:]
 each_language = over("language", OTHERS)
@@ -86,7 +86,7 @@ KEPT = (
     "NVIDIA nvidia SXM Tensor Core RTX embedding vision custom per pid prints "
     "Bonferroni Dvoretzky Kiefer Wolfowitz CITATION cff "
     "PostgreSQL psql EUR kWh UUID mJ kJ GFLOP TFLOP MFLOP PFLOP AMD Instinct Platinum EPYC nvml True False Train Val "
-    "ddp nccl strategy backend"
+    "ddp nccl strategy backend py spy"
 )
 # What the zoo brings: names that strangers gave, and texts that are none of ours.
 GIVEN = (
@@ -96,9 +96,10 @@ GIVEN = (
 STRANGE = re.compile(
     r"it fell over|it took (?:all|\d+ GiB of 80)|the step became \d+ % slower|others kept 1\.5 cores busy|stop them|"
     r"lost again|\d+ s lost|a longer|\d+ steps in a window|torch would take 8|the device is busy from batch_size 32 on|"
-    r"a processor|as it is|this is Linux|torn|not reported by the system|first of all|the sparse rates: dense is half|"
+    r"a processor|as it is|this is Linux|torn|first of all|the sparse rates: dense is half|"
     r"a small network|a card|time\.sleep|only \d of \d pairs|no commit in common|there is no such file|"
     r"it is right now|throughput over batch size|"
+    r"print\(loss\.item\(\)\)|py-spy|\bpython\b|"
     r"model(?= net\.py)|ZeroDivisionError: division by zero|Slower because: …|"
     r"our own bill|the contract of 2026|the grid's mean of 2025|reports as pdf: PDF needs typst"
 )

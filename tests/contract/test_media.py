@@ -37,14 +37,13 @@ from ci_results import STATES
 from kinds import COMPARED, RUNS, VALUES
 from stored import a_stored_run, case, machine, store
 
-from torchstone.analysis.compare.compare import Asked, compare
+from torchstone.analysis.compare.compare import ComparisonRequest, compare
 from torchstone.analysis.compare.compared_figures import COST, FOLLOWING
 from torchstone.analysis.compare.inputs import gather
-from torchstone.analysis.compare.task_answers import answers
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.api.recording import shown
 from torchstone.cli import main
-from torchstone.cli._stored import document_of
+from torchstone.cli._output import document_of
 from torchstone.core import units
 from torchstone.core.schema.answer import AbResult, TuneResult
 from torchstone.core.schema.axis import AXES
@@ -65,7 +64,7 @@ from torchstone.report.rendering import renderer
 from torchstone.report.results import Result, save
 from torchstone.storage.index import sync
 from torchstone.storage.query import find
-from torchstone.workflows.run.results import Results
+from torchstone.workflows.run.planned_run import Results
 
 # What a medium leaves out on purpose: (kind, medium) → why. Everything else is shown by all.
 LEFT_OUT: Mapping[tuple[str, str], str] = {
@@ -79,7 +78,7 @@ LEFT_OUT: Mapping[tuple[str, str], str] = {
 # What a medium folds: the answer of these is not a case's rate, and `--full` has that.
 FOLDED = {
     (kind, medium, "a figure of a case")
-    for kind in ("ab", "train") for medium in ("terminal", "show", "slides")
+    for kind in ("ab", "train") for medium in ("terminal", "show", "slides", "pdf")
 }  # fmt: skip
 
 # ── a result, and what is to be seen of it ──────────────────────────────────────────────────────────────────
@@ -112,10 +111,8 @@ def kept(kind: str, folder: Path) -> Kept:
         store(folder, runs)
         sync(folder)
         words = tuple(run.head.run_id for run in runs)
-        found = compare(gather(words, folder), Asked())
-        return Kept(
-            kind, folder, words, comparison_document(found, answers(found)), "/compare?a={}&b={}".format(*words)
-        )
+        found = compare(gather(words, folder), ComparisonRequest())
+        return Kept(kind, folder, words, comparison_document(found), "/compare?a={}&b={}".format(*words))
     assert kind == "ci"
     return Kept(kind, folder, (), ci_document(STATES["slower"]()), "")
 
@@ -432,7 +429,7 @@ def test_what_follows_from_the_rate_has_its_verdict(by, tmp_path):
         for run in runs
     ]
     store(tmp_path, runs)
-    found = compare(gather([run.head.run_id for run in runs], tmp_path), Asked(prices={"A": 1.0, "B": 1.0}))
+    found = compare(gather([run.head.run_id for run in runs], tmp_path), ComparisonRequest(prices={"A": 1.0, "B": 1.0}))
     judged: dict[Any, Any] = {
         (one.comparison.candidate.case_id, one.comparison.metric): one.comparison for one in found.judged
     }

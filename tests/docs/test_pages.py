@@ -11,8 +11,7 @@ from typing import Any
 from over import over
 
 from torchstone.cli import COMMANDS
-from torchstone.cli._language import add_language
-from torchstone.cli._parsing import Parser
+from torchstone.cli._parsing import Parser, add_language
 from torchstone.core.errors import UsageError
 
 ROOT = Path(__file__).parents[2]

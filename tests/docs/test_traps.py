@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from fakes import FakeClock, FakeQueue
 
-from torchstone.core.stats.peak_memory import Cached
+from torchstone.core.stats.peak_memory import CachingAllocator
 
 TRAPS = Path(__file__).parents[2] / "docs" / "traps"
 EXAMPLES = sorted((TRAPS / "examples").glob("*.py"))
@@ -171,7 +171,7 @@ class SimulatedMemory:
     """The part of torch.cuda that counts memory, over torch's algorithm without a card."""
 
     def __init__(self) -> None:
-        self.blocks = Cached()
+        self.blocks = CachingAllocator()
 
     def memory_allocated(self) -> int:
         return self.blocks.allocated
@@ -187,7 +187,7 @@ class SimulatedMemory:
 
     def empty_cache(self) -> None:
         assert self.blocks.allocated == 0, "simulated for an empty device only"
-        self.blocks = Cached()
+        self.blocks = CachingAllocator()
 
 
 def test_the_peak_of_a_step():
@@ -199,10 +199,10 @@ def test_the_peak_of_a_step():
             memory.blocks.give_back(block)
 
     assert trap.wrong(step, memory) == 100 * MIB
-    memory.blocks = Cached()
+    memory.blocks = CachingAllocator()
     memory.blocks.give_back(memory.blocks.take(5000 * MIB))  # a larger batch, given up
     assert trap.wrong_too(step, memory) == 5000 * MIB
-    memory.blocks = Cached()
+    memory.blocks = CachingAllocator()
     memory.blocks.give_back(memory.blocks.take(5000 * MIB))
     assert trap.right(step, memory) == (1000 * MIB, 1100 * MIB)
 

@@ -12,10 +12,9 @@ from build import a_machine, a_run, a_trial
 from clean import a_clean_run
 
 from torchstone.core.schema.case import Case, Placement, Task, Workload
-from torchstone.core.schema.claim import IMPORTED
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.procedure import Procedure
-from torchstone.core.schema.run import Run
+from torchstone.core.schema.run import IMPORTED, Run
 from torchstone.core.schema.trial import Measurement, Series, Stage, Trial
 
 GIB = 2**30

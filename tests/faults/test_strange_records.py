@@ -93,7 +93,7 @@ def test_every_page_is_an_answer_or_says_what_is_wrong():
     pytest.importorskip("starlette", reason="the pages need starlette (pip install 'torchstone[serve]')")
     from asgi import get
 
-    from torchstone.cli._stored import document_of
+    from torchstone.cli._output import document_of
     from torchstone.report.pages.application import application
     from torchstone.report.pages.guard import Guard
     from torchstone.report.pages.site import Site

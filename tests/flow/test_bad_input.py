@@ -56,7 +56,7 @@ TEXT = ("run", "--model", "hf:bert-tiny", "--axis", "sequence_length=8")
         (["run", "./nothere.xml"], ["'.xml'", ".toml"]),
         (["show"], ["no run is stored here yet", "torchstone run"]),
         (["show", "nosuchrun"], ["no run 'nosuchrun'", "torchstone runs"]),
-        (["export", "--format", "xml"], ["format 'xml'", "csv, json, jsonl, parquet"]),
+        (["export", "--format", "xml"], ["format 'xml'", "csv, json, jsonl, mlflow, parquet"]),
         (["runs", "--limit", "-1"], ["--limit -1"]),
         (["import", "nothere"], ["nothere: No such file"]),
         (["run", "--model", "py:nothere.py:load"], ["'nothere.py'"]),

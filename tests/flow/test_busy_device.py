@@ -13,7 +13,7 @@ from torchstone.core.schema.case import Placement
 from torchstone.core.schema.machine import Machine
 from torchstone.execution import machine_facts
 from torchstone.execution.controller.device_lock import WhenBusy, held
-from torchstone.workflows import campaign
+from torchstone.workflows.run import planned_run
 
 WORDS = ["run", "--model", "builtin:mlp", "--trials", "1", "--iterations", "2", "--warmup", "0", "--device", "cpu"]
 
@@ -55,7 +55,7 @@ def test_the_devices_of_all_ranks_are_held(outputs, monkeypatch, capfd, command)
         found.extend(placements)
         raise MissingError("enough")
 
-    monkeypatch.setattr(campaign, "held", refusing)
+    monkeypatch.setattr(planned_run, "held", refusing)
     if command == "submit":
         assert main(["submit", *RANKS, "--on", "slurm", "--cases-per-job", "2", "--dry-run"]) == 0
         (plan,) = (outputs / "submitted").glob("*/plan.json")

@@ -189,7 +189,7 @@ def test_one_trial_says_what_it_cannot_know(capfd, outputs):
         write_record(a_stored_run(scaled(by)[:1], name=name), outputs)
     first = compared(capfd, "one", "two")["comparisons"][0]
     assert first["verdict"] == "unclear"
-    assert "one trial: the variation between processes is not measured" in first["labels"][0]
+    assert "one trial: the variation between processes is not measured" in first["labels"][0]["text"]
 
 
 @pytest.mark.parametrize(

@@ -28,14 +28,15 @@ def test_a_damaged_image_stops_or_is_skipped_and_counted(tmp_path, capfd, refuse
 
 
 def test_data_that_is_hostile_or_unfit_is_refused_in_one_line(tmp_path, refused):
-    folder, proof = cifar_batches(tmp_path / "cifar"), tmp_path / "the-code-ran"
+    folder = cifar_batches(tmp_path / "cifar")
     words = ["run", "--model", "builtin:cnn", "--axis", "image_size=32", "--data"]
-    (folder / "data_batch_3").write_bytes(f"cposix\nsystem\n(S'touch {proof}'\ntR.".encode())
-    said = refused(*words, f"cifar10:{folder}")
-    assert "data_batch_3: refused: this pickle asks for posix.system; nothing was executed" in said
-    assert not proof.exists()
-    batch(folder / "data_batch_3", [0, 99])
+    batch(folder / "data_batch_3.bin", [0, 99])
     assert "image 1: label 99 is out of range" in refused(*words, f"cifar10:{folder}")
+    pickles, proof = tmp_path / "pickles", tmp_path / "the-code-ran"
+    pickles.mkdir()
+    (pickles / "data_batch_1").write_bytes(f"cposix\nsystem\n(S'touch {proof}'\ntR.".encode())
+    assert "unpack cifar-10-binary.tar.gz instead" in refused(*words, f"cifar10:{pickles}")
+    assert not proof.exists()
     class_folders(tmp_path / "photos" / "train")
     class_folders(tmp_path / "photos" / "test", ("cat", "emu"))
     assert "test has images of class 'emu', but train has none" in refused(*words, f"images:{tmp_path / 'photos'}")

@@ -10,11 +10,11 @@ import pytest
 from torchstone.cli import main
 from torchstone.core.schema.comparison import Comparison, Judgement, Side
 from torchstone.core.schema.estimate import Estimate
-from torchstone.report.documents.machine_check import machine_check_document
+from torchstone.report.documents.machine import machine_check_document
 from torchstone.report.renderers.terminal import terminal
 from torchstone.workflows import peak_measurement as asking
 from torchstone.workflows.ab.experiment import ExperimentResult
-from torchstone.workflows.machine_check import all_devices, examination
+from torchstone.workflows.machine_check import examination
 
 
 def said_as_json(capfd, *words):
@@ -105,8 +105,8 @@ def test_words_that_machine_does_not_know(refused):
 
 
 def test_all_devices_alone_and_at_once(capfd, monkeypatch):
-    monkeypatch.setattr(all_devices, "ROUNDS", 2)
-    monkeypatch.setattr(all_devices.Processes.__init__, "__defaults__", (0.05,))
+    monkeypatch.setattr(examination, "ROUNDS", 2)
+    monkeypatch.setattr(examination.Processes.__init__, "__defaults__", (0.05,))
     code, found = said_as_json(capfd, "machine", "check", "--all", "--bound", "99%", "--json")
     assert code == 0
     rows = found["rows"]

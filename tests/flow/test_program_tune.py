@@ -11,8 +11,8 @@ from torchstone.core.schema.answer import TuneSpec
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.search import Part, ProbeResult
 from torchstone.core.schema.trial import Status
-from torchstone.workflows.tune.searching import search
-from torchstone.workflows.tune.space import Space, usual_values
+from torchstone.workflows.tune.space import TuneSpace, usual_values
+from torchstone.workflows.tune.tune import search
 
 SCRIPT = """
 import sys, time, torch
@@ -60,7 +60,7 @@ def test_the_adaptive_search_asks_for_whole_steps_of_a_program_alone():
     workload = Workload(Task.TRAIN, "program:python x.py {batch_size} {num_workers} {kernel}", "own", "sample")
     axes = {"batch_size": (8, 16, 32), "num_workers": (0, 1, 2, 4), "kernel": ("slow", "flash")}
     base = Case(workload, {name: values[0] for name, values in axes.items()}, Placement("cpu"))
-    space = Space(TuneSpec("throughput", "adaptive", base, axes))
+    space = TuneSpace(TuneSpec("throughput", "adaptive", base, axes))
     surface = Surface()
     found: Any = search(space.brief(None, 0), "adaptive", surface)  # type: ignore[arg-type]  # answers as Probes does
     assert {probe.part for probe in surface.asked} == {Part.WHOLE}

@@ -382,7 +382,7 @@ def test_a_registered_model_is_measured_in_fresh_processes(mine, tmp_path, capsy
         ({"model": "builtin:cn"}, "Did you mean 'cnn'"),
         ({"model": "builtin:mlp", "task": "trian"}, "Did you mean 'train'"),
         ({"model": "builtin:mlp", "device": ABSENT}, f"device {ABSENT} not found: "),
-        ({"model": lambda: None}, "the loader is a lambda"),
+        ({"model": lambda: None}, "a lambda has no name to import"),
         ({"model": "builtin:mlp", "family": "custom"}, "mlp is of family vision, not custom"),
         ({"model": "builtin:mlp", "device": "cpu", "distributed_config": {"world_size": 2, "backend": "nccl"}}, "nccl"),
         ({"model": "builtin:mlp", "batch_size": 0}, "0 is too small"),

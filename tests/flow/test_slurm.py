@@ -15,7 +15,7 @@ from torchstone.cli import main
 from torchstone.cli.submit_command import _progress
 from torchstone.core.schema.trial import Status
 from torchstone.storage.record_reader import read_record
-from torchstone.workflows.submit.share import lasted_s
+from torchstone.workflows.submit.planning import lasted_s
 from torchstone.workflows.submit.submitting import node_hours, standings
 
 pytestmark = pytest.mark.xdist_group("slurm")  # its ports are fixed

@@ -13,10 +13,10 @@ from build import a_case
 from comparable import a_stored_run
 from compare import DATA, LEVEL, NOISE, SCENES, contrast, recorded, verdict
 
-from torchstone.analysis.compare.compare import Asked, compare
+from torchstone.analysis.compare.compare import ComparisonRequest, compare
 from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.core.schema.comparison import Judgement
-from torchstone.core.stats.comparing import Part, Templates, difference, drift_seen, of_independent, of_run
+from torchstone.core.stats.comparing import Templates, VariancePart, difference, drift_seen, of_independent, of_run
 
 DRAWS = 500
 FALSE = (Judgement.BETTER, Judgement.WORSE)
@@ -79,7 +79,11 @@ def test_whole_tables_of_equal_runs_have_hardly_a_false_alarm() -> None:
             drawn = [[0.01 * math.exp(dice.gauss(0.0, 0.05)) for _ in range(4)] for _ in cases]
             runs.append(a_stored_run(drawn[0], cases[0], *zip(cases[1:], drawn[1:], strict=True), minutes=minutes))
         sides = [ComparedInput(letter, letter, letter, (run,)) for letter, run in zip("AB", runs, strict=True)]
-        wrong = [one.comparison.metric for one in compare(sides, Asked()).judged if one.comparison.verdict in FALSE]
+        wrong = [
+            one.comparison.metric
+            for one in compare(sides, ComparisonRequest()).judged
+            if one.comparison.verdict in FALSE
+        ]
         tables += 1
         first += "throughput" in wrong
         others += bool(set(wrong) - {"throughput"})
@@ -110,7 +114,7 @@ def test_processes_of_few_templates_cover_and_are_no_two_replicates(
     assert median(widths) <= 3.5 * ideal, "a t of one degree of freedom would be 6 times as wide"
 
 
-def _of_templates(dice: random.Random, templates: int, processes: int, between: float, within: float) -> Part:
+def _of_templates(dice: random.Random, templates: int, processes: int, between: float, within: float) -> VariancePart:
     chance = [dice.gauss(0.0, between) for _ in range(templates)]
     logs = [[mean + dice.gauss(0.0, within) for _ in range(processes)] for mean in chance]
     places = [[float(t * processes + p) for p in range(processes)] for t in range(templates)]

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from torchstone.core.stats.rate_search import ALLOWED, Reading, bracket, crossed, middle_of, moved, rates_about
+from torchstone.core.stats.rate_search import ALLOWED, LoadReading, bracket, crossed, middle_of, moved, rates_about
 
 QUERIES, ROUNDS, SEARCHES = 8000, 4, 80
 
@@ -43,11 +43,11 @@ def searched(seed, bound, service):
             rate = search.send(late(rate) <= ALLOWED * QUERIES)
     except StopIteration as end:
         found = end.value
-    readings: list[Reading] = []
+    readings: list[LoadReading] = []
     middle = middle_of(found)
     assert middle is not None
     for _ in range(ROUNDS):
-        readings += [Reading(one, late(one), QUERIES) for one in rates_about(middle)]
+        readings += [LoadReading(one, late(one), QUERIES) for one in rates_about(middle)]
         middle = moved(middle, readings)
     return crossed(readings)
 

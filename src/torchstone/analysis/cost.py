@@ -69,7 +69,7 @@ class CaseCost(msgspec.Struct, frozen=True):
     amounts: tuple[Amounts, ...]
 
 
-class Costs(msgspec.Struct, frozen=True):
+class CostAnswer(msgspec.Struct, frozen=True):
     """What was asked, Case by Case; `without`: Cases that have no rate, in words."""
 
     currency: str | None
@@ -81,7 +81,7 @@ class Costs(msgspec.Struct, frozen=True):
     without: tuple[str, ...] = ()
 
 
-class Asked(msgspec.Struct, frozen=True):
+class CostRequest(msgspec.Struct, frozen=True):
     """`epochs`: of a training; `items`: of an epoch, where the record does not know; `provider`: of the offers."""
 
     prices: Prices
@@ -90,7 +90,7 @@ class Asked(msgspec.Struct, frozen=True):
     provider: str | None = None
 
 
-def costs(runs: Sequence[RunSummary], asked: Asked) -> Costs:
+def costs(runs: Sequence[RunSummary], asked: CostRequest) -> CostAnswer:
     """Return what every Case of these runs costs. Raises UsageError for a provider that the table does not have."""
     known = list(dict.fromkeys(one.provider for one in asked.prices.offers if one.provider))
     if asked.provider is not None and asked.provider not in known:
@@ -105,13 +105,13 @@ def costs(runs: Sequence[RunSummary], asked: Asked) -> Costs:
             else:
                 found += _of_case(run, case, asked)
     unpriced = dict.fromkeys(one.device_name for one in found if asked.prices.offers and one.price is None)
-    return Costs(
+    return CostAnswer(
         asked.prices.currency, tuple(found), tuple(unpriced), asked.prices.electricity, asked.prices.carbon,
         asked.epochs, tuple(dict.fromkeys(without)),
     )  # fmt: skip
 
 
-def _of_case(run: RunSummary, case: CaseSummary, asked: Asked) -> Iterator[CaseCost]:
+def _of_case(run: RunSummary, case: CaseSummary, asked: CostRequest) -> Iterator[CaseCost]:
     placed = case.placement
     device = run.machine.device(placed.device, placed.index)
     name = device.name if device is not None else str(placed)
@@ -125,7 +125,7 @@ def _of_case(run: RunSummary, case: CaseSummary, asked: Asked) -> Iterator[CaseC
         )  # fmt: skip
 
 
-def _amounts(run: RunSummary, case: CaseSummary, offer: HourlyPrice | None, asked: Asked) -> Iterator[Amounts]:
+def _amounts(run: RunSummary, case: CaseSummary, offer: HourlyPrice | None, asked: CostRequest) -> Iterator[Amounts]:
     rate = _rate(case)
     if rate is not None:
         wanted = [(Of.MILLION, _MILLION)]
@@ -151,12 +151,14 @@ def _priced(
     paid, currency = case.placement.paid, prices.currency or ""
     power, carbon = prices.electricity, prices.carbon
     return Amounts(
-        of, items, time_h,
+        of,
+        items,
+        time_h,
         None if offer is None else times(time_h, offer.per_hour * paid, currency),
         energy_kwh,
         None if power is None or energy_kwh is None else times(energy_kwh, power.value, power.unit),
         None if carbon is None or energy_kwh is None else times(energy_kwh, carbon.value, carbon.unit),
-    )  # fmt: skip
+    )
 
 
 def _energy_kwh(case: CaseSummary, items: float) -> Estimate | None:

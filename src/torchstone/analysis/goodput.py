@@ -10,9 +10,9 @@ from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Placement, Task, Workload
 from torchstone.core.schema.facts import Facts
-from torchstone.core.schema.load import SERVER
+from torchstone.core.schema.procedure import SERVER
 from torchstone.core.schema.trial import ended_well, estimation_trials, replicates
-from torchstone.core.stats.rate_search import Crossing, Reading, crossed
+from torchstone.core.stats.rate_search import Crossing, LoadReading, crossed
 from torchstone.storage.query import TrialRow
 
 _P99 = "query_latency_p99_s"
@@ -51,11 +51,11 @@ def goodputs(run: RunSummary) -> tuple[Goodput, ...]:
     return tuple(_of(cases) for cases in _groups(run.cases) if any(case.trials for case in cases))
 
 
-def reading_of(rate: float, facts: Facts) -> Reading:
+def reading_of(rate: float, facts: Facts) -> LoadReading:
     """Return what a load at a rate told, from the facts of its trial: nothing of one that failed."""
     late, queries = facts.loadgen_late, facts.loadgen_queries
     known = isinstance(late, int) and isinstance(queries, int)
-    return Reading(rate, float(late or 0), float(queries or 0)) if known else Reading(rate, 0.0, 0.0)
+    return LoadReading(rate, float(late or 0), float(queries or 0)) if known else LoadReading(rate, 0.0, 0.0)
 
 
 def _usable(trials: Sequence[TrialRow]) -> Sequence[TrialRow]:

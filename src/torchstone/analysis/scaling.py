@@ -81,10 +81,12 @@ def _baseline(case: CaseSummary, group: Sequence[CaseSummary]) -> CaseSummary | 
     """Return the Case with the fewest ranks of the group, fewer than this one: that without a strategy, if there is."""
     mine = case.configuration.get(STRATEGY)
     alike = [
-        one for one in group
+        one
+        for one in group
         if world_size(one.configuration) < world_size(case.configuration)
-        and one.configuration.get(STRATEGY, NO_STRATEGY) in (mine, NO_STRATEGY) and "throughput" in one.estimates
-    ]  # fmt: skip
+        and one.configuration.get(STRATEGY, NO_STRATEGY) in (mine, NO_STRATEGY)
+        and "throughput" in one.estimates
+    ]
 
     def order(one: CaseSummary) -> tuple[int, bool, int]:
         return world_size(one.configuration), is_distributed(one.configuration), nodes(one.configuration)

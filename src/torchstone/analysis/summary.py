@@ -6,22 +6,20 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from torchstone.analysis.roofline.bound import Bound, bound, threads_of
-from torchstone.analysis.roofline.roofline import Ceilings, ceilings, shares
+from torchstone.analysis.roofline import Bound, Ceilings, bound, ceilings, shares, threads_of
 from torchstone.core import units
 from torchstone.core.estimates import behind_estimates, estimates, pair_prior, priors_of
 from torchstone.core.figures import Figures
 from torchstone.core.schema.answer import Answer
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.case import Case, Placement, Workload
-from torchstone.core.schema.claim import total_runtime_s
+from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.estimate import Estimate, Finding, Severity, Verdict, too_wide, verdict
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.memory_figures import peak_memory
 from torchstone.core.schema.metric import FIGURES
+from torchstone.core.schema.peak_memory import peak_memory
 from torchstone.core.schema.peaks import Peaks
 from torchstone.core.schema.procedure import Procedure
-from torchstone.core.schema.run import SCHEMA
+from torchstone.core.schema.run import SCHEMA, total_runtime_s
 from torchstone.core.schema.trial import Status, ended_well, estimation_trials
 from torchstone.core.stats.moderated import Prior
 from torchstone.storage.query import Entry, TrialRow
@@ -85,7 +83,7 @@ class RunSummary(msgspec.Struct, frozen=True):
         """Return a few lines to print: each Case with its verdict and main figures, what to doubt, and the record."""
         lines = [f"{self.name}: run {self.run_id}, {self.status}"]
         for case in self.cases:
-            lines += _lines(case)
+            lines += _lines(case, self.procedure)
         lines += [f"{f.severity}: {f.message}. {f.advice}" for f in self.findings if f.severity != Severity.INFO]
         lines.append(f"record {self.record}")
         return "\n".join("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line) for line in lines)
@@ -95,12 +93,13 @@ class RunSummary(msgspec.Struct, frozen=True):
         return str(self)
 
 
-def _lines(case: CaseSummary) -> Iterator[str]:
+def _lines(case: CaseSummary, procedure: Procedure) -> Iterator[str]:
     good = sum(trial.outcome.status == Status.OK for trial in case.trials)
     size = case.configuration.get("batch_size")
-    items = f"batch {size}" if size is not None else "items unknown"
-    title = f"{case.workload.task} {case.workload.model}, {items}, on {case.placement}"
-    yield f"{title}: {case.verdict}, {good} of {len(case.trials)} trials"
+    items = "" if case.workload.task == Task.CALL else f", batch {size}" if size is not None else ", items unknown"
+    title = f"{case.workload.task} {case.workload.model}{items}, on {case.placement}"
+    where = "in this process" if procedure.isolation == "inline" else "each a process"
+    yield f"{title}: {case.verdict}, {good} of {len(case.trials)} trials, {where}"
     for name in _SHOWN:
         found = case.estimates.get(name)
         if found is not None:
@@ -170,4 +169,4 @@ def _case(
     limit = bound({name: one.value for name, one in found.items()}, top) if top is not None else None
     return CaseSummary(
         case_id, case.workload, case.configuration, case.placement, judged, own, found, taken, top, limit, pairs
-    )  # fmt: skip
+    )

@@ -8,8 +8,8 @@ import msgspec
 
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.memory_figures import DEVICE_PEAKS, HOST_PEAK
-from torchstone.core.schema.phase import PHASES
+from torchstone.core.schema.metric import PHASES
+from torchstone.core.schema.peak_memory import DEVICE_PEAKS, HOST_PEAK
 from torchstone.core.schema.trial import Status
 
 Row = dict[str, Scalar]

@@ -16,17 +16,16 @@ from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.facts import Facts, merged
 from torchstone.core.schema.message import Event, Measured, TrialRequest
 from torchstone.core.schema.model import LoadedModel
-from torchstone.core.schema.page_locking import IN_HOST_MEMORY, PIN
 from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.request import IN_HOST_MEMORY, PIN
 from torchstone.core.schema.run import Slot
 from torchstone.core.schema.trial import Measurement, Stage, Trial
 from torchstone.execution.controller.telemetry_sampler import TelemetrySampler
 from torchstone.execution.plan import on_device
 from torchstone.execution.timing.clock import system_clock
-from torchstone.execution.worker.auto_settings import settle
 from torchstone.execution.worker.collector import Collector
 from torchstone.execution.worker.execution import measure_prepared
-from torchstone.execution.worker.setup import Setup, dataset_items
+from torchstone.execution.worker.setup import Setup, dataset_items, settle
 from torchstone.plugins import registry
 from torchstone.plugins.protocols import Engine
 
@@ -61,15 +60,22 @@ class Bench:
     """A module at hand, and what keeps it. For messages: `who` is asking, and what the loss is called there."""
 
     def __init__(
-        self, who: str, task: str, parts: Mapping[str, Any], title: str, procedure: Procedure, kept: Keeping,
-        loss_word: str = "loss", usual_loss: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        who: str,
+        task: str,
+        parts: Mapping[str, Any],
+        title: str,
+        procedure: Procedure,
+        kept: Keeping,
+        loss_word: str = "loss",
+        usual_loss: Any = None,
+    ) -> None:
         """Adopt the parts. `usual_loss`: of a training whose batches are pairs, where no loss is among them."""
         if task not in registry.names("engines"):
             raise unknown("task", task, registry.names("engines"))
         self._kept, self._where = kept, f"{who}({title})"
         self._given = {name: part for name, part in parts.items() if part is not None}
-        self._lazy = _is_lazy(parts["model"])
+        self._lazy = _is_lazy(parts.get("model"))
         try:
             self.model = self._adopted()
             if task == "train" and self.model.loss is None:
@@ -81,7 +87,8 @@ class Bench:
         self._engine: Engine = registry.load("engines", task)
         self._procedure = procedure
         data = "example" if self.model.samples is None else f"loader:{type(self._given['example']).__name__}"
-        self._workload = Workload(Task(task), f"module:{title}", data, "sample", "custom")
+        kind, item = ("function", "call") if task == Task.CALL else ("module", "sample")
+        self._workload = Workload(Task(task), f"{kind}:{title}", data, item, "custom")
 
     def case(self, placement: Placement, axes: Mapping[str, Scalar]) -> Case:
         """Return the Case with these values of axes; a loader's own for what is not said. Raises UsageError."""
@@ -96,6 +103,8 @@ class Bench:
         return Case(self._workload, values, placement)
 
     def _own(self, placement: Placement) -> Mapping[str, Scalar]:
+        if self._workload.task == Task.CALL:
+            return {}
         if self.model.example is not None:
             return {"batch_size": len(next(iter(self.model.example.values())))}
         own = {axis: self.model.facts.own(axis) for axis in DATALOADER_AXES}
@@ -105,7 +114,11 @@ class Bench:
         return {"feed": "loader", **{axis: value for axis, value in own.items() if value is not None}}
 
     def _adopted(self) -> LoadedModel:
-        model: LoadedModel = registry.load("models", "py").adopt(self._given, self._where)
+        source = registry.load("models", "py")
+        if "function" in self._given:
+            called: LoadedModel = source.callable(self._given["function"], self._given["arguments"], {})
+            return called
+        model: LoadedModel = source.adopt(self._given, self._where)
         if (made := model.optimizer) is not None:
             model.optimizer = lambda parameters: self._kept.handed_out(made(parameters))
         return model

@@ -141,7 +141,7 @@ def benchmark(
             "torchstone.benchmark was called while a trial imports this file for its loader: put the call under "
             "if __name__ == '__main__':"
         )
-    word, spec, options = _found(model, dict(options or {}))
+    word, spec, options = _resolve_model(model, dict(options or {}))
     sizes: dict[str, Values] = {} if batch_size is None else {"batch_size": batch_size}
     spread = {**_ranks(distributed_config), **sizes, **(axes or {})}
     values = {axis: axis_values(axis, _several(those)) for axis, those in spread.items()}
@@ -154,7 +154,7 @@ def benchmark(
     return Benchmark(shown(results.summary), results.document, results.table)
 
 
-def _found(model: str | Callable[..., Any], options: dict[str, Scalar]) -> tuple[str, str, dict[str, Scalar]]:
+def _resolve_model(model: str | Callable[..., Any], options: dict[str, Scalar]) -> tuple[str, str, dict[str, Scalar]]:
     """Return (name, what --model would say, its options)."""
     if not isinstance(model, str):
         return getattr(model, "__name__", "model"), spec_of(model), options

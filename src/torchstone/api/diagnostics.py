@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from torchstone.analysis.advice import rules, setting
+from torchstone.analysis.advice import rules
 from torchstone.analysis.summary import RunSummary
 from torchstone.analysis.sweep_table import Row, Swept, rows_of
 from torchstone.api.bench import Bench
@@ -405,7 +405,7 @@ def analyze_gpu_utilization(
     elif work is None:
         _read_until(watched, lambda: time.perf_counter() - began_s >= seconds, period_s)
     else:
-        _beside(watched, work, period_s)
+        _read_while(watched, work, period_s)
     spent_s = time.perf_counter() - began_s
     return Utilization(spent_s, tuple(one.use() for one in watched), dict(found.missing))
 
@@ -443,7 +443,7 @@ def seen_of(device: DeviceInfo, gauges: dict[str, GaugeReading]) -> list[str]:
         said.append("utilization is not available")
     elif busy.mean < _IDLE:
         said.append("almost idle: nothing ran on this device")
-    elif busy.mean < setting.UTILIZATION[0]:
+    elif busy.mean < rules.UTILIZATION[0]:
         said.append(
             f"in use {100 * busy.mean:.0f} % of the time: it waits, usually for data or kernel launches; "
             "use Diagnostics to see which"
@@ -460,7 +460,7 @@ def seen_of(device: DeviceInfo, gauges: dict[str, GaugeReading]) -> list[str]:
     return said
 
 
-def _beside(watched: Sequence[_Watched], work: Callable[[], object], period_s: float) -> None:
+def _read_while(watched: Sequence[_Watched], work: Callable[[], object], period_s: float) -> None:
     done = threading.Event()
     reader = threading.Thread(target=_read_until, args=(watched, done.is_set, period_s), daemon=True)
     reader.start()

@@ -18,7 +18,7 @@ from torchstone.core.errors import MissingError
 from torchstone.core.schema.facts import Facts
 from torchstone.execution.host_memory import available_bytes
 from torchstone.execution.timing.clock import system_clock
-from torchstone.execution.worker.awake import awake
+from torchstone.execution.worker.train_loop import awake
 
 Undo = Callable[[], object]
 
@@ -140,15 +140,23 @@ def _same(one: Iterable[Any], parts: list[Any]) -> bool:
 Switch = tuple[Callable[[], Any], Callable[[Any], object]]  # what reads it, what sets it
 
 _FLAGS = (
-    ("backends.cudnn", ("enabled", "benchmark", "deterministic", "allow_tf32")),
-    ("backends.cuda.matmul", (
-        "allow_tf32", "allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction",
-    )),
+    "backends.cudnn.enabled",
+    "backends.cudnn.benchmark",
+    "backends.cudnn.deterministic",
+    "backends.cudnn.allow_tf32",
+    "backends.cuda.matmul.allow_tf32",
+    "backends.cuda.matmul.allow_fp16_reduced_precision_reduction",
+    "backends.cuda.matmul.allow_bf16_reduced_precision_reduction",
     # The newer words for TF32. The older ones, above, change them, and so they are set last.
-    *((f"backends.{unit}", ("fp32_precision",)) for unit in (
-        "cuda.matmul", "cudnn", "cudnn.conv", "cudnn.rnn", "mkldnn", "mkldnn.matmul", "mkldnn.conv", "mkldnn.rnn",
-    )),
-)  # fmt: skip
+    "backends.cuda.matmul.fp32_precision",
+    "backends.cudnn.fp32_precision",
+    "backends.cudnn.conv.fp32_precision",
+    "backends.cudnn.rnn.fp32_precision",
+    "backends.mkldnn.fp32_precision",
+    "backends.mkldnn.matmul.fp32_precision",
+    "backends.mkldnn.conv.fp32_precision",
+    "backends.mkldnn.rnn.fp32_precision",
+)
 _ATTENTION = ("flash", "mem_efficient", "math", "cudnn")
 _KINDS = ("cpu", "cuda", "xpu", "mps")
 
@@ -242,11 +250,11 @@ def _switches() -> Iterator[Switch]:
     for kind in _KINDS:
         yield from _autocast(kind)
     yield torch.get_float32_matmul_precision, _older_precision
-    for place, names in _FLAGS:
-        holder = _holder(place)
-        for name in names:
-            if _read(lambda holder=holder, name=name: hasattr(holder, name)) is True:  # type: ignore[misc]
-                yield _flag(holder, name)
+    for place in _FLAGS:
+        where, _, name = place.rpartition(".")
+        holder = _holder(where)
+        if _read(lambda holder=holder, name=name: hasattr(holder, name)) is True:  # type: ignore[misc]
+            yield _flag(holder, name)
     cuda: Any = torch.backends.cuda
     for name in _ATTENTION:
         yield getattr(cuda, f"{name}_sdp_enabled"), getattr(cuda, f"enable_{name}_sdp")

@@ -28,8 +28,7 @@ from torchstone.execution.inspection import inspect
 from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Device
 from torchstone.report.document import Document, Part, Role, Text
-from torchstone.report.documents.run import run_document
-from torchstone.report.documents.run_pictures import pictured_part, run_pictures
+from torchstone.report.documents.run import pictured_part, run_document, run_pictures
 from torchstone.storage.query import find, read_run
 from torchstone.storage.record_reader import record_path
 from torchstone.storage.record_writer import RecordWriter

@@ -31,7 +31,7 @@ from torchstone.core.messages import MESSAGES
 from torchstone.core.schema.case import Case, Task, Workload
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.facts import Facts
-from torchstone.core.schema.phase import DATA, REST
+from torchstone.core.schema.metric import DATA, REST
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Plan, Slot
 from torchstone.core.schema.trial import Trial
@@ -241,9 +241,9 @@ class Window:
             self._recorder.read()
         self._since_s = None
 
-    def phase(self, name: str) -> Phase:
+    def phase(self, name: str) -> PhaseBlock:
         """Return a block whose time is counted as that phase of the step. Phases do not nest: they sum to the step."""
-        return Phase(self, name)
+        return PhaseBlock(self, name)
 
     def enter_phase(self, name: str) -> None:
         """Begin a phase: what went before it was the rest of the step. In a pause nothing is counted."""
@@ -313,7 +313,7 @@ class Window:
         return self._warmup if self._warmup is not None else max(1, truncation(steps_s))
 
 
-class Phase:
+class PhaseBlock:
     """One named part of a step; costs two laps."""
 
     __slots__ = ("_name", "_window")

@@ -1,12 +1,17 @@
-"""The command line. main() is its table of contents; each command is one file, imported only when it is run."""
+"""The command line. main() is its table of contents; each command is one file, imported only when it is run.
+
+Other packages add commands under the entry-point group `torchstone.commands`; they are looked up only for a word that
+is none of ours, and for --help.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
+from typing import Any
 
-from torchstone.cli._language import add_language
-from torchstone.cli._parsing import Parser, suggest_command
+from torchstone.cli._parsing import Parser, add_language
 from torchstone.core.errors import ExitCode, TorchstoneError
 from torchstone.report.translation.spoken import speaking
 
@@ -20,7 +25,7 @@ QUESTIONS = {
 
 GROUPS = {
     "measure": ("run", "train", "evaluate", "goodput", "resume", "reproduce", "submit"),
-    "decide": ("tune", "ab", "ci", "compare", "recommend", "diagnose", "memory", "cost", "history"),
+    "decide": ("tune", "ab", "ci", "compare", "recommend", "diagnose", "attach", "memory", "cost", "history"),
     "read": ("show", "runs", "report", "serve", "verify", "check", "export", "list", "machine"),
     "share": ("push", "store", "import", "release", "manifest"),
 }
@@ -34,6 +39,7 @@ COMMANDS = {
     "ci": "continuous integration: measure a change, comment on its pull request, gate, history",
     "compare": "compare stored runs of one or several machines: significant differences and their size",
     "diagnose": "find why it is slow: bottlenecks with evidence, and remedies with their measured speed-up",
+    "attach": "find what slows a training that is running, from outside, in half a minute",
     "recommend": "recommend hardware and settings from all stored results",
     "cost": "compute what results cost: money, energy and carbon of a million items, an epoch, a training",
     "history": "show how figures changed over all stored runs, and what changed with them",
@@ -62,13 +68,16 @@ COMMANDS = {
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; return its exit code (ExitCode, docs/exit-codes.md)."""
     words = sys.argv[1:] if arguments is None else arguments
+    if "_ARGCOMPLETE" in os.environ:
+        from torchstone.cli._completion import complete
+
+        complete(COMMANDS)
     try:
         if not words or words[0] in ("-h", "--help", "--help-all"):
             return _help(whole="--help-all" in words)
         if words[0] in ("-V", "--version"):
             return _version()
-        name = suggest_command(words[0], COMMANDS)
-        command = import_module(f"torchstone.cli.{name}_command")
+        name, command = words[0], _load_command(words[0])
         parser = Parser(prog=f"torchstone {name}", description=command.__doc__)
         command.add_arguments(parser)
         add_language(parser)
@@ -82,7 +91,7 @@ def main(arguments: list[str] | None = None) -> int:
         with speaking(options.lang):
             code: int = command.run(options)
     except TorchstoneError as error:
-        from torchstone.core.plain_text import plain
+        from torchstone.core.units import plain
         from torchstone.storage.place import without_passwords
 
         # It may name a file of a stranger's folder, or quote what is in it. The user's own code has several lines.
@@ -96,6 +105,15 @@ def main(arguments: list[str] | None = None) -> int:
         print("torchstone: interrupted", file=sys.stderr)
         return ExitCode.INTERRUPTED
     return code
+
+
+def _load_command(name: str) -> Any:
+    """Return the module of a command, or the Command of another package. Raises UsageError with the nearest name."""
+    if name in COMMANDS:
+        return import_module(f"torchstone.cli.{name}_command")
+    from torchstone.plugins import registry
+
+    return registry.load("commands", name)
 
 
 def _show_slice(device: str | list[str] | None) -> None:
@@ -115,9 +133,13 @@ def _help(*, whole: bool) -> int:
     for question, typed in QUESTIONS.items():
         print(f"  {question:<{width}}  {typed}")
     width = max(map(len, COMMANDS))
-    for group, names in GROUPS.items():
+    from torchstone.plugins import registry
+
+    others = tuple(name for name in registry.names("commands") if name not in COMMANDS)
+    for group, names in {**GROUPS, **({"others": others} if others else {})}.items():
         if whole:
-            print(f"\n{group}:", *(f"  {name:<{width}}  {COMMANDS[name]}" for name in names), sep="\n")
+            about = {name: COMMANDS.get(name) or registry.describe("commands", name) for name in names}
+            print(f"\n{group}:", *(f"  {name:<{width}}  {text}" for name, text in about.items()), sep="\n")
         else:
             print("\n" * (group == "measure") + f"  {group:<7}  {'  '.join(names)}")
     if whole:

@@ -1,36 +1,33 @@
-"""What `run` and `resume` share: options, the live progress, Ctrl-C, and what is printed at the end."""
+"""What commands that measure share: options, progress in lines, Ctrl-C, what is printed at the end, the exit code."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from torchstone.cli._ending import code_of
-from torchstone.cli._interrupts import EXIT_CODE, answered
-from torchstone.cli._parsing import add_json
-from torchstone.cli._pushing import not_pushed, push
+from torchstone.cli._output import add_json, print_json, run_json, show_document
+from torchstone.cli._place import not_pushed, push
 from torchstone.core.errors import ExitCode
-from torchstone.core.schema.load import SEARCH
+from torchstone.core.schema.procedure import SEARCH
+from torchstone.core.units import plain
+from torchstone.execution.timing.clock import system_clock
 
 if TYPE_CHECKING:
+    from torchstone.analysis.summary import RunSummary
+    from torchstone.core.schema.message import Event
+    from torchstone.core.schema.run import Head, Slot
+    from torchstone.core.schema.trial import Trial
     from torchstone.execution.controller.device_lock import WhenBusy
     from torchstone.storage.place import Team
-    from torchstone.workflows.run.results import Results
-
-
-class Progress(Protocol):
-    """What shows how far it is. `run_id` is None until a run has begun."""
-
-    @property
-    def run_id(self) -> str | None:
-        """The run that is measured."""
-
-    def close(self) -> None:
-        """Wipe what is not meant to stay."""
+    from torchstone.workflows.run.planned_run import Results
 
 
 def add_measuring(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +39,7 @@ def add_measuring(parser: argparse.ArgumentParser) -> None:
     add_busy(parser)
 
 
-def add_busy(parser: argparse.ArgumentParser) -> None:
+def add_busy(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     """Add what to do while the device is busy."""
     parser.add_argument(
         "--when-busy",
@@ -54,16 +51,92 @@ def add_busy(parser: argparse.ArgumentParser) -> None:
 
 
 def busy_of(options: argparse.Namespace) -> WhenBusy:
-    """Return what to do while the device is busy; who waits is told on stderr, even with --quiet."""
+    """Return what to do while the device is busy; that it waits is printed on stderr, even with --quiet."""
     from torchstone.execution.controller.device_lock import WhenBusy
 
     return WhenBusy.read(options.when_busy, lambda text: print(f"torchstone: {text}", file=sys.stderr, flush=True))
 
 
-def measured(
+class ProgressLines:
+    """A Watcher (execution/controller/observer.py) that writes lines to stderr. `verbose`: each stage of each trial."""
+
+    def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
+        self._quiet, self._verbose = quiet, verbose
+        self._began_s = system_clock()
+        self.run_id: str | None = None
+
+    def begins(self, head: Head) -> None:
+        """Print which run it is."""
+        self.run_id = head.run_id
+        self.say(f"run {head.run_id}")
+
+    def starts(self, slot: Slot, order: int) -> None:
+        """Print nothing."""
+
+    def heard(self, event: Event) -> None:
+        """Print the stage that a trial enters."""
+        from torchstone.core.schema.message import Entered
+
+        if self._verbose and isinstance(event, Entered):
+            self.say(f"    {system_clock() - self._began_s:8.3f} s  {event.stage}")
+
+    def finished(self, trial: Trial) -> None:
+        """Print nothing."""
+
+    def waits(self, programs: Sequence[tuple[str, float]]) -> None:
+        """Print what the next trial waits for."""
+        self.say(waiting_words(programs))
+
+    def close(self) -> None:
+        """Every line stays."""
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+        if not self._quiet:
+            print(plain(text), file=sys.stderr, flush=True)
+
+
+def waiting_words(programs: Sequence[tuple[str, float]]) -> str:
+    """Return what a trial waits for: other programs that use the CPU, with how many cores."""
+    busy = " and ".join(f"{name} ({cores:.1f} cores)" for name, cores in programs)
+    return f"waiting a moment: other programs are busy, {busy}"
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Raise KeyboardInterrupt at the first Ctrl-C or SIGTERM: the running trial is ended, what is measured is recorded.
+
+    At the second, processes are ended and nothing more is looked at. At the third the process is gone at once, and the
+    kernel ends what it had started.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signals = 0
+
+    def answer(*_: object) -> None:
+        nonlocal signals
+        signals += 1
+        if signals == 1:
+            raise KeyboardInterrupt
+        if signals == 2:
+            raise SystemExit(ExitCode.INTERRUPTED)  # which no `except KeyboardInterrupt` on its way takes for the first
+        os._exit(ExitCode.INTERRUPTED)
+
+    before = {number: signal.signal(number, answer) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    except SystemExit:
+        raise KeyboardInterrupt from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def run_and_report(
     options: argparse.Namespace,
     folder: Path,
-    progress: Progress,
+    progress: ProgressLines,
     carry_out: Callable[[], Results],
     show: Callable[[Results], None] | None = None,
     document: Callable[[Results], object] | None = None,
@@ -74,53 +147,48 @@ def measured(
     `document`: what --json prints, where that is more than the run. `team`: the store that a complete run is sent to.
     """
     try:
-        with answered():
+        with interruptible():
             try:
                 results = carry_out()
             finally:
                 progress.close()
-    except (KeyboardInterrupt, SystemExit):
-        _say("interrupted", folder, progress.run_id, "measures the missing trials")
+    except KeyboardInterrupt:
+        _say_next("interrupted", folder, progress.run_id, "measures the missing trials")
         if team is not None and progress.run_id is not None:
             not_pushed(folder, progress.run_id)
-        return EXIT_CODE
-    code = _told(options, results, show or _print, document or _whole)
+        return ExitCode.INTERRUPTED
+    if options.json:
+        print_json(run_json(results.summary) if document is None else document(results))
+    else:
+        (show or show_measured)(results)
+    code = _conclude(options, results)
     if team is not None:
         push(team, results)
     return code
 
 
-def _told(
-    options: argparse.Namespace,
-    results: Results,
-    show: Callable[[Results], None],
-    document: Callable[[Results], object],
-) -> int:
-    summary = results.summary
-    if options.json:
-        from torchstone.cli._json import print_json
+def show_measured(results: Results) -> None:
+    """Print a run that was just measured."""
+    from torchstone.report.documents.run import measured_document
 
-        print_json(document(results))
-    else:
-        show(results)
-    folder, code = Path(summary.record).parent.parent, code_of(summary, strict=options.strict)
+    show_document(measured_document(results))
+
+
+def _conclude(options: argparse.Namespace, results: Results) -> int:
+    """Print what goes on with a run that is not complete; return the exit code."""
+    summary = results.summary
+    folder, code = Path(summary.record).parent.parent, exit_code_of(summary, strict=options.strict)
     if results.remaining:
         trials = "1 trial" if results.remaining == 1 else f"{results.remaining} trials"
-        _say(summary.status, folder, summary.run_id, f"measures the remaining {trials}")
+        _say_next(summary.status, folder, summary.run_id, f"measures the remaining {trials}")
     elif summary.status != "done":
-        _say(summary.status, folder, summary.run_id, "continues the search")
+        _say_next(summary.status, folder, summary.run_id, "continues the search")
         if summary.answer is None and summary.command[:1] != (SEARCH,):  # whose answer is in its trials
             return code or ExitCode.NO
     return code
 
 
-def _whole(results: Results) -> object:
-    from torchstone.cli._run_json import whole
-
-    return whole(results.summary)
-
-
-def _say(status: str, folder: Path, run_id: str | None, what: str) -> None:
+def _say_next(status: str, folder: Path, run_id: str | None, what: str) -> None:
     from torchstone.storage.record_reader import read_head, record_path
     from torchstone.storage.record_writer import next_words
 
@@ -130,8 +198,18 @@ def _say(status: str, folder: Path, run_id: str | None, what: str) -> None:
     print(f"torchstone: {status}{more}", file=sys.stderr)
 
 
-def _print(results: Results) -> None:
-    from torchstone.cli._render import show_document
-    from torchstone.report.documents.run import measured_document
+def exit_code_of(summary: RunSummary, *, strict: bool) -> ExitCode:
+    """Return the exit code of a run that has ended; where nothing was measured, print that on stderr.
 
-    show_document(measured_document(results))
+    `strict`: every trial has to have succeeded, else one is enough.
+    """
+    from torchstone.core.schema.trial import Status
+
+    if summary.status == "interrupted":
+        return ExitCode.INTERRUPTED
+    ends = Counter(trial.outcome.status for case in summary.cases for trial in case.trials)
+    if not ends[Status.OK]:
+        how = ", ".join(f"{count} {status}" for status, count in ends.items()) or "no trial was started"
+        print(f"torchstone: nothing was measured: {how}", file=sys.stderr)
+        return ExitCode.NO
+    return ExitCode.NO if strict and ends.keys() != {Status.OK} else ExitCode.DONE

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
-from torchstone.core.errors import UsageError, unknown
+from torchstone.core.errors import UsageError
+from torchstone.report.translation.spoken import VARIABLE, usual
 
 # What --help leaves to --help-all: of use to few, or the same as another option.
 RARE = {
@@ -104,7 +105,7 @@ class Parser(argparse.ArgumentParser):
         )
         formatter = self._get_formatter()
         answers, _, more = (self.description or "").strip().partition("\n\n")
-        examples = more.partition("\n\n")[0].splitlines()
+        examples = [line.strip() for line in more.partition("\n\n")[0].splitlines()]  # a class's are indented
         formatter.add_text(answers)
         formatter.add_text("\n".join(examples if whole else examples[:3]))
         formatter.add_text(more.partition("\n\n")[2] if whole else None)
@@ -148,20 +149,16 @@ def _is_shown(action: argparse.Action) -> bool:
     return action.help != argparse.SUPPRESS
 
 
-def suggest_command(word: str, commands: Iterable[str]) -> str:
-    """Return the word if it is a command, else raise UsageError with the nearest one."""
-    if word in commands:
-        return word
-    raise unknown("command", word, commands)
-
-
-def words_of(texts: Iterable[str] | None) -> list[str]:
+def split_words(texts: Iterable[str] | None) -> list[str]:
     """Split values given as `1,2,4` or as `1 2 4`, or both."""
     return [word for text in texts or () for word in re.split(r"[,\s]+", text) if word]
 
 
-def add_json(parser: argparse.ArgumentParser, default: bool | str = False) -> None:
-    """Add --json. `default`: argparse.SUPPRESS where another parser has the flag, and its value, already."""
+def add_language(parser: argparse.ArgumentParser, default: str | None = None) -> None:
+    """Add --lang. `default`: argparse.SUPPRESS where another parser has the flag, and its value, already."""
     parser.add_argument(
-        "--json", action="store_true", default=default, help="print one JSON document on stdout, nothing else"
+        "--lang",
+        metavar="LANGUAGE",
+        default=default or usual(),
+        help=f"language of results and advice: en or ko (default: ${VARIABLE}, or en); JSON is always English",
     )

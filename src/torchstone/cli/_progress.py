@@ -1,34 +1,36 @@
-"""The live bar of a run: how far, the time that is left, what is measured now, the present estimate.
+"""What a run shows while it measures, on a terminal: a bar with the time that is left, or the full screen of --live.
 
-It is redrawn only when the trial says something (once a second, between steps), never by a thread of its own: on two
-cores a controller that draws all the time would slow what it watches.
+Both are drawn only when the trial sends an event (once a second, between steps) or has ended, never by a thread of
+their own: on two cores a controller that draws all the time would slow what it watches.
 """
 
 from __future__ import annotations
 
 import math
 import sys
+from collections import deque
 from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 from statistics import fmean, linear_regression
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from torchstone.cli._measuring import ProgressLines
 from torchstone.core import units
-from torchstone.core.plain_text import plain
+from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Case, model_name
 from torchstone.core.schema.message import Entered, Event, Progress
-from torchstone.core.schema.run import Head, Slot
+from torchstone.core.schema.run import Head, Run, Slot
 from torchstone.core.schema.trial import Status, Trial
+from torchstone.core.units import plain
 from torchstone.execution.controller.rounds import FEWEST, time_of
 from torchstone.execution.timing.clock import Clock, system_clock
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from torchstone.core.schema.case import Case
-    from torchstone.core.schema.run import Head, Slot
-    from torchstone.core.schema.trial import Trial
-    from torchstone.storage.rows import Rate, Rated
+    from torchstone.storage.query import Entry
+    from torchstone.storage.rows import Rated, Throughput
 
 
 # How long a sweep will still take.
@@ -43,7 +45,7 @@ _LONGEST_OPENING_S = 15.0  # what took longer was a wait, for a device or for th
 
 
 class Remaining:
-    """Told what starts and finishes, it expects the rest. `opening_s`: what the first template took."""
+    """Expects the rest from the trials that started and ended. `opening_s`: the time of the first template."""
 
     def __init__(self, head: Head, opening_s: float, clock: Clock) -> None:
         self._slots = head.plan.slots
@@ -55,7 +57,7 @@ class Remaining:
         self._between_s: list[float] = []  # what a trial costs beside its own time
         self._seen_s: dict[int, list[float]] = {}
         self._well: set[int] = set()
-        self._taken = 0
+        self._count = 0
         self._began_s = clock()
         self._expected_s: float | None = None
         self._rest_s = 0.0
@@ -67,7 +69,7 @@ class Remaining:
         if self._seen_s:
             lines = _Lines([(self._kinds[c], self._sizes[c], fmean(self._seen_s[c])) for c in self._well])
             self._usual_s = fmean(fmean(times) for times in self._seen_s.values())
-            left = self._slots[self._taken :]
+            left = self._slots[self._count :]
             costs = {c: self._cost_s(c, lines) for c in {slot.case for slot in left}}
             self._rest_s = sum(costs[slot.case] for slot in left[1:]) + self._opening_s * _changes(left)
             now_s = self._opening_s if self._opens() else 0.0
@@ -75,9 +77,9 @@ class Remaining:
 
     def finished(self, trial: Trial) -> None:
         """Note that it has ended."""
-        if self._taken >= len(self._slots):
+        if self._count >= len(self._slots):
             return
-        case = self._slots[self._taken].case
+        case = self._slots[self._count].case
         beside_s = max(0.0, self._clock() - self._began_s - trial.duration_s)
         if self._opens():
             self._openings_s.append(beside_s)
@@ -87,7 +89,7 @@ class Remaining:
         self._seen_s.setdefault(case, []).append(trial.duration_s)
         if trial.outcome.status == Status.OK:
             self._well.add(case)
-        self._taken += 1
+        self._count += 1
 
     def left_s(self) -> float | None:
         """Return the seconds that are left; None before anything was seen."""
@@ -97,7 +99,7 @@ class Remaining:
 
     def _opens(self) -> bool:
         """Say whether the trial at hand is the first of a further round."""
-        here = self._taken
+        here = self._count
         return 0 < here < len(self._slots) and self._slots[here].number != self._slots[here - 1].number
 
     def _cost_s(self, case: int, lines: _Lines) -> float:
@@ -143,32 +145,26 @@ def _changes(slots: Sequence[Slot]) -> int:
     return sum(one.number != other.number for one, other in pairwise(slots))
 
 
-class ProgressBar:
-    """A Watcher (execution/controller/observer.py) on stderr: a live bar on a terminal, a line a trial elsewhere."""
+class ProgressBar(ProgressLines):
+    """A live bar on a terminal, a line per trial elsewhere."""
 
     def __init__(self, *, quiet: bool = False, verbose: bool = False, clock: Clock = system_clock) -> None:
-        self._quiet = quiet
-        self._verbose = verbose
+        super().__init__(quiet=quiet, verbose=verbose)
         self._head: Head | None = None
         self._bar: Any = None
         self._task: Any = None
         self._rated: dict[str, list[Rated]] = {}
         self._clock = clock
         self._began_s = clock()
-        self._taken = 0
+        self._count = 0
         self._case = 0
         self._remaining: Remaining | None = None
         self._opened_s = self._began_s  # when the command began
         self._time_s: float | None = None  # that it has, where the number of its trials is open
 
-    @property
-    def run_id(self) -> str | None:
-        """The run that has begun; None before anything is written."""
-        return self._head.run_id if self._head is not None else None
-
     def begins(self, head: Head) -> None:
         """Say what is planned, and open the bar where there is a terminal."""
-        self._head = head
+        self._head, self.run_id = head, head.run_id
         self._remaining = Remaining(head, self._clock() - self._began_s, self._clock)
         self._began_s = self._clock()
         if self._quiet:
@@ -184,7 +180,8 @@ class ProgressBar:
         else:
             self._print(f"{counted}, {len(head.plan.slots)} trials")
         if sys.stderr.isatty():
-            self._open_bar(len(head.plan.slots))
+            self._make_bar(len(head.plan.slots))
+            self._open_bar()
 
     def starts(self, slot: Slot, order: int) -> None:
         """Note which Case it is."""
@@ -203,10 +200,10 @@ class ProgressBar:
             self._draw(f"{event.stage}: {units.quantity(event.step_s, 's')} a step, {_how_far(event)}")
 
     def finished(self, trial: Trial) -> None:
-        """Expect the rest anew; write a line where there is no bar, or where it went wrong."""
+        """Update the time that is left; write a line where there is no bar, or where the trial failed."""
         if self._remaining is not None:
             self._remaining.finished(trial)
-        self._taken += 1
+        self._count += 1
         self._note(trial)
         bad = trial.outcome.status != Status.OK
         if not self._quiet and (self._bar is None or bad or self._verbose):
@@ -214,17 +211,13 @@ class ProgressBar:
             text += ", disturbed by other programs" if trial.disturbed else ""
             if self._bar is None and (so_far := self._so_far()):
                 text += f"; {so_far}"
-            self._print(plain(f"trial {trial.trial_id} finished ({self._count()}) {self._label()}: {text}"))
+            self._print(plain(f"trial {trial.trial_id} finished ({self._count_words()}) {self._label()}: {text}"))
         self._draw("")
-
-    def waits(self, programs: Sequence[tuple[str, float]]) -> None:
-        """Say what the next trial waits for."""
-        if not self._quiet:
-            self.say(waiting_words(programs))
 
     def say(self, text: str) -> None:
         """Write a line above the bar."""
-        self._print(plain(text))
+        if not self._quiet:
+            self._print(plain(text))
 
     def close(self) -> None:
         """Wipe the bar."""
@@ -234,10 +227,9 @@ class ProgressBar:
     def _expected(self, left_s: float) -> int:
         """Return how many trials there may be in the end, at the pace so far."""
         spent_s = self._clock() - self._began_s
-        return round(self._taken * (1.0 + left_s / spent_s)) if spent_s > 0.0 else self._taken
+        return round(self._count * (1.0 + left_s / spent_s)) if spent_s > 0.0 else self._count
 
-    def _open_bar(self, total: int) -> None:
-        self._make_bar(total)
+    def _open_bar(self) -> None:
         self._bar.start()
 
     def _make_bar(self, total: int) -> None:
@@ -253,11 +245,11 @@ class ProgressBar:
         self._bar = Progress(*columns, console=Console(stderr=True), auto_refresh=False, transient=True)
         self._task = self._bar.add_task("", total=total, left="")
 
-    def _count(self) -> str:
+    def _count_words(self) -> str:
         """Return how many trials have ended, of how many; of an open number, after how long."""
         if self._time_s is not None:
-            return f"{self._taken}, {self._clock() - self._opened_s:.0f} s"
-        return f"{self._taken}/{len(self._head.plan.slots) if self._head else 0}"
+            return f"{self._count}, {self._clock() - self._opened_s:.0f} s"
+        return f"{self._count}/{len(self._head.plan.slots) if self._head else 0}"
 
     def _draw(self, now: str) -> None:
         if self._bar is None:
@@ -265,11 +257,11 @@ class ProgressBar:
         left_s = self._remaining.left_s() if self._remaining is not None else None
         if self._time_s is not None:
             left_s = max(0.0, self._time_s - (self._clock() - self._opened_s))
-            self._bar.update(self._task, total=max(self._taken + 1, self._expected(left_s)))
+            self._bar.update(self._task, total=max(self._count + 1, self._expected(left_s)))
         left = f"{units.quantity(left_s, 's', 2)} left" if left_s is not None and left_s >= 1.0 else ""
         text = plain(f"{self._so_far() or self._label()} {now}")
         text = text.replace("[", "(").replace("]", ")")  # brackets are markup to rich
-        self._bar.update(self._task, completed=self._taken, description=text, left=left)
+        self._bar.update(self._task, completed=self._count, description=text, left=left)
         self._refresh()
 
     def _refresh(self) -> None:
@@ -293,18 +285,18 @@ class ProgressBar:
         if len({(case.workload.task, case.workload.model) for case in cases}) > 1:
             return ""  # rates of other work are not compared
         rates = rates_of([self._rated[case.case_id] for case in cases], head.usual.deviation if head.usual else None)
-        known = [(rate, case) for rate, case in zip(rates, cases, strict=True) if rate.value is not None]
-        if not known:
+        rated = [(rate, case) for rate, case in zip(rates, cases, strict=True) if rate.value is not None]
+        if not rated:
             return ""
-        rate, case = max(known, key=lambda one: one[0].value or 0.0)
-        of = f"fastest of {len(known)}, batch {case.configuration.get('batch_size')}: " if len(known) > 1 else ""
+        rate, case = max(rated, key=lambda one: one[0].value or 0.0)
+        of = f"fastest of {len(rated)}, batch {case.configuration.get('batch_size')}: " if len(rated) > 1 else ""
         half = units.spread(rate.value or 0.0, rate.low, rate.high)
-        told = f"so far: {of}{units.significant(rate.value or 0.0, 3)} {case.workload.item}s/s {half}".rstrip()
-        return told + self._open(rate, known)
+        shown = f"so far: {of}{units.significant(rate.value or 0.0, 3)} {case.workload.item}s/s {half}".rstrip()
+        return shown + self._open(rate, rated)
 
-    def _open(self, best: Rate, known: Sequence[tuple[Rate, Case]]) -> str:
+    def _open(self, best: Throughput, rated: Sequence[tuple[Throughput, Case]]) -> str:
         """Return which figure more trials are for, where the one that is shown is known as well as was aimed at."""
-        halves = [(units.half_width(r.value or 0.0, r.low, r.high) or 0.0, r, case) for r, case in known]
+        halves = [(units.half_width(r.value or 0.0, r.low, r.high) or 0.0, r, case) for r, case in rated]
         aim = self._head.procedure.aim if self._head is not None else 0.0
         half, widest, case = max(halves, key=lambda one: one[0])
         own = units.half_width(best.value or 0.0, best.low, best.high)
@@ -313,7 +305,7 @@ class ProgressBar:
         if half > aim:
             around = units.spread(widest.value or 0.0, widest.low, widest.high)
             return f"; more trials for batch {case.configuration.get('batch_size')}, {around}"
-        fewest = min(len(self._rated[case.case_id]) for _, case in known)
+        fewest = min(len(self._rated[case.case_id]) for _, case in rated)
         return f"; {fewest} of at least {FEWEST} trials a case" if fewest < FEWEST else ""
 
     def _label(self) -> str:
@@ -331,14 +323,92 @@ class ProgressBar:
             print(text, file=sys.stderr, flush=True)
 
 
-def waiting_words(programs: Sequence[tuple[str, float]]) -> str:
-    """Return what to say while a trial waits until other programs leave the CPU."""
-    busy = " and ".join(f"{name} ({cores:.1f} cores)" for name, cores in programs)
-    return f"waiting a moment: other programs are busy, {busy}"
-
-
 def _how_far(event: Progress) -> str:
     if event.of is None:
         return f"{event.steps} steps"
     left_s = (event.of - event.steps) * event.step_s
     return f"{event.steps} of {event.of} steps, {units.quantity(left_s, 's', 2)} left of them"
+
+
+_MESSAGES = 4  # that stay on the screen
+_KEPT = 200  # messages that are written again when the screen is gone
+_LEAST_LINES = 3  # of the tables, in the lowest terminal
+
+
+class LiveScreen(ProgressBar):
+    """The whole terminal: tables of the trials so far, last messages, and the bar. Raises UsageError where none is.
+
+    The tables are those that the run ends with, so that a figure means the same on both.
+    """
+
+    def __init__(self, *, verbose: bool = False) -> None:
+        if not sys.stderr.isatty():
+            raise UsageError("--live draws on a terminal, and stderr is none: leave --live out")
+        super().__init__(verbose=verbose)
+        self._lines: deque[str] = deque(maxlen=_KEPT)
+        self._entry: Entry | None = None
+        self._tables: tuple[str, ...] = ()
+        self._live: Any = None
+
+    def begins(self, head: Head) -> None:
+        """Open the screen, with no trial yet."""
+        from torchstone.storage.query import entry_of
+
+        self._entry = entry_of(Run(head, (), (), None), Path())
+        super().begins(head)
+
+    def finished(self, trial: Trial) -> None:
+        """Draw the tables with this trial."""
+        from torchstone.storage.query import trial_row
+
+        if self._entry is not None:
+            rows = (*self._entry.trials, trial_row(trial))
+            self._entry = msgspec.structs.replace(self._entry, trials=rows)
+            self._tables = _tables(self._entry, self._bar.console.width)
+        super().finished(trial)
+
+    def close(self) -> None:
+        """Give the terminal back as it was, and write the messages there."""
+        if self._live is None:
+            return
+        self._live.stop()
+        self._live = None
+        for line in self._lines:
+            print(line, file=sys.stderr)
+
+    def _open_bar(self) -> None:
+        from rich.live import Live
+
+        self._live = Live(
+            console=self._bar.console, screen=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
+        )
+        self._live.start()
+
+    def _refresh(self) -> None:
+        from rich.console import Group
+        from rich.text import Text as Lines
+
+        messages = list(self._lines)[-_MESSAGES:]
+        room = max(_LEAST_LINES, self._bar.console.height - len(messages) - 3)
+        tables = self._tables or ("no trial has ended yet",)
+        if (hidden := len(tables) - room + 1) > 1:
+            tables = (*tables[: room - 1], f"… {hidden} more lines than this terminal is high")
+        above = Lines("\n".join([*tables, "", *messages]), no_wrap=True, overflow="ellipsis")
+        self._live.update(Group(above, self._bar), refresh=True)
+
+    def _print(self, text: str) -> None:
+        self._lines.append(plain(text))
+        if self._live is not None:
+            self._refresh()
+
+
+def _tables(entry: Entry, width: int) -> tuple[str, ...]:
+    """Return the lines of a run's tables."""
+    from torchstone.analysis.summary import summarize
+    from torchstone.report.document import Document, Text
+    from torchstone.report.documents.case_table import case_parts
+    from torchstone.report.renderers.terminal import terminal
+
+    run, count = summarize(entry), len(entry.trials)
+    title = Text(f"{run.name}: run {run.run_id}, {count} trial{'s' * (count != 1)} so far: figures may still change")
+    return tuple(terminal(Document(run.name, (title, *case_parts(run))), width).splitlines())

@@ -21,58 +21,58 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from torchstone.analysis.compare.ab_sides import is_narrow
-from torchstone.cli._folder import add_folder, folder_of, writable
-from torchstone.cli._measuring import add_busy, busy_of
-from torchstone.cli._parsing import add_json, words_of
-from torchstone.cli._procedure_options import positive_s
-from torchstone.cli._program import add_program, program_request, values_of
-from torchstone.cli._run_options import add_run_options, asked
+from torchstone.cli._measuring import ProgressLines, add_busy, busy_of, interruptible, show_measured
+from torchstone.cli._output import StatusLine, add_json, print_json, run_json
+from torchstone.cli._parsing import split_words
+from torchstone.cli._place import add_folder, folder_of, writable
+from torchstone.cli._run_options import (
+    add_program,
+    add_run_options,
+    positive_s,
+    program_request,
+    program_values,
+    request_from,
+)
+from torchstone.config.recipe_files import is_recipe
 from torchstone.core.errors import ExitCode, UsageError
-from torchstone.core.plain_text import plain
 from torchstone.core.schema.axis import AXES, Scalar, axis_named
 from torchstone.core.schema.comparison import Comparison, Judgement, Rules
-from torchstone.core.units import change
+from torchstone.core.units import change, share
 from torchstone.execution.program.workspace import add_untracked
-from torchstone.workflows.ab.experiment import as_ab_does
-from torchstone.workflows.ab.revisions import Revision, checked_out, find, uncommitted
+from torchstone.workflows.ab.experiment import ExperimentProgress, as_ab_does
+from torchstone.workflows.ab.sides import Revision, checked_out, find, uncommitted
 
 if TYPE_CHECKING:
     from torchstone.config.run_file import RunRequest
-    from torchstone.workflows.ab.experiment import Progress
     from torchstone.workflows.ab.sides import SideRequest
 
 MEASURES_PROGRAMS = True  # behind --
 
 
-class AbProgress:
-    """Draws on stderr, where that is a terminal, and says there what is said once."""
+class AbProgress(ProgressLines):
+    """A line on stderr, where that is a terminal, that shows the estimate so far; and lines that stay."""
 
     def __init__(self, rules: Rules, *, quiet: bool) -> None:
-        self._rules = rules
-        self._quiet = quiet
-        self._shown = not quiet and sys.stderr.isatty()
+        super().__init__(quiet=quiet)
+        self._rules, self._status = rules, StatusLine(quiet=quiet)
 
-    def tell(self, progress: Progress) -> None:
-        """Draw the line anew."""
-        if not self._shown:
-            return
+    def show(self, progress: ExperimentProgress) -> None:
+        """Draw the line."""
         look = progress.last
-        known = "…"
+        estimate = "…"
         if look is not None and is_narrow(look.low, look.high):
-            known = f"B takes {change(look.value)} [{change(look.low)}, {change(look.high)}]"
+            estimate = f"B takes {change(look.value)} [{change(look.low)}, {change(look.high)}]"
         spent = f"{progress.elapsed_s:.0f} of {self._rules.budget_s:.0f} s"
-        print(f"\r\x1b[2K{progress.pairs} pairs, {spent}: {known}", end="", file=sys.stderr, flush=True)
+        self._status.show(f"{progress.pairs} pairs, {spent}: {estimate}")
 
-    def say(self, line: str) -> None:
+    def say(self, text: str) -> None:
         """Print a line that stays."""
-        if not self._quiet:
-            self.close()
-            print(plain(f"torchstone: {line}"), file=sys.stderr, flush=True)
+        self.close()
+        super().say(f"torchstone: {text}")
 
     def close(self) -> None:
-        """Wipe the line that is drawn anew."""
-        if self._shown:
-            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+        """Wipe the line."""
+        self._status.wipe()
 
 
 _GATES = (Judgement.WORSE, Judgement.UNCLEAR, Judgement.BETTER)
@@ -80,8 +80,6 @@ _GATES = (Judgement.WORSE, Judgement.UNCLEAR, Judgement.BETTER)
 
 def rules_of(options: argparse.Namespace) -> Rules:
     """Return the rules that the flags give. Raises UsageError."""
-    from torchstone.core.units import share
-
     alarms = share(options.false_alarms, "--false-alarms")
     if not 0.0 < alarms < 0.5:
         raise UsageError(f"--false-alarms {options.false_alarms}: must be more than 0 and less than 50%")
@@ -95,12 +93,10 @@ def gate_of(options: argparse.Namespace) -> tuple[dict[Judgement, float], list[s
     The option takes several words: what is none of them is a side, as in `ab --fail-on worse main HEAD`. Raises
     UsageError where that makes too many.
     """
-    from torchstone.core.units import share
-
     gate: dict[Judgement, float] = {}
     others: list[str] = []
     for text in options.fail_on or ():
-        words = [word.partition(":") for word in words_of([text])]
+        words = [word.partition(":") for word in split_words([text])]
         if not words or not all(verdict in _GATES and (not colon or verdict == "worse") for verdict, colon, _ in words):
             others.append(text)
             continue
@@ -122,7 +118,7 @@ def sides_of(options: argparse.Namespace, words: Sequence[str]) -> Iterator[tupl
     if len(words) > 2:
         raise UsageError(f"ab compares two sides, got {len(words)}: {' '.join(words)}")
     with ExitStack() as until_then:
-        if len(words) == 2 and not all(map(_is_recipe, words)):
+        if len(words) == 2 and not all(map(is_recipe, words)):
             yield _of_revisions(words, own, options, until_then)
         elif len(words) == 2:
             yield _of_recipes(words, own, options)
@@ -137,7 +133,7 @@ def _of_settings(
 
     if not any(own):
         raise UsageError("both sides are equal: give each a setting, for example --a precision=fp32 --b precision=bf16")
-    request = _asked(options, words[0] if words else None)
+    request = _ab_request(options, words[0] if words else None)
     a, b = (
         SideRequest(_label(mine, other), with_settings(request, mine, other))
         for mine, other in ((own[0], own[1]), (own[1], own[0]))
@@ -156,7 +152,7 @@ def _of_recipes(
         raise UsageError("two recipes or files already say what to compare: leave out --config and --model")
     sides = []
     for word, mine in zip(words, own, strict=True):
-        request = _asked(options, word)
+        request = _ab_request(options, word)
         sides.append(SideRequest(word, with_settings(request, mine, {}) if mine else request))
     return sides[0], sides[1]
 
@@ -170,15 +166,15 @@ def _of_revisions(
     from torchstone.workflows.ab.sides import SideRequest, with_settings
 
     here = Path.cwd()
-    found = [find(word, here) for word in words if not _is_recipe(word)]
-    if len(found) < len(words):
+    revisions = [find(word, here) for word in words if not is_recipe(word)]
+    if len(revisions) < len(words):
         raise UsageError(f"'{words[0]}' and '{words[1]}': give two recipes or files, or two revisions, not one of each")
     if options.config is None and options.model is None:
         raise UsageError("two revisions need a workload: --task train --model py:model.py:load, or --config FILE")
-    request = _asked(options)
-    _mention_uncommitted(found, here)
+    request = _ab_request(options)
+    _mention_uncommitted(revisions, here)
     sides = []
-    for revision, mine, other in zip(found, own, reversed(own), strict=True):
+    for revision, mine, other in zip(revisions, own, reversed(own), strict=True):
         folder = until_then.enter_context(checked_out(revision, here))
         settled = with_settings(request, mine, other) if any(own) else request
         sides.append(SideRequest(revision.label, settled, folder, revision.commit or "work tree"))
@@ -211,67 +207,65 @@ def _of_programs(
         msgspec.structs.replace(one, axes={**one.axes, **{name: (value,) for name, value in own.items()}})
         for one, own in zip(programs, settings, strict=True)
     ]
-    asked = RunRequest(workloads=(), name=programs[0].name, device=programs[0].device, procedure=programs[0].procedure)
+    request = RunRequest(
+        workloads=(), name=programs[0].name, device=programs[0].device, procedure=programs[0].procedure
+    )
     if words:
         folders = _folders_of(words, until_then)
         a, b = (
-            SideRequest(revision.label, asked, folder, revision.commit or "work tree", program)
+            SideRequest(revision.label, request, folder, revision.commit or "work tree", program)
             for (revision, folder), program in zip(folders, programs, strict=True)
         )
         return a, b
     labels = [shlex.join(command) for command in commands]
     if any(settings):
         labels = [" ".join(f"{name}={value}" for name, value in own.items()) for own in settings]
-    a, b = (SideRequest(label, asked, program=one) for label, one in zip(labels, programs, strict=True))
+    a, b = (SideRequest(label, request, program=one) for label, one in zip(labels, programs, strict=True))
     return a, b
 
 
 def _folders_of(words: Sequence[str], until_then: ExitStack) -> Iterator[tuple[Revision, Path]]:
     """Yield two revisions, each with its work tree, into which comes what git does not track here."""
     here = Path.cwd()
-    found = [find(word, here) for word in words]
-    _mention_uncommitted(found, here)
-    for revision in found:
+    revisions = [find(word, here) for word in words]
+    _mention_uncommitted(revisions, here)
+    for revision in revisions:
         folder = until_then.enter_context(checked_out(revision, here))
         if folder != here:
             add_untracked(here, folder)
         yield revision, folder
 
 
-def _mention_uncommitted(found: Sequence[Revision], here: Path) -> None:
-    if all(one.commit for one in found) and (changed := uncommitted(here)):
+def _mention_uncommitted(revisions: Sequence[Revision], here: Path) -> None:
+    if all(one.commit for one in revisions) and (changed := uncommitted(here)):
         files = f"{changed} file{'s' * (changed > 1)}"
-        told = f"uncommitted changes of {files} are in neither side; use `.` for the work tree"
-        print(f"torchstone: {told}", file=sys.stderr)
+        note = f"uncommitted changes of {files} are in neither side; use `.` for the work tree"
+        print(f"torchstone: {note}", file=sys.stderr)
 
 
-def _asked(options: argparse.Namespace, recipe: str | None = None) -> RunRequest:
-    """Return what the flags ask for; huge pages and pinned threads are the default here, unless it is said otherwise.
+def _ab_request(options: argparse.Namespace, recipe: str | None = None) -> RunRequest:
+    """Return the request that the flags make; huge pages and pinned threads are the default here.
 
     Where a process has much memory, where its pages lie is the largest part of what pairs differ by; where it has
     several threads, where they wake up for the next turn.
     """
-    request = asked(options, recipe)
+    request = request_from(options, recipe)
     how = request.procedure
     typed = {"heap": options.heap, "pin_threads": options.pin_threads}
-    said = {name: value for name, value in typed.items() if value is not None}
-    return msgspec.structs.replace(request, procedure=msgspec.structs.replace(as_ab_does(how), **said))
-
-
-def _is_recipe(word: str) -> bool:
-    from torchstone.config.recipe_files import recipe_names
-
-    return Path(word).suffix.lower() in (".yaml", ".yml", ".json", ".toml") or word in dict(recipe_names())
+    given = {name: value for name, value in typed.items() if value is not None}
+    return msgspec.structs.replace(request, procedure=msgspec.structs.replace(as_ab_does(how), **given))
 
 
 def _settings(flag: str, texts: Sequence[str] | None, *, of_program: bool = False) -> dict[str, Scalar]:
-    found: dict[str, Scalar] = {}
+    settings: dict[str, Scalar] = {}
     for text in texts or ():
         name, equals, value = text.partition("=")
         if not equals or not value:
             raise UsageError(f"{flag} {text}: write NAME=VALUE, for example precision=bf16")
-        found[name] = values_of(name, value)[0] if of_program else axis_named(name).parse(value, f"{flag} {name}")
-    return found
+        settings[name] = (
+            program_values(name, value)[0] if of_program else axis_named(name).parse(value, f"{flag} {name}")
+        )
+    return settings
 
 
 def _label(mine: Mapping[str, Scalar], other: Mapping[str, Scalar]) -> str:
@@ -324,7 +318,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Compare, and print the answer."""
-    from torchstone.cli._interrupts import EXIT_CODE, answered
     from torchstone.execution.timing.clock import system_clock
     from torchstone.workflows.ab.live_comparison import AbCampaign
 
@@ -333,35 +326,29 @@ def run(options: argparse.Namespace) -> int:
     folder, rules, busy = writable(folder_of(options)), rules_of(options), busy_of(options)
     progress = AbProgress(rules, quiet=options.quiet)
     try:
-        with answered(), sides_of(options, words) as sides:
+        with interruptible(), sides_of(options, words) as sides:
             try:
                 strict = options.within is not None
-                campaign = AbCampaign(sides, rules, tell=progress.tell, busy=busy, strict=strict, say=progress.say)
+                campaign = AbCampaign(sides, rules, tell=progress.show, busy=busy, strict=strict, say=progress.say)
                 results, ended = campaign.carry_out(folder, sys.argv[1:], began_s)
             finally:
                 progress.close()
-    except (KeyboardInterrupt, SystemExit):
+    except KeyboardInterrupt:
         print("torchstone: interrupted: an incomplete ab has no result", file=sys.stderr)
-        return EXIT_CODE
+        return ExitCode.INTERRUPTED
     summary = results.summary
     if options.json:
-        from torchstone.cli._json import print_json
-        from torchstone.cli._run_json import whole
-
-        print_json(whole(summary))
+        print_json(run_json(summary))
     else:
-        from torchstone.cli._render import show_document
-        from torchstone.report.documents.run import measured_document
-
-        show_document(measured_document(results))
+        show_measured(results)
     return ExitCode.NO if not ended.pairs or fails(ended.comparison, gate) else ExitCode.DONE
 
 
-def fails(found: Comparison, gate: Mapping[Judgement, float]) -> bool:
-    """Say whether a gate closes (gate_of), or a side failed: then nobody knows what B costs, and nothing is known."""
-    if found.verdict == Judgement.NOT_COMPARABLE:
+def fails(comparison: Comparison, gate: Mapping[Judgement, float]) -> bool:
+    """Say whether a gate closes (gate_of), or a side failed: then what B costs was not measured."""
+    if comparison.verdict == Judgement.NOT_COMPARABLE:
         return True
-    least = gate.get(found.verdict)
-    if not least or found.ratio is None:
+    least = gate.get(comparison.verdict)
+    if not least or comparison.ratio is None:
         return least is not None
-    return max(found.ratio.value, 1.0 / found.ratio.value) > 1.0 + least
+    return max(comparison.ratio.value, 1.0 / comparison.ratio.value) > 1.0 + least

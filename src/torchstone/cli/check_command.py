@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from torchstone.cli._folder import add_folder, folder_of
-from torchstone.cli._parsing import add_json
+from torchstone.cli._output import add_json, print_json, show_document
+from torchstone.cli._place import add_folder, folder_of
 
 if TYPE_CHECKING:  # a summary brings the index, which --help does not need
     from torchstone.analysis.summary import RunSummary
@@ -36,12 +36,9 @@ def run(options: argparse.Namespace) -> int:
     faults: list[str] = []
     checked = [summary for word in options.runs for summary in checked_runs(folder_of(options), word, faults)]
     if options.json:
-        from torchstone.cli._json import print_json
-
         print_json({"runs": [_document(summary) for summary in checked]})
     else:
-        from torchstone.cli._render import show_document
-        from torchstone.report.documents.check import check_document
+        from torchstone.report.documents.findings import check_document
 
         show_document(check_document(checked), every=options.full)
     if faults:

@@ -11,12 +11,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchstone.cli._folder import folder_of, writable
-from torchstone.cli._parsing import add_json, words_of
-from torchstone.cli._place import add_place, place_of
+from torchstone.cli._output import add_json, print_json, show_document
+from torchstone.cli._parsing import split_words
+from torchstone.cli._place import add_place, folder_of, place_of, writable
 from torchstone.cli._reports import Folders, compared_report, write_reports
+from torchstone.core import units
 from torchstone.core.errors import ExitCode, UsageError
-from torchstone.core.plain_text import plain
+from torchstone.core.units import plain
 from torchstone.report.rendering import formats
 
 if TYPE_CHECKING:
@@ -81,54 +82,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Compare, write the document, show it; return 1 if --fail-on finds something."""
-    from torchstone.analysis.compare.compare import Asked, compare
-    from torchstone.analysis.compare.task_answers import answers
-    from torchstone.core.units import share
-    from torchstone.report.comparison_json import checked_output, report, write_report
+    from torchstone.analysis.compare.compare import ComparisonRequest, compare
+    from torchstone.report.comparison_folder import checked_output, comparison_json, write_comparison
 
     folder, gate = writable(folder_of(options)), _gate(options.fail_on)
     output = checked_output(Path(options.output)) if options.output is not None else None
     if options.figures is not None and Path(options.figures).is_file():
         raise UsageError(f"--figures {options.figures} is a file; name a folder")
-    margin = share(options.margin, "--margin")
+    margin = units.share(options.margin, "--margin")
     participants = _participants(options, place_of(options))
     offers = _offers(options, participants)
     prices = {letter: one.price.per_hour for letter, one in offers.items()}
     prices |= _prices(options.price_per_hour, participants)
-    asked = Asked(margin, prices, offers)
+    asked = ComparisonRequest(margin, prices, offers)
     compared = compare(participants, asked)
-    told = answers(compared)
-    document = report(compared, told)
+    document = comparison_json(compared)
     written, reports = [], []
     if options.format:
         there = Folders(folder / "reports", None, (folder,))
         make = lambda how: compared_report(participants, asked, place_of(options), how)
-        reports = write_reports(make, words_of(options.format), there, records=True)
+        reports = write_reports(make, split_words(options.format), there, records=True)
     if options.figures is not None:
         from torchstone.report.comparison_folder import write_analysis
 
         written = write_analysis(participants, Path(options.figures), prices)
-    path = write_report(document, folder, output)
+    path = write_comparison(document, folder, output)
     if options.json:
-        from torchstone.cli._json import print_json
-
         print_json(document)
         if reports:
             print("\n".join(map(str, reports)), file=sys.stderr)
     else:
-        from torchstone.cli._render import show_document
         from torchstone.report.documents.comparison import comparison_document
 
         files = [str(path), *map(str, reports), *dict.fromkeys(str(file.parent) for file in written)]
-        show_document(comparison_document(compared, told, files), every=options.full)
+        show_document(comparison_document(compared, files), every=options.full)
     return ExitCode.NO if gate is not None and _closes(gate, compared) else ExitCode.DONE
 
 
 def _closes(gate: Gate, compared: ComparedRuns) -> bool:
     """Say whether a gate closes, and on stderr what does not get through."""
     from torchstone.analysis.compare.compare import failing
-    from torchstone.analysis.compare.matching import lost
-    from torchstone.core import units
+    from torchstone.analysis.compare.inputs import lost
 
     failed, gone = failing(compared, gate), lost(compared.participants, compared.matched) if gate.missing else {}
     for one in failed[:10]:
@@ -174,7 +168,7 @@ def _prices(texts: list[str] | None, participants: list[ComparedInput]) -> dict[
     from torchstone.analysis.compare.inputs import named
 
     found: dict[str, float] = {}
-    for text in words_of(texts):
+    for text in split_words(texts):
         word, equals, price = text.rpartition("=")
         try:
             value = float(price)
@@ -188,15 +182,14 @@ def _prices(texts: list[str] | None, participants: list[ComparedInput]) -> dict[
 
 def _gate(texts: list[str] | None) -> Gate | None:
     from torchstone.analysis.compare.compare import Gate
-    from torchstone.core.units import share
 
     if not texts:
         return None
     worse, worse_by, unclear, missing = False, 0.0, False, False
-    for word in words_of(texts):
+    for word in split_words(texts):
         verdict, colon, margin = word.partition(":")
         if verdict == "worse":
-            worse, worse_by = True, share(margin, "--fail-on worse") if colon else 0.0
+            worse, worse_by = True, units.share(margin, "--fail-on worse") if colon else 0.0
         elif word == "unclear":
             unclear = True
         elif word == "missing":

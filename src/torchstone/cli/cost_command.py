@@ -12,9 +12,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from torchstone.cli._folder import add_folder, folder_of
-from torchstone.cli._parsing import add_json
-from torchstone.cli._results import add_save, check_save, print_result
+from torchstone.cli._output import add_json, add_save, check_save, print_result
+from torchstone.cli._place import add_folder, folder_of
 from torchstone.core.errors import ExitCode, UsageError
 
 
@@ -46,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the costs; return 1 where there is nothing to reckon with."""
-    from torchstone.analysis.cost import Asked, costs
+    from torchstone.analysis.cost import CostRequest, costs
     from torchstone.analysis.summary import summarize
     from torchstone.config.prices import read_prices, with_electricity
     from torchstone.storage.query import find
@@ -66,6 +65,6 @@ def run(options: argparse.Namespace) -> int:
     check_save(options)
     folder = folder_of(options)
     found = [summarize(find(folder, word)) for word in dict.fromkeys(options.runs or ["latest"])]
-    told = costs(found, Asked(prices, options.epochs, options.items, options.provider))
+    told = costs(found, CostRequest(prices, options.epochs, options.items, options.provider))
     print_result(options, "cost", told, every=options.full)
     return ExitCode.DONE if told.cases else ExitCode.NO

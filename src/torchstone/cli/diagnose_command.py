@@ -11,61 +11,56 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from torchstone.cli._folder import add_folder, folder_of, writable
-from torchstone.cli._measuring import add_measuring, busy_of
-from torchstone.cli._plots import add_plots, require_drawing, write_told_plots
-from torchstone.cli._procedure_options import add_heap, positive_s
-from torchstone.cli._program import add_program, program_request
-from torchstone.cli._run_options import add_workload
-from torchstone.core.errors import ExitCode, UsageError
+from torchstone.cli._measuring import ProgressLines, add_measuring, busy_of, exit_code_of, interruptible
+from torchstone.cli._output import diagnosis_json, print_json, run_json, show_document
+from torchstone.cli._place import add_folder, folder_of, writable
+from torchstone.cli._reports import add_plots, require_drawing, write_and_list_plots
+from torchstone.cli._run_options import add_heap, add_program, add_workload, positive_s, program_request, request_from
+from torchstone.config.recipe_files import is_recipe
+from torchstone.core import units
+from torchstone.core.errors import ExitCode, TorchstoneError, UsageError
 from torchstone.core.schema.procedure import DISTURBED
+from torchstone.execution.timing.clock import system_clock
 
 if TYPE_CHECKING:
     from torchstone.analysis.summary import RunSummary
-    from torchstone.cli._diagnose_progress import DiagnoseProgress
     from torchstone.config.run_file import RunRequest
-    from torchstone.core.schema.diagnosis import Diagnosis
+    from torchstone.core.schema.diagnosis import Cause, Diagnosis
+    from torchstone.core.schema.message import Event
+    from torchstone.core.schema.trial import Trial
     from torchstone.execution.controller.device_lock import WhenBusy
-    from torchstone.workflows.diagnose.target import Target
-    from torchstone.workflows.run.program_run import ProgramRequest
-    from torchstone.workflows.run.results import Results
+    from torchstone.workflows.diagnose.target import DiagnosisTarget
+    from torchstone.workflows.run.planned_run import ProgramRequest, Results
 
 MEASURES_PROGRAMS = True  # behind --
 
-_FILES = (".yaml", ".yml", ".toml")
 
-
-def requested(options: argparse.Namespace) -> RunRequest | None:
+def _request(options: argparse.Namespace) -> RunRequest | None:
     """Return the request of a recipe, a file or flags; None where a stored run is meant. Raises UsageError."""
-    from torchstone.cli._run_options import asked
-    from torchstone.config.recipe_files import recipe_names
-
     word = options.recipe
     flags = options.model is not None or options.config is not None
     if word is None and not flags:
         if options.axes or options.data or options.device:
             raise UsageError("nothing to diagnose: name a run, a recipe (torchstone list recipes) or a --model")
-        _refuse(options)
+        _refuse_options(options)
         return None
-    recipe = word is not None and (word in dict(recipe_names()) or Path(word).suffix.lower() in _FILES)
-    json_file = word is not None and word.endswith(".json") and not _is_run(Path(word))
-    if not (flags or recipe or json_file):
-        _refuse(options)
+    if not flags and (not is_recipe(word) or (word.endswith(".json") and _is_run(Path(word)))):
+        _refuse_options(options)
         return None
     if options.case is not None:
         raise UsageError("--case selects a case of a stored run; for a recipe use --axis")
-    return asked(options)
+    return request_from(options)
 
 
-def target_of(
+def _target(
     options: argparse.Namespace, request: RunRequest | None, folder: Path, progress: DiagnoseProgress, busy: WhenBusy
-) -> Target:
+) -> DiagnosisTarget:
     """Return what is to be diagnosed. A request for several Cases is measured first, shortly."""
     from torchstone.analysis.summary import summarize
     from torchstone.storage.query import find
@@ -96,14 +91,23 @@ def _is_run(path: Path) -> bool:
     return True
 
 
-def _refuse(options: argparse.Namespace) -> None:
+def _refuse_options(options: argparse.Namespace) -> None:
     """Raise UsageError for flags that say what to measure and how, where a stored run says so already."""
     given = {
-        "--axis": options.axes, "--data": options.data, "--data-option": options.data_option, "--split": options.split,
-        "--limit": options.limit, "--device": options.device, "--option": options.option, "--task": options.task,
-        "--settings": options.settings, "--seed": options.seed, "--isolation": options.isolation,
-        "--heap": options.heap, "--timeout": options.timeout,
-    }  # fmt: skip
+        "--axis": options.axes,
+        "--data": options.data,
+        "--data-option": options.data_option,
+        "--split": options.split,
+        "--limit": options.limit,
+        "--device": options.device,
+        "--option": options.option,
+        "--task": options.task,
+        "--settings": options.settings,
+        "--seed": options.seed,
+        "--isolation": options.isolation,
+        "--heap": options.heap,
+        "--timeout": options.timeout,
+    }
     wrong = next((flag for flag, value in given.items() if value is not None), None)
     if wrong is not None:
         word = options.recipe or "latest"
@@ -151,13 +155,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Diagnose, print it, write the report, and apply what helped where asked."""
-    from torchstone.cli._diagnose_progress import DiagnoseProgress
-    from torchstone.cli._interrupts import EXIT_CODE, answered
-
     folder = writable(folder_of(options))
     left_s, busy = _time_to_try(options), busy_of(options)
     program = program_request(options) if options.program is not None else None
-    request = requested(options) if program is None else None
+    request = _request(options) if program is None else None
     if options.apply is not None:
         from torchstone.config.applying import check_target
 
@@ -165,24 +166,19 @@ def run(options: argparse.Namespace) -> int:
     if options.plots is not None:
         require_drawing()
     progress = DiagnoseProgress(quiet=options.quiet, verbose=options.debug)
-    try:
-        with answered():
-            target = target_of(options, request, folder, progress, busy) if program is None else program
-            results, diagnosis = _diagnosed(target, left_s, folder, progress, busy)
-    except (KeyboardInterrupt, SystemExit):
-        print("torchstone: interrupted", file=sys.stderr)
-        return EXIT_CODE
+    with interruptible():
+        target = _target(options, request, folder, progress, busy) if program is None else program
+        results, diagnosis = _diagnose(target, left_s, folder, progress, busy)
     status = "done" if results is None else results.summary.status
     if diagnosis is None or (status == "interrupted" and not diagnosis.causes):
         print(f"torchstone: {status} before any result", file=sys.stderr)
-        return EXIT_CODE if status == "interrupted" else ExitCode.NO
-    return _told(options, folder, target, results, diagnosis)
+        return ExitCode.INTERRUPTED if status == "interrupted" else ExitCode.NO
+    _report(options, folder, target, results, diagnosis)
+    return ExitCode.DONE if results is None else exit_code_of(results.summary, strict=options.strict)
 
 
 def _time_to_try(options: argparse.Namespace) -> Callable[[], float]:
     """Return what tells how long remedies may be tried, once it is known what they are. Raises UsageError."""
-    from torchstone.execution.timing.clock import system_clock
-
     text = options.try_budget
     budget_s = 0.0 if text is not None and text.strip() in ("0", "0s") else positive_s("--budget", text)
     if (within_s := positive_s("--within", options.within)) is None:
@@ -191,13 +187,17 @@ def _time_to_try(options: argparse.Namespace) -> Callable[[], float]:
     return lambda: max(0.0, min(math.inf if budget_s is None else budget_s, ends_s - system_clock()))
 
 
-def _diagnosed(
-    target: Target | ProgramRequest, left_s: Callable[[], float], folder: Path, progress: DiagnoseProgress, busy: Any
+def _diagnose(
+    target: DiagnosisTarget | ProgramRequest,
+    left_s: Callable[[], float],
+    folder: Path,
+    progress: DiagnoseProgress,
+    busy: Any,
 ) -> tuple[Results | None, Diagnosis | None]:
     from torchstone.core.schema.diagnosis import Diagnosis
     from torchstone.workflows.diagnose.measured_diagnosis import DiagnosisCampaign, diagnosed_from_record
     from torchstone.workflows.diagnose.program_diagnosis import ProgramDiagnosis
-    from torchstone.workflows.run.program_run import ProgramRequest
+    from torchstone.workflows.run.planned_run import ProgramRequest
 
     campaign: DiagnosisCampaign | ProgramDiagnosis
     if isinstance(target, ProgramRequest):
@@ -210,56 +210,44 @@ def _diagnosed(
     return results, results.summary.answer if isinstance(results.summary.answer, Diagnosis) else None
 
 
-def _told(
+def _report(
     options: argparse.Namespace,
     folder: Path,
-    target: Target | ProgramRequest,
+    target: DiagnosisTarget | ProgramRequest,
     results: Results | None,
     diagnosis: Diagnosis,
-) -> int:
+) -> None:
+    """Write the page, print the diagnosis, draw it and apply it where asked."""
     from torchstone.report.documents.diagnosis import FILE, diagnosis_document
     from torchstone.report.rendering import write_markdown
 
     page = folder / "diagnostics" / diagnosis.run_id / FILE
     write_markdown(page, diagnosis_document(diagnosis), folder)
     if options.json:
-        from torchstone.cli._json import print_json
-        from torchstone.cli._run_json import diagnosis_json, whole
-
-        told = {"answer": diagnosis_json(diagnosis), "report": str(page)}
-        print_json({**whole(results.summary if results is not None else _run_of(target)), **told})
+        run = results.summary if results is not None else _run_of(target)
+        print_json({**run_json(run), "answer": diagnosis_json(diagnosis), "report": str(page)})
     else:
-        from torchstone.cli._render import show_document
         from torchstone.report.documents.run import measured_document
 
         document = diagnosis_document(diagnosis, page) if results is None else measured_document(results, page)
         show_document(document)
     if options.plots is not None:
-        write_told_plots(diagnosis_document(diagnosis), options.plots)
+        write_and_list_plots(diagnosis_document(diagnosis), options.plots)
     if options.apply is not None:
         _apply(options.apply, diagnosis)
-    return _code(options, results)
 
 
-def _code(options: argparse.Namespace, results: Results | None) -> int:
-    from torchstone.cli._ending import code_of
-
-    return ExitCode.DONE if results is None else code_of(results.summary, strict=options.strict)
-
-
-def _run_of(target: Target | ProgramRequest) -> RunSummary:
+def _run_of(target: DiagnosisTarget | ProgramRequest) -> RunSummary:
     """Return the stored run that was diagnosed."""
-    from torchstone.core.errors import TorchstoneError
-    from torchstone.workflows.diagnose.target import Target
+    from torchstone.workflows.diagnose.target import DiagnosisTarget
 
-    if not isinstance(target, Target) or target.run is None:
+    if not isinstance(target, DiagnosisTarget) or target.run is None:
         raise TorchstoneError(f"{target.name}: no recorded or measured result")
     return target.run
 
 
 def _apply(path: Path, diagnosis: Diagnosis) -> None:
     from torchstone.cli._applying import write_settings
-    from torchstone.core.errors import TorchstoneError
 
     applied = diagnosis.applied
     if applied is None or applied.gain is None:
@@ -269,3 +257,32 @@ def _apply(path: Path, diagnosis: Diagnosis) -> None:
     write_settings(path, applied.what_if.settings, str(diagnosis.case.workload.task))
     if applied.what_if.heap is not None:
         print(f"heap={applied.what_if.heap} is not a setting of a file: add --heap when you run", file=sys.stderr)
+
+
+class DiagnoseProgress(ProgressLines):
+    """A Watcher that writes each line with the time since the beginning; `say` takes those of the diagnosis itself."""
+
+    def heard(self, event: Event) -> None:
+        """Print the stage that a trial enters."""
+        from torchstone.core.schema.message import Entered
+
+        if self._verbose and isinstance(event, Entered):
+            self.say(f"  {event.stage}")
+
+    def finished(self, trial: Trial) -> None:
+        """Print how long a trial took, with --debug."""
+        if self._verbose:
+            self.say(f"  {trial.trial_id}: {trial.outcome.status}, {units.quantity(trial.duration_s, 's')}")
+
+    def waits(self, programs: Sequence[tuple[str, float]]) -> None:
+        """Print nothing: the diagnosis says what was busy."""
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+        super().say(f"{system_clock() - self._began_s:6.1f} s  {text}")
+
+    def suspects(self, cause: Cause) -> None:
+        """Name the first cause, before remedies are tried."""
+        from torchstone.report.diagnosis_messages import text
+
+        self.say(f"first suspect: {text(cause.title)}")

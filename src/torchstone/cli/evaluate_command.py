@@ -10,11 +10,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from torchstone.cli._folder import add_folder, folder_of
-from torchstone.cli._parsing import add_json
-from torchstone.cli._procedure_options import at_least
-from torchstone.cli._results import add_save, check_save, print_result
-from torchstone.cli._run_options import WorkloadTyped, data_options_of
+from torchstone.cli._output import add_json, add_save, check_save, print_result
+from torchstone.cli._place import add_folder, folder_of
+from torchstone.cli._run_options import at_least, data_options_from
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,9 +42,9 @@ def run(options: argparse.Namespace) -> int:
     """Judge, print the figures, and say where the files are."""
     from torchstone.core.charts.drawing import as_png
     from torchstone.core.errors import UsageError
-    from torchstone.report.documents.evaluation import confusion
+    from torchstone.report.documents.training import confusion
     from torchstone.storage.training import training_of
-    from torchstone.workflows.train.evaluation import Asked, evaluate
+    from torchstone.workflows.train.evaluation import EvaluationRequest, evaluate
 
     if options.folder is not None and options.model_dir is not None:
         raise UsageError("name the folder once: DIR or --model-dir")
@@ -54,9 +52,9 @@ def run(options: argparse.Namespace) -> int:
     beside = training_of(options.checkpoint)
     folder = Path(named) if named is not None else beside or _latest(folder_of(options))
     batch_size = at_least("--batch-size", options.batch_size, 1)
-    chosen = data_options_of(WorkloadTyped.of(options))
+    chosen = data_options_from(options)
     check_save(options)
-    asked = Asked(folder, options.checkpoint, options.data, chosen, batch_size, options.device)
+    asked = EvaluationRequest(folder, options.checkpoint, options.data, chosen, batch_size, options.device)
     print_result(options, "evaluation", evaluate(asked, lambda metrics: as_png(confusion(metrics))))
     return 0
 

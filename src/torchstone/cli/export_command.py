@@ -6,8 +6,8 @@ import argparse
 from contextlib import nullcontext
 from pathlib import Path
 
-from torchstone.cli._folder import folder_of, writable
-from torchstone.cli._place import add_place, place_of
+from torchstone.cli._output import show_document, terminal_width
+from torchstone.cli._place import add_place, folder_of, place_of, writable
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.own_files import moved
 from torchstone.plugins import registry
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Write the file and print its name."""
     from torchstone.analysis import rows
-    from torchstone.analysis.energy_rows import energy_rows
+    from torchstone.analysis.rows import energy_rows
     from torchstone.storage.query import locate, read_run
 
     folder = folder_of(options)
@@ -69,7 +69,6 @@ def run(options: argparse.Namespace) -> int:
             exporter.write(stored, table, there)
     except OSError as fault:
         raise UsageError(f"cannot write {path}: {fault.strerror}") from None
-    from torchstone.cli._render import show_document, terminal_width
     from torchstone.report.documents.runs import exported_document
 
     show_document(exported_document(path), max(terminal_width(), len(str(path))))  # whole: programs read it

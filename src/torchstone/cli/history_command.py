@@ -8,16 +8,16 @@ torchstone history latest --fail-on worse:2%       (exit 1 if the newest level i
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchstone.cli._folder import folder_of, writable
-from torchstone.cli._parsing import add_json
-from torchstone.cli._place import add_place, place_of
-from torchstone.cli._results import add_save, check_save, print_result
+from torchstone.cli._output import add_json, add_save, check_save, print_result
+from torchstone.cli._place import add_place, folder_of, place_of, writable
 from torchstone.core.errors import ExitCode, UsageError
 from torchstone.core.own_files import moved
+from torchstone.core.units import share
 
 if TYPE_CHECKING:
     from torchstone.analysis.recommend.case_history import Histories
@@ -57,64 +57,53 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show the histories; return 1 if --fail-on finds one that is worse."""
-    from torchstone.analysis.recommend.case_history import history, worse
-    from torchstone.analysis.recommend.reference import why_without_level, without_level
+    from torchstone.analysis.recommend.case_history import history, why_without_level, without_level, worse
     from torchstone.report.documents.history import Requested, history_document
 
     check_save(options)
     folder, margin = folder_of(options), _margin(options.fail_on)
-    told = history(place_of(options), options.what, options.metric, suspect=options.suspect)
-    bad = worse(told.histories, margin) if margin is not None else []
-    written = _written(options, folder, told)
-    lacking = without_level(told.histories) if options.reference is not None else []
-    files, why = [str(path) for path in written], why_without_level(lacking)
-    document = history_document(told, Requested(files, len(lacking), why, len(bad), margin or 0.0))
-    print_result(options, "history", told, document=document, every=options.full)
+    shown = history(place_of(options), options.what, options.metric, suspect=options.suspect)
+    bad = worse(shown.histories, margin) if margin is not None else []
+    lacking = without_level(shown.histories) if options.reference is not None else []
+    why = why_without_level(lacking)
+    if lacking and len(lacking) == len(shown.histories):
+        raise UsageError(f"--reference: no case has a run that counts: {why}")
+    files = [str(path) for path in _write_files(options, folder, shown)]
+    document = history_document(shown, Requested(files, len(lacking), why, len(bad), margin or 0.0))
+    print_result(options, "history", shown, document=document, every=options.full)
     return ExitCode.NO if bad else ExitCode.DONE
 
 
 def _margin(text: str | None) -> float | None:
     if text is None:
         return None
-    from torchstone.core.units import share
-
     word, colon, margin = text.partition(":")
     if word != "worse":
         raise UsageError(f"--fail-on {text}: write worse, or worse:2%")
     return share(margin, "--fail-on worse") if colon else 0.0
 
 
-def _written(options: argparse.Namespace, folder: Path, told: Histories) -> list[Path]:
-    from torchstone.analysis.recommend.reference import why_without_level, without_level
+def _write_files(options: argparse.Namespace, folder: Path, shown: Histories) -> Iterator[Path]:
+    """Write what --svg and --reference name, and yield the paths."""
+    from torchstone.analysis.recommend.case_history import reference_lines
 
-    lacking = without_level(told.histories)
-    if options.reference is not None and told.histories and len(lacking) == len(told.histories):
-        raise UsageError(f"--reference: no case has a run that counts: {why_without_level(lacking)}")
-    written = []
     for wish, usual in ((options.svg, "analysis/history.svg"), (options.reference, "absolute_results.jsonl")):
         if wish is None:
             continue
-        if not told.histories:
+        if not shown.histories:
             raise UsageError(f"nothing to write: no stored case has the figure {options.metric}")
         path = writable(folder) / usual if wish == _UNNAMED else Path(wish)
         if wish != _UNNAMED and not path.parent.is_dir():
             raise UsageError(f"{path}: there is no folder {path.parent}")
         try:
             with moved(path, folder) if wish == _UNNAMED else nullcontext(path) as there:
-                _write(there, told, is_chart=usual.endswith(".svg"))
+                if usual.endswith(".svg"):
+                    from torchstone.core.charts.drawing import draw
+                    from torchstone.report.charts.history import history_chart
+
+                    draw(history_chart(shown.histories), there)
+                else:
+                    there.write_bytes(b"".join(reference_lines(shown.histories)))
         except OSError as fault:
             raise UsageError(f"cannot write {path}: {fault.strerror}") from None
-        written.append(path)
-    return written
-
-
-def _write(path: Path, told: Histories, *, is_chart: bool) -> None:
-    from torchstone.analysis.recommend.reference import reference_lines
-
-    if not is_chart:
-        path.write_bytes(b"".join(reference_lines(told.histories)))
-        return
-    from torchstone.core.charts.drawing import draw
-    from torchstone.report.charts.history import history_chart
-
-    draw(history_chart(told.histories), path)
+        yield path

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from torchstone.cli._folder import add_folder, folder_of, writable
-from torchstone.cli._place import given_team
+from torchstone.cli._output import show_document
+from torchstone.cli._place import add_folder, folder_of, given_team, writable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +25,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Import, and print for each run whether it was new: also of those before a path that cannot be imported."""
-    from torchstone.cli._render import show_document
     from torchstone.report.documents.runs import imported_document
     from torchstone.storage.importing import import_path
 

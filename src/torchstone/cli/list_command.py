@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from torchstone.cli._parsing import add_json
+from torchstone.cli._output import add_json, print_json, show_document
 from torchstone.core.errors import MissingError, UsageError, unknown
 from torchstone.core.schema.axis import AXES
 from torchstone.plugins import registry
@@ -34,11 +34,8 @@ def run(options: argparse.Namespace) -> int:
     wanted = [options.what] if options.what else list(LISTS)
     lists = {what: LISTS[what]() for what in wanted}
     if options.json:
-        from torchstone.cli._json import print_json
-
         print_json({what: [{"name": n, "meaning": m} for n, m in rows] for what, rows in lists.items()})
         return 0
-    from torchstone.cli._render import show_document
     from torchstone.report.documents.plugins import plugins_document
 
     show_document(plugins_document(lists))
@@ -87,33 +84,36 @@ def _metrics() -> Rows:
     return [(one.name, f"{one.meaning} ({one.unit})") for one in FIGURES.values()]
 
 
-def _reports() -> Rows:
-    from torchstone.report.rendering import formats, renderer
-
-    return [(name, renderer(name).describes) for name in formats()]
-
-
 def _values(values: tuple[str, ...] | None) -> str:
     return f"; {', '.join(values)}" if values else ""
 
 
 def _family(family: str) -> Callable[[], Rows]:
-    return lambda: [(n, _described(family, n)) for n in registry.names(family)] + registry.shadowed(family)
+    return lambda: [(n, registry.describe(family, n)) for n in registry.names(family)] + registry.shadowed(family)
 
 
-def _described(family: str, name: str) -> str:
-    try:
-        return str(registry.load(family, name).describes)
-    except MissingError as error:
-        return str(error)
-    except Exception as error:  # somebody else's plug-in: the others are listed all the same
-        return f"cannot be loaded: {type(error).__name__}: {error}"
+def _commands() -> Rows:
+    from torchstone.cli import COMMANDS
+
+    names = registry.names("commands")
+    return [(n, COMMANDS.get(n) or registry.describe("commands", n)) for n in names] + registry.shadowed("commands")
 
 
 LISTS: dict[str, Callable[[], Rows]] = {
-    "recipes": _recipes, "models": _models, "data": _family("data"), "devices": _family("devices"), "axes": _axes,
-    "metrics": _metrics, "tasks": _family("engines"), "searchers": _family("searchers"),
-    "isolation": _family("launchers"), "telemetry": _family("telemetry"), "checks": _family("checks"),
-    "formats": _family("exporters"), "reports": _reports, "importers": _family("importers"),
+    "recipes": _recipes,
+    "models": _models,
+    "data": _family("data"),
+    "devices": _family("devices"),
+    "axes": _axes,
+    "metrics": _metrics,
+    "tasks": _family("engines"),
+    "searchers": _family("searchers"),
+    "isolation": _family("launchers"),
+    "telemetry": _family("telemetry"),
+    "checks": _family("checks"),
+    "formats": _family("exporters"),
+    "reports": _family("renderers"),
+    "importers": _family("importers"),
     "clusters": _family("clusters"),
-}  # fmt: skip
+    "commands": _commands,
+}

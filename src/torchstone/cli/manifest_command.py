@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from torchstone.core.errors import ExitCode
-from torchstone.core.plain_text import plain
+from torchstone.core.units import plain
 
 _MOST = 20  # faults that are named
 

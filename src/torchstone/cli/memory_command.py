@@ -8,21 +8,19 @@ torchstone memory my-run.yaml --for 24gb --batch-sizes 8,16,32
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
-from torchstone.cli._folder import add_folder
-from torchstone.cli._parsing import add_json, words_of
-from torchstone.cli._plots import add_plots, require_drawing, write_told_plots
-from torchstone.cli._results import add_save, check_save, print_result
-from torchstone.cli._run_options import add_choice, add_workload
+from torchstone.cli._output import StatusLine, add_json, add_save, check_save, print_result
+from torchstone.cli._parsing import split_words
+from torchstone.cli._place import add_folder
+from torchstone.cli._reports import add_plots, require_drawing, write_and_list_plots
+from torchstone.cli._run_options import add_choice, add_workload, request_from
 from torchstone.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torchstone.core.cards import Card
-    from torchstone.workflows.memory.answer import Answer
 
 _USUAL = ("t4", "rtx4090", "a100-40gb", "h100-80gb", "h200")  # where no card is named: one of each common size
 
@@ -47,8 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Predict, and print what fits. Exit 1 where nothing that was asked about does."""
-    from torchstone.cli._run_options import asked
-    from torchstone.workflows.memory.prediction import answered, asked_of
+    from torchstone.analysis.memory_fit import FitVerdict
+    from torchstone.workflows.memory import answered, questions_of
 
     if options.recipe is None and options.config is None and options.model is None:
         raise UsageError("nothing to predict: name a recipe (torchstone list recipes), a file or a --model")
@@ -58,14 +56,17 @@ def run(options: argparse.Namespace) -> int:
         require_drawing()
     check_save(options)
     cards = cards_of(options.cards or _USUAL)
-    request = asked(options)
-    answer = answered(request, asked_of(request, cards), telling(options))
-    code = shown(options, answer)
+    request = request_from(options)
+    answer = answered(request, questions_of(request, cards), show_tracing(options))
+    show_tracing(options)("")
+    print_result(options, "memory", answer)
     if options.plots is not None:
         from torchstone.report.documents.memory import memory_document
 
-        write_told_plots(memory_document(answer), options.plots)
-    return code
+        write_and_list_plots(memory_document(answer), options.plots)
+    return (
+        ExitCode.DONE if any(row.verdict in (FitVerdict.FITS, FitVerdict.TIGHT) for row in answer.rows) else ExitCode.NO
+    )
 
 
 def cards_of(texts: tuple[str, ...] | list[str]) -> list[Card]:
@@ -76,25 +77,10 @@ def cards_of(texts: tuple[str, ...] | list[str]) -> list[Card]:
     try:
         return [card(whole)]
     except UsageError:
-        return list(dict.fromkeys(card(word) for word in words_of(texts)))
+        return list(dict.fromkeys(card(word) for word in split_words(texts)))
 
 
-def telling(options: argparse.Namespace) -> Callable[[str], None]:
-    """Return what says on stderr what is followed now."""
-    loud = not (options.quiet or options.json) and sys.stderr.isatty()
-
-    def tell(what: str) -> None:
-        if loud:
-            print(f"\r\033[Ktracing {what} …", end="", file=sys.stderr, flush=True)
-
-    return tell
-
-
-def shown(options: argparse.Namespace, answer: Answer) -> int:
-    """Print an Answer; return the exit code."""
-    from torchstone.workflows.memory.answer import Verdict
-
-    if not (options.quiet or options.json) and sys.stderr.isatty():
-        print("\r\033[K", end="", file=sys.stderr, flush=True)
-    print_result(options, "memory", answer)
-    return ExitCode.DONE if any(row.verdict in (Verdict.FITS, Verdict.TIGHT) for row in answer.rows) else ExitCode.NO
+def show_tracing(options: argparse.Namespace) -> Callable[[str], None]:
+    """Return what shows on stderr which configuration is traced; "" wipes that."""
+    status = StatusLine(quiet=options.quiet or options.json)
+    return lambda what: status.show(f"tracing {what} …" if what else "")

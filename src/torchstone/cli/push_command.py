@@ -10,9 +10,8 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from torchstone.cli._folder import add_folder, folder_of
-from torchstone.cli._parsing import add_json
-from torchstone.cli._place import add_store, team_of
+from torchstone.cli._output import add_json, print_json, show_document
+from torchstone.cli._place import add_folder, add_store, folder_of, team_of
 from torchstone.core.errors import ExitCode, UsageError
 
 
@@ -38,12 +37,9 @@ def run(options: argparse.Namespace) -> int:
     except AwayError as fault:
         raise AwayError(f"{fault}; nothing is lost: the records stay in {folder}, push them again later") from None
     if options.json:
-        from torchstone.cli._json import print_json
-
         runs = [{"run_id": run_id, "pushed": new} for run_id, new in taken]
         print_json({"store": team.shown, "runs": runs, "refused": faults})
     else:
-        from torchstone.cli._render import show_document
         from torchstone.report.documents.runs import pushed_document
 
         show_document(pushed_document(taken, faults, team))

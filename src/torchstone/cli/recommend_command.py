@@ -10,9 +10,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from torchstone.cli._parsing import add_json
+from torchstone.cli._output import add_json, add_save, check_save, print_result
 from torchstone.cli._place import add_place, place_of
-from torchstone.cli._results import add_save, check_save, print_result
 
 _BY = ("speed", "energy", "memory", "price")
 
@@ -42,11 +41,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show what is recommended; with --save, write it too."""
-    from torchstone.analysis.recommend.recommend import Asked, recommend
+    from torchstone.analysis.recommend.recommend import RecommendRequest, recommend
     from torchstone.config.prices import read_prices
 
     check_save(options)
     prices = read_prices(options.prices) if options.prices is not None else None
-    told = recommend(place_of(options), Asked(options.by, options.family, options.model, options.task, prices))
+    told = recommend(
+        place_of(options), RecommendRequest(options.by, options.family, options.model, options.task, prices)
+    )
     print_result(options, "recommendation", told, every=options.full)
     return 0

@@ -10,9 +10,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from torchstone.cli._folder import add_folder, folder_of
+from torchstone.cli._output import document_of
+from torchstone.cli._place import add_folder, folder_of
 from torchstone.core.errors import ExitCode
-from torchstone.core.plain_text import plain
+from torchstone.core.units import plain
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +32,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Write it, print where it is, and say on stderr what is not in it."""
     from torchstone.analysis.summary import summarize
-    from torchstone.cli._stored import document_of
     from torchstone.report.release import check_output, release_of, write_release
     from torchstone.storage.query import find
 

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchstone.cli._folder import folder_of
-from torchstone.cli._parsing import words_of
-from torchstone.cli._place import add_place, place_of
-from torchstone.cli._plots import add_plots
-from torchstone.cli._reports import Folders, Made, compared_report, write_reports
+from torchstone.cli._output import document_of
+from torchstone.cli._parsing import split_words
+from torchstone.cli._place import add_place, folder_of, place_of
+from torchstone.cli._reports import Folders, ReportOptions, add_plots, compared_report, write_reports
 from torchstone.core.errors import UsageError
 from torchstone.report.rendering import formats
 
@@ -64,14 +63,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Make every report, then write the files and print their names: nothing is written where one cannot be made."""
     folder, place = folder_of(options), place_of(options)
-    named = words_of(options.format) or ([] if options.plots is not None else ["md"])
+    named = split_words(options.format) or ([] if options.plots is not None else ["md"])
     there = Folders(options.output or folder / "reports", options.plots, (options.output, options.plots, folder))
     make = lambda how: _documents(options, place, how)
     print("\n".join(map(str, write_reports(make, named, there, records=not options.no_record))))
     return 0
 
 
-def _documents(options: argparse.Namespace, place: Place, how: Made) -> dict[str, Document]:
+def _documents(options: argparse.Namespace, place: Place, how: ReportOptions) -> dict[str, Document]:
     """Return the reports that were asked for, by what their files are called."""
     if options.history is not None:
         return {"history": _history(options.history)}
@@ -80,27 +79,26 @@ def _documents(options: argparse.Namespace, place: Place, how: Made) -> dict[str
     if options.combined:
         return _combined(options.runs, place, how)
     if options.compare:
-        from torchstone.analysis.compare.compare import Asked
+        from torchstone.analysis.compare.compare import ComparisonRequest
         from torchstone.analysis.compare.inputs import gather
 
-        return compared_report(gather(options.runs, place), Asked(), place, how)
+        return compared_report(gather(options.runs, place), ComparisonRequest(), place, how)
     return _of_each(options.runs, place, how)
 
 
 def _history(folder: Path) -> Document:
     """Return the history of benchmarks that a folder holds, as `torchstone ci history` fills it."""
-    from torchstone.analysis.ci.commit_history import traces
-    from torchstone.report.documents.ci_history import ci_history_document
+    from torchstone.analysis.ci import traces
+    from torchstone.report.documents.ci import ci_history_document
     from torchstone.storage.ci_folder import read_history
 
     entries = read_history(folder)
     return ci_history_document(traces(entries), len(entries))
 
 
-def _of_each(words: Sequence[str], place: Place, how: Made) -> dict[str, Document]:
+def _of_each(words: Sequence[str], place: Place, how: ReportOptions) -> dict[str, Document]:
     """Return the reports by what their files are called: the id of the run, or the name of a result's file."""
     from torchstone.analysis.summary import summarize
-    from torchstone.cli._stored import document_of
     from torchstone.report.carried import carrying, files_of_run, packing
     from torchstone.report.results import is_result, read_result
     from torchstone.storage.query import find
@@ -113,10 +111,9 @@ def _of_each(words: Sequence[str], place: Place, how: Made) -> dict[str, Documen
     return found
 
 
-def _combined(words: Sequence[str], place: Place, how: Made) -> dict[str, Document]:
+def _combined(words: Sequence[str], place: Place, how: ReportOptions) -> dict[str, Document]:
     """Return the one report of all runs, each with its own figures. Raises UsageError for fewer than two, or twins."""
     from torchstone.analysis.summary import summarize
-    from torchstone.cli._stored import document_of
     from torchstone.report.documents.combined import combined_document
     from torchstone.report.pictures import file_name
     from torchstone.report.several import carrying_combined

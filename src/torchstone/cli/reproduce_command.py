@@ -13,14 +13,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchstone.cli._folder import add_folder, folder_of, writable
-from torchstone.cli._measuring import add_measuring, busy_of, measured
+from torchstone.cli._measuring import add_measuring, busy_of, run_and_report
+from torchstone.cli._output import show_document
+from torchstone.cli._place import add_folder, folder_of, writable
 from torchstone.core.errors import ExitCode, UsageError, unknown
+from torchstone.core.units import share
 
 if TYPE_CHECKING:
+    from torchstone.analysis.compare.reproduction import Reproduced
     from torchstone.core.schema.run import Run
-    from torchstone.workflows.run.reproduction import Reproduced
-    from torchstone.workflows.run.results import Results
+    from torchstone.workflows.run.planned_run import Results
 
 _BUNDLES = (".html", ".htm", ".zip")
 _NO = ("different", "inconclusive")
@@ -59,8 +61,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Measure each run of the bundle again and say what comes of it; return 1 where --fail-on names an answer."""
-    from torchstone.core.units import share
-
     folder, margin = writable(folder_of(options)).absolute(), share(options.margin, "--margin")
     for word in options.fail_on:
         if word not in _NO:
@@ -74,9 +74,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _again(options: argparse.Namespace, folder: Path, recorded: Run, margin: float) -> int:
+    from torchstone.analysis.compare.reproduction import reproduced
     from torchstone.cli._progress import ProgressBar
     from torchstone.storage.query import read_run
-    from torchstone.workflows.run.reproduction import Reproduction, reproduced
+    from torchstone.workflows.run.reproduction import Reproduction
 
     progress = ProgressBar(quiet=options.quiet, verbose=options.debug)
     code = Path.cwd() if options.code is not None else None
@@ -88,7 +89,7 @@ def _again(options: argparse.Namespace, folder: Path, recorded: Run, margin: flo
         answers.append(str(found.answer))
         return found
 
-    ended = measured(
+    ended = run_and_report(
         options,
         folder,
         progress,
@@ -100,21 +101,19 @@ def _again(options: argparse.Namespace, folder: Path, recorded: Run, margin: flo
 
 
 def _show(found: Reproduced, results: Results) -> None:
-    from torchstone.cli._render import show_document
-    from torchstone.report.documents.reproduction import reproduction_document
+    from torchstone.report.documents.comparison import reproduction_document
 
     show_document(reproduction_document(found, (results.summary.record, str(results.document))))
 
 
 def _whole(found: Reproduced, results: Results) -> object:
-    from torchstone.analysis.compare.task_answers import answers
-    from torchstone.report.comparison_json import report
+    from torchstone.report.comparison_folder import comparison_json
 
     return {
         "answer": found.answer,
         "recorded": found.compared.participants[0].runs[0].head.run_id,
         "run_id": results.summary.run_id,
-        "comparison": report(found.compared, answers(found.compared)),
+        "comparison": comparison_json(found.compared),
     }
 
 

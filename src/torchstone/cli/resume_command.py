@@ -9,17 +9,14 @@ torchstone resume --push                  (and to the store of the team)
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from torchstone.cli._folder import add_folder, folder_of
-from torchstone.cli._measuring import add_measuring, busy_of, measured
-from torchstone.cli._procedure_options import positive_s
-from torchstone.cli._pushing import add_push, push_to
+from torchstone.cli._measuring import ProgressLines, add_measuring, busy_of, run_and_report
+from torchstone.cli._output import show_document
+from torchstone.cli._place import add_folder, add_push, folder_of, push_to
+from torchstone.cli._run_options import positive_s
 from torchstone.core.errors import ExitCode, UsageError
-
-if TYPE_CHECKING:
-    from torchstone.storage.place import Team
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,20 +36,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Take what is missing, print the table or the answer, and say where the files are."""
+    from torchstone.cli._progress import ProgressBar
+    from torchstone.core.schema.run import Run
+    from torchstone.execution.controller.active_run import ActiveRun, finish
     from torchstone.storage.query import locate, read_run
+    from torchstone.workflows.run.reproduction import Resumption
 
     folder = folder_of(options)
-    if (place := submission_of(folder, options.run)) is not None:
+    if (place := _submission(folder, options.run)) is not None:
         return _resume_submitted(options, place)
     if options.address is not None:
         raise UsageError("--address is for runs of `submit --on ray`: this one is measured here")
     limit_s, team = positive_s("--time-limit", options.time_limit), push_to(options)
     path = locate(folder, options.run)
-    of_a_tune = read_run(path).head.tune is not None
-    return (_resume_tune if of_a_tune else _resume_run)(options, folder, path, limit_s, team)
+    if read_run(path).head.tune is None:
+        progress: ProgressLines = ProgressBar(quiet=options.quiet, verbose=options.debug)
+        go_on: Callable[[ActiveRun, Run], Run] = finish
+    else:
+        from torchstone.cli.tune_command import TuneProgress
+        from torchstone.workflows.tune.tune import going_on
+
+        progress = tune_progress = TuneProgress(quiet=options.quiet, verbose=options.debug)
+        go_on = going_on(tune_progress)
+    resumption = Resumption(path, folder, progress, busy_of(options), force=options.force, go_on=go_on)
+    return run_and_report(options, folder, progress, lambda: resumption.carry_out(limit_s), team=team)
 
 
-def submission_of(folder: Path, word: str) -> Path | None:
+def _submission(folder: Path, word: str) -> Path | None:
     """Return the folder of the submitted run that a word means; None where it means another run."""
     from torchstone.storage.query import runs
     from torchstone.storage.submissions import find_submission
@@ -66,9 +76,8 @@ def submission_of(folder: Path, word: str) -> Path | None:
 
 def _resume_submitted(options: argparse.Namespace, place: Path) -> int:
     """Submit what is missing of a submitted run, by the scripts in its folder."""
-    from torchstone.cli._render import show_document
-    from torchstone.cli.submit_command import finish
-    from torchstone.report.documents.submission import submitted_document
+    from torchstone.cli.submit_command import merge_and_show
+    from torchstone.report.documents.runs import submitted_document
     from torchstone.storage.submissions import read_plan
     from torchstone.workflows.submit.submitting import reasons, standings, submit_missing
 
@@ -86,26 +95,4 @@ def _resume_submitted(options: argparse.Namespace, place: Path) -> int:
         raise UsageError(f"{place.name}: its jobs are still waiting{waiting} or running; {follow}")
     show_document(submitted_document(read_plan(place / "plan.json"), job_id, place, shares))
     waits = not any(one.open for one in standings(place))
-    return finish(options, place) if waits else ExitCode.DONE
-
-
-def _resume_run(options: argparse.Namespace, folder: Path, path: Path, limit_s: float | None, team: Team | None) -> int:
-    from torchstone.cli._progress import ProgressBar
-    from torchstone.workflows.run.resuming import Resumption
-
-    progress = ProgressBar(quiet=options.quiet, verbose=options.debug)
-    resumption = Resumption(path, folder, progress, busy_of(options), force=options.force)
-    return measured(options, folder, progress, lambda: resumption.carry_out(limit_s), team=team)
-
-
-def _resume_tune(
-    options: argparse.Namespace, folder: Path, path: Path, limit_s: float | None, team: Team | None
-) -> int:
-    from torchstone.cli._tune_progress import TuneProgress
-    from torchstone.workflows.run.resuming import Resumption
-    from torchstone.workflows.tune.tune import going_on
-
-    progress = TuneProgress(quiet=options.quiet, verbose=options.debug)
-    how = going_on(progress)
-    resumption = Resumption(path, folder, progress, busy_of(options), force=options.force, go_on=how)
-    return measured(options, folder, progress, lambda: resumption.carry_out(limit_s), team=team)
+    return merge_and_show(options, place) if waits else ExitCode.DONE

@@ -17,19 +17,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchstone.cli._folder import add_folder, folder_of, writable
-from torchstone.cli._interrupts import EXIT_CODE, answered
-from torchstone.cli._measuring import add_measuring, busy_of, measured
-from torchstone.cli._program import add_program, program_request
-from torchstone.cli._pushing import add_push, push_to
-from torchstone.cli._run_options import add_run_options, asked
+from torchstone.cli._measuring import add_measuring, busy_of, interruptible, run_and_report
+from torchstone.cli._place import add_folder, add_push, folder_of, push_to, writable
+from torchstone.cli._run_options import add_program, add_run_options, program_request, request_from
 from torchstone.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from torchstone.cli._progress import ProgressBar
 
 
-def add_share(parser: argparse.ArgumentParser) -> None:
+def _add_share(parser: argparse.ArgumentParser) -> None:
     """Add --plan, --share and --attempt."""
     jobs = parser.add_argument_group("in a job of a cluster")
     jobs.add_argument("--plan", metavar="FILE", help="measure a share of the plan.json of `torchstone submit`")
@@ -42,10 +39,10 @@ def add_share(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run_share(options: argparse.Namespace) -> int:
+def _run_share(options: argparse.Namespace) -> int:
     """Measure the share; exit 0 if it is complete, 130 where this was interrupted, else 1."""
     from torchstone.cli._progress import ProgressBar
-    from torchstone.workflows.submit.share import ShareRun
+    from torchstone.workflows.submit.planning import ShareRun
 
     if options.share is None:
         raise UsageError("--plan needs --share N: which of its shares")
@@ -56,19 +53,15 @@ def run_share(options: argparse.Namespace) -> int:
     progress = ProgressBar(quiet=options.quiet, verbose=options.debug)
     attempt = options.attempt or os.urandom(4).hex()
     share = ShareRun(Path(options.plan), options.share, attempt, progress, busy_of(options))
-    try:
-        with answered():
-            try:
-                done = share.carry_out(sys.argv[1:])
-            finally:
-                progress.close()
-    except (KeyboardInterrupt, SystemExit):
-        print("torchstone: interrupted", file=sys.stderr)
-        return EXIT_CODE
+    with interruptible():
+        try:
+            done = share.carry_out(sys.argv[1:])
+        finally:
+            progress.close()
     print(f"share {options.share}: trials measured: {done.taken}, missing: {done.left}", flush=True)
     if done.run is not None and done.run.end is not None and done.run.end.status == "interrupted":
         print("torchstone: interrupted by a signal: its time limit, a preemption, or scancel", file=sys.stderr)
-        return EXIT_CODE
+        return ExitCode.INTERRUPTED
     return ExitCode.NO if done.left else ExitCode.DONE
 
 
@@ -83,24 +76,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_program(parser)
     add_push(parser)
     add_folder(parser)
-    add_share(parser)
+    _add_share(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Measure, print the table, and say where the files are."""
     if options.plan is not None:
-        return run_share(options)
+        return _run_share(options)
     folder, team = writable(folder_of(options)), push_to(options)
     busy, progress = busy_of(options), _progress(options)
     if options.program is not None:
-        from torchstone.workflows.run.program_run import ProgramCampaign
+        from torchstone.workflows.run.planned_run import ProgramCampaign
 
         program = ProgramCampaign(program_request(options), progress, busy)
-        return measured(options, folder, progress, lambda: program.carry_out(folder, sys.argv[1:]), team=team)
+        return run_and_report(options, folder, progress, lambda: program.carry_out(folder, sys.argv[1:]), team=team)
     from torchstone.workflows.run.planned_run import Campaign
 
-    request = asked(options)
-    return measured(
+    request = request_from(options)
+    return run_and_report(
         options, folder, progress, lambda: Campaign(request, progress, busy).carry_out(folder, sys.argv[1:]), team=team
     )
 
@@ -110,7 +103,7 @@ def _progress(options: argparse.Namespace) -> ProgressBar:
         from torchstone.cli._progress import ProgressBar
 
         return ProgressBar(quiet=options.quiet, verbose=options.debug)
-    from torchstone.cli._live_screen import LiveScreen
+    from torchstone.cli._progress import LiveScreen
 
     if options.quiet:
         raise UsageError("--quiet shows no progress and --live all of it: leave one of them out")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from torchstone.cli._parsing import add_json
+from torchstone.cli._output import add_json, print_json, show_document
 from torchstone.cli._place import add_place, place_of
 from torchstone.core.errors import UsageError
 
@@ -38,11 +38,8 @@ def run(options: argparse.Namespace) -> int:
         problems = ()
     rows = runs(place, options.limit or None, options.name, options.device)
     if options.json:
-        from torchstone.cli._json import print_json
-
         print_json({"runs": rows, "problems": problems})
         return 0
-    from torchstone.cli._render import show_document
     from torchstone.report.documents.runs import runs_document
 
     show_document(runs_document(rows, problems, place))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from torchstone.cli._output import document_of
 from torchstone.cli._place import add_place, place_of
 from torchstone.core.errors import ExitCode, UsageError
 
@@ -34,7 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Serve until Ctrl-C; return 0."""
-    from torchstone.cli._stored import document_of
     from torchstone.report.pages.server import Listening, serve
 
     place = place_of(options)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchstone.cli._parsing import add_json
+from torchstone.cli._output import add_json, document_of, print_json, run_json, show_document, terminal_width
 from torchstone.cli._place import add_place, place_of
 from torchstone.core.errors import UsageError
 
@@ -34,7 +34,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the run."""
     from torchstone.analysis.summary import summarize
-    from torchstone.cli._stored import document_of
     from torchstone.report.results import is_result
     from torchstone.storage.query import find
 
@@ -42,17 +41,13 @@ def run(options: argparse.Namespace) -> int:
         return _result(options)
     summary = summarize(find(place_of(options), options.run))
     if options.apply is not None:
-        from torchstone.cli._applying import apply
+        from torchstone.cli._applying import apply_answer
 
-        apply(options.apply, summary)
+        apply_answer(options.apply, summary)
         return 0
     if options.json:
-        from torchstone.cli._json import print_json
-        from torchstone.cli._run_json import whole
-
-        print_json(whole(summary))
+        print_json(run_json(summary))
         return 0
-    from torchstone.cli._render import show_document
 
     plot = _plot(summary) if options.plot else ()
     show_document(document_of(summary, every=options.full), every=options.full)
@@ -69,11 +64,8 @@ def _result(options: argparse.Namespace) -> int:
         raise UsageError(f"{options.run} is no run: --apply and --plot do not apply")
     result, document = read_result(Path(options.run))
     if options.json:
-        from torchstone.cli._json import print_json
-
         print_json(result.json())
         return 0
-    from torchstone.cli._render import show_document
 
     show_document(document, every=options.full)
     return 0
@@ -81,7 +73,6 @@ def _result(options: argparse.Namespace) -> int:
 
 def _plot(summary: RunSummary) -> Sequence[str]:
     """Return the lines of throughput over batch size. Raises UsageError where no two batch sizes were measured."""
-    from torchstone.cli._render import terminal_width
     from torchstone.report.charts.batch_sizes import THROUGHPUT, batch_size_charts
     from torchstone.report.document import Document
     from torchstone.report.documents.run import without_probes

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from torchstone.cli._parsing import add_json
+from torchstone.cli._output import add_json, print_json, show_document
 from torchstone.cli._place import add_store, team_of
 from torchstone.core.errors import UsageError
 
@@ -56,12 +56,9 @@ def run(options: argparse.Namespace) -> int:
         done = "roles"
     found = status(team)
     if options.json:
-        from torchstone.cli._json import print_json
-
         print_json(found)
         return 0
-    from torchstone.cli._render import show_document
-    from torchstone.report.documents.team_store import store_document
+    from torchstone.report.documents.runs import store_document
 
     show_document(store_document(found, done))
     return 0

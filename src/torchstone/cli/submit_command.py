@@ -10,28 +10,37 @@ torchstone resume RUN                                         (submit again only
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchstone.cli._folder import add_folder, folder_of, writable
-from torchstone.cli._measuring import busy_of
-from torchstone.cli._parsing import add_json
-from torchstone.cli._procedure_options import at_least
-from torchstone.cli._run_options import add_run_options, asked
+from torchstone.cli._measuring import add_busy, busy_of
+from torchstone.cli._output import add_json, print_json, run_json, show_document
+from torchstone.cli._place import add_folder, folder_of, writable
+from torchstone.cli._run_options import add_run_options, at_least, request_from
 from torchstone.core.errors import ExitCode, UsageError
 from torchstone.plugins import registry
 
 if TYPE_CHECKING:
     from torchstone.core.schema.submission import Submission
-    from torchstone.workflows.submit.submitting import Standing, Taken
+    from torchstone.workflows.submit.submitting import ShareProgress, SubmittedRun
 
 _WANTED = (
-    "partition", "account", "qos", "gres", "constraint", "cpus", "memory", "time", "at_most", "address",
-    "accelerator_type", "container", "requeue_at_limit",
-)  # fmt: skip
+    "partition",
+    "account",
+    "qos",
+    "gres",
+    "constraint",
+    "cpus",
+    "memory",
+    "time",
+    "at_most",
+    "address",
+    "accelerator_type",
+    "container",
+    "requeue_at_limit",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,13 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=1,
         help="cases that one job measures, on one machine (default 1)",
     )
-    where.add_argument(
-        "--when-busy",
-        metavar="HOW",
-        default=os.environ.get("TORCHSTONE_WHEN_BUSY", "wait"),
-        help="if another torchstone measures on the cards or cores of a job: wait (default), wait:10m (no "
-        "longer), refuse or share",
-    )
+    add_busy(where)
     where.add_argument("--cpus", metavar="N", help="CPUs of a job")
     where.add_argument(
         "--dry-run", action="store_true", help="write the scripts and print them; submit nothing: `resume RUN` does"
@@ -112,29 +115,26 @@ def run(options: argparse.Namespace) -> int:
     if options.merge is not None:
         return _merge(options, folder)
     if options.on is None:
-        known = ", ".join(registry.names("clusters"))
-        raise UsageError(f"name the cluster: --on NAME (known: {known}); or --merge RUN, for a run that was submitted")
+        names = ", ".join(registry.names("clusters"))
+        raise UsageError(f"name the cluster: --on NAME (known: {names}); or --merge RUN, for a run that was submitted")
     submission = _planned(options, folder)
     if options.dry_run:
         return _dry_run(options, folder, submission)
-    from torchstone.cli._render import show_document
-    from torchstone.report.documents.submission import submitted_document
+    from torchstone.report.documents.runs import submitted_document
     from torchstone.workflows.submit.submitting import hand_over, standings
 
     place, job_id = hand_over(submission, folder)
     waits = options.follow or not any(one.open for one in standings(place))
     if options.json and not waits:
-        from torchstone.cli._json import print_json
-
         print_json(
             {"run_id": submission.head.run_id, "job": job_id, "jobs": len(submission.shares), "folder": str(place)}
         )
     elif not options.json:
         show_document(submitted_document(submission, job_id, place))
-    return finish(options, place) if waits else ExitCode.DONE
+    return merge_and_show(options, place) if waits else ExitCode.DONE
 
 
-def finish(options: argparse.Namespace, place: Path, *, follow: bool = True) -> int:
+def merge_and_show(options: argparse.Namespace, place: Path, *, follow: bool = True) -> int:
     """Wait for the jobs, merge, show; exit 1 where trials are missing or none succeeded."""
     from torchstone.workflows.submit.submitting import is_ok, take_in, wait
 
@@ -149,7 +149,7 @@ def finish(options: argparse.Namespace, place: Path, *, follow: bool = True) -> 
     return ExitCode.DONE if is_ok(taken.summary) and all(one.complete for one in taken.standings) else ExitCode.NO
 
 
-def _progress(now: Sequence[Standing]) -> str:
+def _progress(now: Sequence[ShareProgress]) -> str:
     """Return how far all jobs are, in a line."""
     from torchstone.core.schema.submission import Phase
     from torchstone.workflows.submit.submitting import reasons
@@ -166,7 +166,7 @@ def _progress(now: Sequence[Standing]) -> str:
 def _planned(options: argparse.Namespace, folder: Path) -> Submission:
     from torchstone.cli._progress import ProgressBar
     from torchstone.report.rendering import formats
-    from torchstone.workflows.submit.planning import Asked, planned
+    from torchstone.workflows.submit.planning import SubmitRequest, planned
 
     for word in options.report.split(","):
         if word not in formats():
@@ -181,9 +181,9 @@ def _planned(options: argparse.Namespace, folder: Path) -> Submission:
     for name in ("cpus", "at_most", "requeue_at_limit"):
         if name in wanted and not (wanted[name].isdigit() and int(wanted[name])):
             raise UsageError(f"--{name.replace('_', '-')} {wanted[name]}: a number, 1 or more")
-    busy_of(options)  # a wrong word is told here
+    busy_of(options)  # refuses a wrong word
     at_least("--cases-per-job", options.cases_per_job, 1)
-    how = Asked(
+    how = SubmitRequest(
         options.on,
         wanted,
         options.cases_per_job,
@@ -193,7 +193,7 @@ def _planned(options: argparse.Namespace, folder: Path) -> Submission:
         when_busy=options.when_busy,
     )
     progress = ProgressBar(quiet=True, verbose=False)
-    return planned(asked(options), how, sys.argv[1:], progress)
+    return planned(request_from(options), how, sys.argv[1:], progress)
 
 
 def _lines_of(word: str) -> str:
@@ -216,8 +216,6 @@ def _dry_run(options: argparse.Namespace, folder: Path, submission: Submission) 
         file=sys.stderr,
     )
     if options.json:
-        from torchstone.cli._json import print_json
-
         print_json({"run_id": place.name, "folder": str(place), "scripts": scripts})
         return ExitCode.DONE
     # As they are, so that they can be piped into a file: a renderer would wrap their lines.
@@ -232,25 +230,21 @@ def _merge(options: argparse.Namespace, folder: Path) -> int:
     place = find_submission(folder, options.merge)
     if place is None:
         raise UsageError(f"no submitted run '{options.merge}' in {folder}: give its id, a prefix of it, or its name")
-    return finish(options, place, follow=options.follow)
+    return merge_and_show(options, place, follow=options.follow)
 
 
-def _show(options: argparse.Namespace, place: Path, taken: Taken) -> None:
+def _show(options: argparse.Namespace, place: Path, taken: SubmittedRun) -> None:
     from torchstone.workflows.submit.submitting import node_hours
 
     used = node_hours(taken.standings)
     if options.json:
-        from torchstone.cli._json import print_json
-        from torchstone.cli._run_json import whole
-
-        print_json({**whole(taken.summary), "node_hours": used[0], "node_hours_are_at_least": used[1]})
+        print_json({**run_json(taken.summary), "node_hours": used[0], "node_hours_are_at_least": used[1]})
         return
-    from torchstone.cli._render import show_document
     from torchstone.report.document import Document
     from torchstone.report.documents.run import measured_document, run_document
-    from torchstone.report.documents.submission import standing_parts
+    from torchstone.report.documents.runs import share_parts
     from torchstone.storage.submissions import read_plan
 
-    told = measured_document(taken.results) if taken.results is not None else run_document(taken.summary)
-    parts = standing_parts(read_plan(place / "plan.json"), taken.standings, taken.twice, used)
-    show_document(Document(told.title, (*parts, *told.parts)))
+    run = measured_document(taken.results) if taken.results is not None else run_document(taken.summary)
+    parts = share_parts(read_plan(place / "plan.json"), taken.standings, taken.twice, used)
+    show_document(Document(run.title, (*parts, *run.parts)))

@@ -13,38 +13,26 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchstone.cli._folder import add_folder, folder_of, writable
-from torchstone.cli._measuring import add_measuring, busy_of, measured
-from torchstone.cli._procedure_options import add_heap, at_least, positive_s
-from torchstone.cli._pushing import add_push, push_to
-from torchstone.cli._run_options import add_workload, asked
+from torchstone.cli._measuring import add_measuring, busy_of, run_and_report
+from torchstone.cli._place import add_folder, add_push, folder_of, push_to, writable
+from torchstone.cli._run_options import add_heap, add_workload, at_least, positive_s, request_from
 from torchstone.core import units
 from torchstone.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from torchstone.cli._progress import ProgressBar
     from torchstone.core.schema.training import EpochMetrics
-    from torchstone.workflows.run.results import Results
-    from torchstone.workflows.train.request import TrainingAsked
+    from torchstone.workflows.run.planned_run import Results
+    from torchstone.workflows.train.training import TrainingAsked
 
 
-class EpochLines:
-    """Says each epoch as it ends, above the bar."""
-
-    def __init__(self, progress: ProgressBar, epochs: int, *, quiet: bool) -> None:
-        self._progress, self._epochs, self._quiet = progress, epochs, quiet
-
-    def __call__(self, epoch: EpochMetrics) -> None:
-        """Write one line."""
-        if self._quiet:
-            return
-        told = [f"loss {units.significant(epoch.train_loss, 4)}"]
-        if epoch.val_loss is not None:
-            told.append(f"held-out loss {units.significant(epoch.val_loss, 4)}")
-        if epoch.val_accuracy is not None:
-            told.append(f"accuracy {units.quantity(epoch.val_accuracy, 'ratio')}")
-        told.append(units.quantity(epoch.train_time_s, "s"))
-        self._progress.say(f"epoch {epoch.epoch} of {self._epochs}: {', '.join(told)}{', best' * epoch.best}")
+def _epoch_line(epoch: EpochMetrics, epochs: int) -> str:
+    figures = [f"loss {units.significant(epoch.train_loss, 4)}"]
+    if epoch.val_loss is not None:
+        figures.append(f"held-out loss {units.significant(epoch.val_loss, 4)}")
+    if epoch.val_accuracy is not None:
+        figures.append(f"accuracy {units.quantity(epoch.val_accuracy, 'ratio')}")
+    figures.append(units.quantity(epoch.train_time_s, "s"))
+    return f"epoch {epoch.epoch} of {epochs}: {', '.join(figures)}{', best' * epoch.best}"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,11 +68,11 @@ def run(options: argparse.Namespace) -> int:
     from torchstone.workflows.train.training import TrainCampaign, default_output
 
     folder, team = writable(folder_of(options)), push_to(options)
-    training, busy = _asked(options), busy_of(options)
+    training, busy = _training_request(options), busy_of(options)
     output = Path(options.resume or options.output or default_output(folder, training.name))
     progress = ProgressBar(quiet=options.quiet, verbose=options.debug)
-    lines = EpochLines(progress, training.procedure.epochs or 1, quiet=options.quiet)
-    campaign = TrainCampaign(training, output, progress, lines, busy)
+    epochs = training.procedure.epochs or 1
+    campaign = TrainCampaign(training, output, progress, lambda epoch: progress.say(_epoch_line(epoch, epochs)), busy)
     done: list[Training] = []
 
     def carry_out() -> Results:
@@ -93,15 +81,14 @@ def run(options: argparse.Namespace) -> int:
         done.append(results.summary.answer)
         return results
 
-    code = measured(options, folder, progress, carry_out, team=team)
+    code = run_and_report(options, folder, progress, carry_out, team=team)
     if not done:
         return code
     return ExitCode.NO if code == ExitCode.DONE and not done[0].ended_well else code
 
 
-def _asked(options: argparse.Namespace) -> TrainingAsked:
-    from torchstone.workflows.train.request import asked_training
-    from torchstone.workflows.train.training import resumed
+def _training_request(options: argparse.Namespace) -> TrainingAsked:
+    from torchstone.workflows.train.training import resumed, training_request
 
     epochs = at_least("--epochs", options.epochs, 1)
     if options.resume is not None:
@@ -113,4 +100,4 @@ def _asked(options: argparse.Namespace) -> TrainingAsked:
         raise UsageError("give --epochs or --steps, not both")
     steps = at_least("--steps", options.steps, 1)
     positive_s("--timeout", options.timeout)
-    return asked_training(asked(options), epochs, steps, limited=options.timeout is not None)
+    return training_request(request_from(options), epochs, steps, limited=options.timeout is not None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from torchstone.cli._parsing import add_json
+from torchstone.cli._output import add_json, document_of, print_json, show_document
 from torchstone.core.errors import ExitCode, UsageError
 
 
@@ -31,7 +31,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Verify each, say what does not follow; return 1 if there is anything, 4 if something could not be compared."""
-    from torchstone.cli._stored import document_of
     from torchstone.report.bundle import read_bundle
     from torchstone.report.release import check_output, write_verified
     from torchstone.report.several import document_again
@@ -56,12 +55,9 @@ def run(options: argparse.Namespace) -> int:
 
                 webbrowser.open(written.absolute().as_uri())
     if options.json:
-        from torchstone.cli._json import print_json
-
         print_json({"files": verified})
     else:
-        from torchstone.cli._render import show_document
-        from torchstone.report.documents.verification import verification_document
+        from torchstone.report.verification import verification_document
 
         for one in verified:
             show_document(verification_document(one, written), every=options.full)

@@ -23,18 +23,18 @@ from torchstone.config.run_file import RunRequest, read_request
 from torchstone.config.source import (
     FORMATS,
     MOST_BYTES,
+    ConfigFile,
     KeyPath,
+    KeySpan,
     Layout,
-    Place,
-    Source,
-    decoded,
+    decode_text,
     key_text,
-    parsed,
+    parse_with_layout,
     positions_of,
     read_file,
 )
 from torchstone.core.errors import TorchstoneError, UsageError, unknown
-from torchstone.core.flushing import flush_folder
+from torchstone.core.own_files import flush_folder
 from torchstone.core.schema.axis import AXES, DATALOADER_AXES, AxisStage, Scalar, axes_of
 
 # How training configurations call each setting, and how they write its values.
@@ -44,8 +44,13 @@ from torchstone.core.schema.axis import AXES, DATALOADER_AXES, AxisStage, Scalar
 
 NAMES: Mapping[str, tuple[str, ...]] = {
     "batch_size": (
-        "batch_size", "per_device_train_batch_size", "per_gpu_train_batch_size", "train_batch_size",
-        "micro_batch_size", "train_micro_batch_size_per_gpu", "batch",
+        "batch_size",
+        "per_device_train_batch_size",
+        "per_gpu_train_batch_size",
+        "train_batch_size",
+        "micro_batch_size",
+        "train_micro_batch_size_per_gpu",
+        "batch",
     ),
     "num_workers": ("num_workers", "dataloader_num_workers", "num_dataloader_workers", "workers", "n_workers"),
     "pin_memory": ("pin_memory", "dataloader_pin_memory", "pin_mem"),
@@ -53,8 +58,15 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "precision": ("precision", "mixed_precision", "use_mixed_precision", "use_amp", "amp"),
     "compile": ("compile", "torch_compile", "use_compile", "compile_model"),
     "grad_accumulation": (
-        "gradient_accumulation_steps", "grad_accumulation", "accumulate_grad_batches", "gradient_accumulation",
-        "grad_accumulation_steps", "grad_accum_steps", "accumulation_steps", "grad_accum", "accum_iter",
+        "gradient_accumulation_steps",
+        "grad_accumulation",
+        "accumulate_grad_batches",
+        "gradient_accumulation",
+        "grad_accumulation_steps",
+        "grad_accum_steps",
+        "accumulation_steps",
+        "grad_accum",
+        "accum_iter",
     ),
     "learning_rate": ("learning_rate", "lr"),
     "gradient_checkpointing": ("gradient_checkpointing", "activation_checkpointing", "grad_checkpointing"),
@@ -62,7 +74,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "optimizer": ("optimizer", "optim"),
     "sequence_length": ("sequence_length", "max_seq_length", "seq_length", "seq_len"),
     "image_size": ("image_size", "img_size"),
-}  # fmt: skip
+}
 _HUGGING_FACE = {
     "batch_size": "per_device_train_batch_size",
     "num_workers": "dataloader_num_workers",
@@ -107,12 +119,12 @@ class Unfit(Exception):
     """A value that stands where a setting belongs, and is of another kind; the text says of which."""
 
 
-def word(key: object) -> str:
+def _fold(key: object) -> str:
     """Return a key as the tables have it: BATCH-SIZE and batch_size are one."""
     return str(key).strip().lower().replace("-", "_")
 
 
-def parts_of(settings: Mapping[str, Scalar], values: Sequence[tuple[str, Any]]) -> list[KeyPart]:
+def _key_parts(settings: Mapping[str, Scalar], values: Sequence[tuple[str, Any]]) -> list[KeyPart]:
     """Return the keys that a foreign configuration needs for these settings. `values`: (key as `word`, value) in it."""
     there = {key for key, _ in values}
     hugging = bool(there & (set(_HUGGING_FACE.values()) | set(_FLAGS)))
@@ -155,7 +167,7 @@ def _compile(whole: KeyPart, values: Sequence[tuple[str, Any]]) -> list[KeyPart]
     return [whole, KeyPart("compile", _MODES, whole.value, optional=False)]
 
 
-def fitted(part: KeyPart, key: str, old: Scalar | list[Any] | dict[str, Any]) -> Scalar:
+def _fit(part: KeyPart, key: str, old: Scalar | list[Any] | dict[str, Any]) -> Scalar:
     """Return the part's value in the way in which `old`, the value of `key`, is written. Raises Unfit."""
     if isinstance(old, list | dict):
         raise Unfit("is a list" if isinstance(old, list) else "is a mapping")
@@ -219,7 +231,7 @@ def _as_precision(wanted: str, key: str, old: Scalar) -> Scalar:
 _OF_THE_MODEL = axes_of(AxisStage.ITEM)  # a model may have defaults of its own for these
 
 
-class Placed(msgspec.Struct):
+class SettingPlaces(msgspec.Struct):
     """Where settings go. `changes`: a key's path and its new value; `missing`: mapping, name, value."""
 
     changes: list[tuple[KeyPath, Scalar]] = []
@@ -228,19 +240,21 @@ class Placed(msgspec.Struct):
     workload: int | None = None  # of a run file: which of its workloads
 
 
-def keys_of(data: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+def _keys_of(data: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
     """Yield each key with a value that is no mapping, by its path; what is inside lists, too."""
     for key, value in data.items() if isinstance(data, dict) else enumerate(data):
         here = (*path, str(key) if isinstance(data, dict) else key)
         if isinstance(data, dict) and not (isinstance(value, dict) and value):
             yield here, value
         if isinstance(value, dict | list):
-            yield from keys_of(value, here)
+            yield from _keys_of(value, here)
 
 
-def placed(path: Path, data: Mapping[Any, Any], settings: Mapping[str, Scalar], task: str | None) -> Placed:
+def _place_settings(
+    path: Path, data: Mapping[Any, Any], settings: Mapping[str, Scalar], task: str | None
+) -> SettingPlaces:
     """Return where the settings belong in a file that was read. `task`: of which workload, where there are several."""
-    keys = dict(keys_of(data))
+    keys = dict(_keys_of(data))
     settings = {name: value for name, value in settings.items() if value is not None}
     if "training" in data:  # a training script's own, though torchstone reads it too (config/legacy_keys.py)
         return _in_any_file(keys, settings)
@@ -253,8 +267,8 @@ def placed(path: Path, data: Mapping[Any, Any], settings: Mapping[str, Scalar], 
 
 def _in_run_file(
     request: RunRequest, keys: Mapping[KeyPath, Any], settings: Mapping[str, Scalar], task: str | None, *, listed: bool
-) -> Placed:
-    found = Placed()
+) -> SettingPlaces:
+    found = SettingPlaces()
     tasks = [workload.task for workload in request.workloads]
     chosen = [i for i, of in enumerate(tasks) if of == (task or "train")] if listed and len(tasks) > 1 else [0]
     if len(chosen) != 1:
@@ -276,13 +290,13 @@ def _in_run_file(
     return found
 
 
-def _in_any_file(keys: Mapping[KeyPath, Any], settings: Mapping[str, Scalar]) -> Placed:
-    found = Placed()
-    parts = parts_of(settings, [(word(path[-1]), value) for path, value in keys.items()])
+def _in_any_file(keys: Mapping[KeyPath, Any], settings: Mapping[str, Scalar]) -> SettingPlaces:
+    found = SettingPlaces()
+    parts = _key_parts(settings, [(_fold(path[-1]), value) for path, value in keys.items()])
     homes: dict[bool, KeyPath] = {}
     missing: list[KeyPart] = []
     for part in parts:
-        there = [path for path in keys if word(path[-1]) in part.names]
+        there = [path for path in keys if _fold(path[-1]) in part.names]
         if len(there) == 1:
             homes[part.setting in DATALOADER_AXES] = there[0][:-1]
             _change(found, there[0], keys[there[0]], part)
@@ -302,14 +316,14 @@ def _in_any_file(keys: Mapping[KeyPath, Any], settings: Mapping[str, Scalar]) ->
 
 def _says(part: KeyPart, path: KeyPath, old: Any) -> bool:
     try:
-        return bool(fitted(part, word(path[-1]), old) == old)
+        return bool(_fit(part, _fold(path[-1]), old) == old)
     except Unfit:
         return False
 
 
-def _change(found: Placed, path: KeyPath, old: Any, part: KeyPart) -> None:
+def _change(found: SettingPlaces, path: KeyPath, old: Any, part: KeyPart) -> None:
     try:
-        new = fitted(part, word(path[-1]), old)
+        new = _fit(part, _fold(path[-1]), old)
     except Unfit as fault:
         found.problems.append(f"{key_text(path)} {fault}")
         return
@@ -340,7 +354,7 @@ class Configuration(msgspec.Struct, frozen=True):
         return (_BOM if self.raw.startswith(_BOM) else b"") + text.encode("utf-8")
 
 
-def read_writable(path: Path) -> Configuration:
+def _read_writable(path: Path) -> Configuration:
     """Read a file that is to be changed. Raises UsageError, one line, for one that cannot be read or replaced."""
     if path.suffix.lower() not in FORMATS:
         raise unknown("kind of file", path.suffix or path.name, FORMATS)
@@ -352,8 +366,8 @@ def read_writable(path: Path) -> Configuration:
         raise UsageError(f"{path}: {fault.strerror}") from None
     if len(raw) > MOST_BYTES:
         raise UsageError(f"{path}: more than {MOST_BYTES} bytes: too large for a configuration")
-    text = decoded(raw, path)
-    data, layout = parsed(text, path)
+    text = decode_text(raw, path)
+    data, layout = parse_with_layout(text, path)
     if not isinstance(data, dict):
         raise UsageError(f"{path}:1:1: must contain a mapping of names to values")
     return Configuration(path, raw, text, data, layout)
@@ -380,7 +394,7 @@ def _check_writable(path: Path) -> None:
         raise UsageError(f"{folder} cannot be written ({fault.strerror}): apply to a copy elsewhere") from None
 
 
-def replace(path: Path, before: bytes, after: bytes) -> Path:
+def _replace_file(path: Path, before: bytes, after: bytes) -> Path:
     """Replace a file, keep what it held beside it, and return the backup's path.
 
     The backup is on disk before the file changes, and the change is one rename: readers see the old or the new file.
@@ -438,7 +452,7 @@ _RESERVED = {*_TRUTHS, "null", "y", "n"}  # no words in one version of YAML or a
 _BEFORE_COMMA = re.compile(r"(?:\s|#[^\n]*\n)*,")
 
 
-def edited(text: str, edits: Iterable[Edit]) -> str:
+def _edit(text: str, edits: Iterable[Edit]) -> str:
     """Return the text with all edits made; those at one place in their order."""
     result, done = [], 0
     for start, end, new in sorted(edits, key=lambda edit: edit[0]):
@@ -447,7 +461,7 @@ def edited(text: str, edits: Iterable[Edit]) -> str:
     return "".join((*result, text[done:]))
 
 
-def spelled(value: Scalar, suffix: str, old: str = "") -> str:
+def _spell(value: Scalar, suffix: str, old: str = "") -> str:
     """Return a value as the format writes it, in the quotes or capitals of the text it replaces."""
     quote = old[:1] if old[:1] in ("'", '"') else ""
     if isinstance(value, bool) or (suffix in YAML and old.lower() in _TRUTHS and str(value) in _TRUTHS):
@@ -463,13 +477,13 @@ def spelled(value: Scalar, suffix: str, old: str = "") -> str:
     return str(value) if plain else json.dumps(str(value))
 
 
-def replaced(text: str, place: Place, value: Scalar, suffix: str) -> tuple[list[Edit], Scalar | list[Scalar]]:
+def _replace_value(text: str, place: KeySpan, value: Scalar, suffix: str) -> tuple[list[Edit], Scalar | list[Scalar]]:
     """Return the edits that put `value` in a place, and what then is there: a list with comments stays a list."""
     if place.kind == "scalar":
-        new = spelled(value, suffix, text[place.start : place.end])
+        new = _spell(value, suffix, text[place.start : place.end])
         apart = " " if place.start == place.end and not text[place.start - 1].isspace() else ""
         return [(place.start, place.end, apart + new)], value
-    new = spelled(value, suffix)
+    new = _spell(value, suffix)
     begin = place.start
     if text[begin] != "[":  # a block of YAML: all behind the colon goes
         begin = text.index(":", place.key_end) + 1
@@ -479,7 +493,7 @@ def replaced(text: str, place: Place, value: Scalar, suffix: str) -> tuple[list[
     return [(begin, place.end, new)], value
 
 
-def _emptied(text: str, place: Place, new: str) -> Iterator[Edit]:
+def _emptied(text: str, place: KeySpan, new: str) -> Iterator[Edit]:
     """Put the value in the place of a list's first item and take the others out, but no comment."""
     yield (*place.items[0], new)
     behind = place.items[0][1]
@@ -498,7 +512,7 @@ def _emptied(text: str, place: Place, new: str) -> Iterator[Edit]:
         behind = end
 
 
-def added(text: str, layout: Layout, mapping: KeyPath, pairs: Mapping[str, str], suffix: str) -> Iterator[Edit]:
+def _add_pairs(text: str, layout: Layout, mapping: KeyPath, pairs: Mapping[str, str], suffix: str) -> Iterator[Edit]:
     """Yield the edits that add keys with values (both as the format writes them) to a mapping that has some already."""
     children = [place for path, place in layout.items() if path and path[:-1] == mapping]
     beside = [place for place in children if _ends_where_its_text_does(text, place)]
@@ -513,19 +527,19 @@ def added(text: str, layout: Layout, mapping: KeyPath, pairs: Mapping[str, str],
         yield at, at, new
 
 
-def inline(pairs: Mapping[str, str], suffix: str) -> str:
+def _inline(pairs: Mapping[str, str], suffix: str) -> str:
     """Return a mapping on one line."""
     colon = " = " if suffix == ".toml" else ": "
     quote = '"' if suffix == ".json" else ""
     return "{" + ", ".join(f"{quote}{name}{quote}{colon}{value}" for name, value in pairs.items()) + "}"
 
 
-def _ends_where_its_text_does(text: str, place: Place) -> bool:
+def _ends_where_its_text_does(text: str, place: KeySpan) -> bool:
     """Tell whether another key can follow: behind a block of YAML its comments may."""
     return place.kind in ("scalar", "list") or (place.kind == "mapping" and text[place.start] == "{")
 
 
-def _after(text: str, place: Place, name: str, value: str, suffix: str) -> tuple[int, str]:
+def _after(text: str, place: KeySpan, name: str, value: str, suffix: str) -> tuple[int, str]:
     """Return where a key is added behind another, and the text of it."""
     key = _key(text, place, name)
     if place.braced or suffix == ".json":
@@ -545,7 +559,7 @@ def _after(text: str, place: Place, name: str, value: str, suffix: str) -> tuple
     return line_end, f"{newline}{' ' * (place.key_start - begin)}{key}: {value}"
 
 
-def _before(text: str, place: Place, name: str, value: str, suffix: str) -> tuple[int, str]:
+def _before(text: str, place: KeySpan, name: str, value: str, suffix: str) -> tuple[int, str]:
     """Return where a key is added in front of another, and the text of it."""
     if place.braced or suffix == ".json":
         return place.key_start, f"{_key(text, place, name)}: {value}, "
@@ -559,7 +573,7 @@ def _newline(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
 
 
-def _key(text: str, beside: Place, name: str) -> str:
+def _key(text: str, beside: KeySpan, name: str) -> str:
     """Return a key in the quotes of the one beside it."""
     quote = text[beside.key_start : beside.key_start + 1]
     return f"{quote}{name}{quote}" if quote in ("'", '"') else name
@@ -570,13 +584,13 @@ def present_settings(path: Path) -> dict[str, Scalar]:
 
     Raises UsageError, with file, line and column where there is one, for a file that cannot be read or replaced.
     """
-    keys = dict(keys_of(read_writable(path).data))
+    keys = dict(_keys_of(_read_writable(path).data))
     found = {setting: _present_value(setting, names, keys) for setting, names in NAMES.items()}
     return {setting: value for setting, value in found.items() if value is not None}
 
 
 def _present_value(setting: str, names: tuple[str, ...], keys: Mapping[KeyPath, Any]) -> Scalar:
-    values = [value for path, value in keys.items() if word(path[-1]) in names]
+    values = [value for path, value in keys.items() if _fold(path[-1]) in names]
     if len(values) != 1 or isinstance(values[0], list | dict) or values[0] is None:
         return None
     try:
@@ -613,7 +627,7 @@ class Changes(msgspec.Struct, frozen=True):
 
 def check_target(path: Path) -> None:
     """Check that a file can be read, understood and replaced. Raises UsageError saying, in one line, why it cannot."""
-    read_writable(path)
+    _read_writable(path)
 
 
 def plan_changes(path: Path, settings: Mapping[str, Scalar], task: str | None = None) -> Changes:
@@ -626,8 +640,8 @@ def plan_changes(path: Path, settings: Mapping[str, Scalar], task: str | None = 
 
     Raises UsageError, with file, line and column where there is one, for a file that cannot be read or replaced.
     """
-    file = read_writable(path)
-    found = placed(path, file.data, settings, task)
+    file = _read_writable(path)
+    found = _place_settings(path, file.data, settings, task)
     layout = file.layout
     problems = list(found.problems)
     edits: list[Edit] = []
@@ -636,22 +650,22 @@ def plan_changes(path: Path, settings: Mapping[str, Scalar], task: str | None = 
         if key not in layout or layout[key].kind not in ("scalar", "list"):
             problems.append(f"{key_text(key)} comes from an anchor elsewhere in the file, or is a folded text")
             continue
-        own, new = replaced(file.text, layout[key], value, file.suffix)
+        own, new = _replace_value(file.text, layout[key], value, file.suffix)
         edits += own
         expected = _set(expected, key, new)
-    text = edited(file.text, edits)
+    text = _edit(file.text, edits)
     for mapping, name, value in found.missing:
         expected = _set(expected, (*mapping, name), value)
     try:
         if found.missing:
-            text = edited(text, _additions(file, text, parsed(text, path)[1], found))
-        data, layout = parsed(text, path)
+            text = _edit(text, _additions(file, text, parse_with_layout(text, path)[1], found))
+        data, layout = parse_with_layout(text, path)
     except UsageError as fault:
         problems.append(f"it cannot be changed in place ({fault})")
     else:
         problems += _surprises(data, expected)
         if found.workload is not None:
-            after = Source(str(path), data, positions_of(text, layout))
+            after = ConfigFile(str(path), data, positions_of(text, layout))
             problems += _unmeant(after, found.workload, settings)
     return Changes(path, file.raw, file.encoded(text), tuple(problems))
 
@@ -665,7 +679,7 @@ def write(changes: Changes) -> Path | None:
         raise UsageError(f"{changes.path}: nothing written: {'; '.join(changes.problems)}")
     if changes.before == changes.after:
         return None
-    return replace(changes.path, changes.before, changes.after)
+    return _replace_file(changes.path, changes.before, changes.after)
 
 
 def diff_text(changes: Changes) -> str:
@@ -676,23 +690,23 @@ def diff_text(changes: Changes) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _additions(file: Configuration, text: str, layout: Layout, found: Placed) -> Iterator[Edit]:
+def _additions(file: Configuration, text: str, layout: Layout, found: SettingPlaces) -> Iterator[Edit]:
     """Yield the edits that add what is missing, each mapping's keys together."""
     mappings: dict[KeyPath, dict[str, str]] = {}
     for mapping, name, value in found.missing:
-        mappings.setdefault(mapping, {})[name] = spelled(value, file.suffix)
+        mappings.setdefault(mapping, {})[name] = _spell(value, file.suffix)
     for mapping, pairs in mappings.items():
         if any(key[: len(mapping)] == mapping and key != mapping for key in layout):
-            yield from added(text, layout, mapping, pairs, file.suffix)
+            yield from _add_pairs(text, layout, mapping, pairs, file.suffix)
         elif mapping in layout and layout[mapping].kind != "table":  # there, but empty
             place = layout[mapping]
             apart = " " if place.start == place.end else ""
-            yield place.start, place.end, apart + inline(pairs, file.suffix)
+            yield place.start, place.end, apart + _inline(pairs, file.suffix)
         elif mapping in layout:
-            yield from added(text, layout, mapping, pairs, file.suffix)
+            yield from _add_pairs(text, layout, mapping, pairs, file.suffix)
         else:
-            whole = {str(mapping[-1]): inline(pairs, file.suffix)}
-            yield from added(text, layout, mapping[:-1], whole, file.suffix)
+            whole = {str(mapping[-1]): _inline(pairs, file.suffix)}
+            yield from _add_pairs(text, layout, mapping[:-1], whole, file.suffix)
 
 
 def _leaves(data: Any, path: KeyPath = ()) -> Leaves:
@@ -722,7 +736,7 @@ def _surprises(after: Any, expected: Leaves) -> Iterator[str]:
         yield f"{', '.join(map(key_text, wrong))} would change as well"
 
 
-def _unmeant(after: Source, workload: int, settings: Mapping[str, Scalar]) -> Iterator[str]:
+def _unmeant(after: ConfigFile, workload: int, settings: Mapping[str, Scalar]) -> Iterator[str]:
     """Yield the settings that torchstone itself would not read from the changed run file."""
     axes = read_request(after).workloads[workload].axes
     for setting, value in settings.items():

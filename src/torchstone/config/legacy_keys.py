@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from torchstone.config.source import KeyPath, Position, Source, moved
+from torchstone.config.source import ConfigFile, KeyPath, Position, move_positions
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.schema.axis import AXES, DATALOADER_AXES, AxisStage, axes_of
 from torchstone.core.schema.ranks import AXES_OF_RANKS, BACKEND, STRATEGY, WORLD_SIZE
@@ -25,7 +25,7 @@ _TRAINING = {
 }
 
 
-def of_training_script(source: Source) -> Source:
+def of_training_script(source: ConfigFile) -> ConfigFile:
     """Return the source in the words of a run file; itself where it has no part `training`.
 
     Raises UsageError at the user's key. `use_amp: true` is precision bf16.
@@ -41,19 +41,19 @@ def of_training_script(source: Source) -> Source:
     if isinstance(data, dict):
         for word in [word for word in DATALOADER_AXES if word in data]:  # what else is under `data` names it
             axes[word] = data[word]
-            moved(positions, ("data", word), ("axes", word))
+            move_positions(positions, ("data", word), ("axes", word))
         result["data"] = {key: value for key, value in data.items() if key not in DATALOADER_AXES} or None
     for word, value in training.items():
         path: KeyPath = ("training", word)
         if word == "epochs":
             fit = result.get("fit") or {}
             result["fit"] = {"epochs": value, **fit} if isinstance(fit, dict) else fit
-            moved(positions, path, ("fit", "epochs"))
+            move_positions(positions, path, ("fit", "epochs"))
         elif word not in _TRAINING:
             raise source.unknown_key(path, (*_TRAINING, "epochs"))
         else:
             axes[_TRAINING[word]] = _precision(source, path, value) if word == "use_amp" else value
-            moved(positions, path, ("axes", _TRAINING[word]))
+            move_positions(positions, path, ("axes", _TRAINING[word]))
     own = result.get("axes")
     if own is not None and not isinstance(own, dict):
         raise source.fault(("axes",), "must be a mapping of names to values")
@@ -61,7 +61,7 @@ def of_training_script(source: Source) -> Source:
     return msgspec.structs.replace(source, data=result, positions=positions)
 
 
-def _precision(source: Source, path: KeyPath, value: Any) -> str:
+def _precision(source: ConfigFile, path: KeyPath, value: Any) -> str:
     if not isinstance(value, bool):
         raise source.fault(path, f"{value!r} is not true or false")
     return "bf16" if value else "fp32"
@@ -89,7 +89,7 @@ _FINDER_TESTS: Mapping[str, tuple[str, list[Any]]] = {
 }
 
 
-def translated(source: Source) -> Source:
+def translate_keys(source: ConfigFile) -> ConfigFile:
     """Return the source in the words of a run file; itself, if it is. Raises UsageError at the user's key.
 
     `mixed_precision: true` becomes precision [fp32, bf16]: full and mixed are measured, so that they can be compared.
@@ -109,7 +109,7 @@ def translated(source: Source) -> Source:
     _procedure(source, result, positions, finder["procedure"])
     axes = {**finder["axes"], **_axes(source, positions)}
     if "hardware_types" in data:
-        moved(positions, ("hardware_types",), ("device",))
+        move_positions(positions, ("hardware_types",), ("device",))
         result["device"] = data["hardware_types"]
     ranks = _distributed(source)
     training = {"training_iterations", "benchmark"} & set(data) or set(axes_of(AxisStage.OPTIMIZER)) & set(axes)
@@ -137,16 +137,16 @@ def translated(source: Source) -> Source:
         place = positions.get(path, (1, 1))
         positions["workloads", index] = positions["workloads", index, "model"] = place
         for key in ("task", "data", "options", "axes"):
-            moved(positions, (key,), ("workloads", index, key))
+            move_positions(positions, (key,), ("workloads", index, key))
         for axis in more if there is not None else ():
             positions["workloads", index, "axes", axis] = there or place
     return msgspec.structs.replace(source, data=result, positions=positions)
 
 
-def _axes(source: Source, positions: dict[KeyPath, Position]) -> dict[str, Any]:
+def _axes(source: ConfigFile, positions: dict[KeyPath, Position]) -> dict[str, Any]:
     axes = {axis: source.data[word] for word, axis in _AXES.items() if word in source.data}
     for word, axis in _AXES.items():
-        moved(positions, (word,), ("axes", axis))
+        move_positions(positions, (word,), ("axes", axis))
     if isinstance(axes.get("optimizer"), list):  # Adam, AdamW, SGD are written as classes there
         axes["optimizer"] = [word.lower() if isinstance(word, str) else word for word in axes["optimizer"]]
     mixed = source.data.get("mixed_precision")
@@ -154,11 +154,11 @@ def _axes(source: Source, positions: dict[KeyPath, Position]) -> dict[str, Any]:
         raise source.fault(("mixed_precision",), f"{mixed!r} is not true or false")
     if mixed:
         axes["precision"] = ["fp32", "bf16"]
-        moved(positions, ("mixed_precision",), ("axes", "precision"))
+        move_positions(positions, ("mixed_precision",), ("axes", "precision"))
     return axes
 
 
-def _finder(source: Source, positions: dict[KeyPath, Position]) -> dict[str, dict[str, Any]]:
+def _finder(source: ConfigFile, positions: dict[KeyPath, Position]) -> dict[str, dict[str, Any]]:
     """Return axes and procedure of `benchmark:` (batch_sizes, num_workers_options, steps_per_test, test_…)."""
     found: dict[str, dict[str, Any]] = {"axes": {}, "procedure": {}}
     part = source.data.get("benchmark")
@@ -172,7 +172,7 @@ def _finder(source: Source, positions: dict[KeyPath, Position]) -> dict[str, dic
         if word in _FINDER:
             kind, name = _FINDER[word]
             found[kind][name] = value
-            moved(positions, path, (kind, name))
+            move_positions(positions, path, (kind, name))
         elif word not in _FINDER_TESTS:
             raise source.unknown_key(path, (*_FINDER, *_FINDER_TESTS))
         elif not isinstance(value, bool):
@@ -180,12 +180,12 @@ def _finder(source: Source, positions: dict[KeyPath, Position]) -> dict[str, dic
         elif value:
             name, values = _FINDER_TESTS[word]
             found["axes"][name] = values
-            moved(positions, path, ("axes", name))
+            move_positions(positions, path, ("axes", name))
     return found
 
 
 def _procedure(
-    source: Source, result: dict[str, Any], positions: dict[KeyPath, Position], finder: Mapping[str, Any]
+    source: ConfigFile, result: dict[str, Any], positions: dict[KeyPath, Position], finder: Mapping[str, Any]
 ) -> None:
     given = {**finder, **{name: source.data[word] for word, name in _PROCEDURE.items() if word in source.data}}
     own = result.get("procedure")
@@ -193,10 +193,10 @@ def _procedure(
         result["procedure"] = {**given, **(own or {})}
         for word, name in _PROCEDURE.items():
             if name not in (own or {}):
-                moved(positions, (word,), ("procedure", name))
+                move_positions(positions, (word,), ("procedure", name))
 
 
-def _models(source: Source) -> list[tuple[str, KeyPath]]:
+def _models(source: ConfigFile) -> list[tuple[str, KeyPath]]:
     families = source.data.get("model_families")
     if families is None:
         return []
@@ -214,7 +214,7 @@ def _models(source: Source) -> list[tuple[str, KeyPath]]:
     return found
 
 
-def _unsuited(source: Source, models: list[Any], shared: Mapping[str, Any]) -> list[Any]:
+def _unsuited(source: ConfigFile, models: list[Any], shared: Mapping[str, Any]) -> list[Any]:
     """Return the models that sequence_lengths is not for, among others that it is for: those of images and sound."""
     if "sequence_lengths" not in source.data:
         return []
@@ -230,7 +230,7 @@ def _takes_sequences(task: str, model: Any, options: Any) -> bool:
         return True
 
 
-def _distributed(source: Source) -> list[tuple[dict[str, Any], Position | None]]:
+def _distributed(source: ConfigFile) -> list[tuple[dict[str, Any], Position | None]]:
     """Return the axes of each back end of `distributed_configs` with its sizes, and their place in the file.
 
     [{world_size: 1, backend: …}] alone is no axis: one process has no one to talk to.

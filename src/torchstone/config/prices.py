@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from torchstone.config.source import MOST_BYTES, KeyPath, Source, read_file
+from torchstone.config.source import MOST_BYTES, ConfigFile, KeyPath, read_file
 from torchstone.core.datasheet import folded
 from torchstone.core.errors import UsageError
 
@@ -104,7 +104,7 @@ def with_electricity(prices: Prices | None, other: Prices) -> Prices:
 # ── YAML, JSON, TOML ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _currency(source: Source) -> str:
+def _currency(source: ConfigFile) -> str:
     found = source.data.get("currency")
     if found is None:
         raise source.fault((), "the prices have no currency; add its three letters: currency: EUR")
@@ -113,7 +113,7 @@ def _currency(source: Source) -> str:
     return found
 
 
-def _offers(source: Source) -> tuple[HourlyPrice, ...]:
+def _offers(source: ConfigFile) -> tuple[HourlyPrice, ...]:
     listed = source.data["prices"]
     if not isinstance(listed, dict | list) or not listed:
         raise source.fault(("prices",), "must be a mapping of device names to prices per hour, or a list of offers")
@@ -134,7 +134,7 @@ def _offers(source: Source) -> tuple[HourlyPrice, ...]:
     return tuple(found)
 
 
-def _common(source: Source) -> Mapping[str, Any]:
+def _common(source: ConfigFile) -> Mapping[str, Any]:
     """Return what the file says once for all its prices."""
     return {name: source.data[name] for name in ("date", "source", "provider") if name in source.data}
 
@@ -151,7 +151,7 @@ def _offer(row: Mapping[str, Any], place: str) -> HourlyPrice:
     return HourlyPrice(_short(device, place), price, date, source, provider)
 
 
-def _per_kwh(source: Source, name: str, value_key: str) -> PerKilowattHour | None:
+def _per_kwh(source: ConfigFile, name: str, value_key: str) -> PerKilowattHour | None:
     told = source.data.get(name)
     if told is None:
         return None

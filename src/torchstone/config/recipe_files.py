@@ -25,6 +25,11 @@ def recipe_names() -> list[tuple[str, str]]:
     return sorted(found)
 
 
+def is_recipe(word: str) -> bool:
+    """Say whether a word is the name of a recipe or the path of a run file."""
+    return Path(word).suffix.lower() in _FILES or word in dict(recipe_names())
+
+
 def recipe_text(name: str) -> str:
     """Return the file of a recipe. Raises UsageError for one that does not come with torchstone."""
     return _recipe(name).read_text(encoding="utf-8")
@@ -40,14 +45,14 @@ def load_request(word: str | Path, model: str | None = None) -> RunRequest:
 
     from torchstone.config.run_file import read_request
     from torchstone.config.source import read_file
-    from torchstone.core.schema.run import Source
+    from torchstone.core.schema.run import RequestSource
 
     path = _file(word)
     is_recipe = path.parent == _FOLDER
     request = read_request(read_file(path), None if is_recipe else model)
     if is_recipe and model is not None:
         request = _with_model(request, model, path.stem)
-    request = msgspec.structs.replace(request, source=Source(str(word), _digest(path)))
+    request = msgspec.structs.replace(request, source=RequestSource(str(word), _digest(path)))
     return request if request.name is not None else msgspec.structs.replace(request, name=path.stem)
 
 
@@ -79,7 +84,7 @@ def _file(word: str | Path) -> Path:
     if path.suffix == ".py":
         raise UsageError(
             f"{word} is a Python file: --task train --model py:{word}:FUNCTION "
-            "measures the model that a function of it returns"
+            f"measures the model that a function of it returns, py:{word}:FUNCTION the function itself"
         )
     if path.suffix.lower() in _FILES or "/" in str(word):
         return path

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from torchstone.config.legacy_keys import translated
-from torchstone.config.source import KeyPath, Source
+from torchstone.config.legacy_keys import translate_keys
+from torchstone.config.source import ConfigFile, KeyPath
 from torchstone.core.cores import affinity_word
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.axis import Scalar, axis_named
@@ -22,7 +22,7 @@ from torchstone.core.schema.condition import Condition, comparison_of, parse
 from torchstone.core.schema.fit import KEPT, SCHEDULES, Fit
 from torchstone.core.schema.procedure import DISTURBED, HEAPS, Procedure
 from torchstone.core.schema.request import WorkloadRequest
-from torchstone.core.schema.run import Source as Origin
+from torchstone.core.schema.run import RequestSource as Origin
 from torchstone.core.units import duration_s, share
 from torchstone.plugins import registry
 from torchstone.plugins.model_choice import takes
@@ -39,7 +39,7 @@ _SHORT: Mapping[str, str] = {
 }
 
 
-def read_procedure(source: Source) -> Procedure:
+def read_procedure(source: ConfigFile) -> Procedure:
     """Return the Procedure of a run file. Raises UsageError naming file, line and key."""
     given = source.data.get("procedure")
     if given is not None and not isinstance(given, dict):
@@ -142,7 +142,7 @@ if set(_PROCEDURE_KEYS) | _OF_A_FIT | _OF_A_PROGRAM != set(msgspec.structs.asdic
     raise TypeError("config/run_file.py and core/schema/procedure.py name different keys")
 
 
-class FitRequest(msgspec.Struct, frozen=True):
+class FitSettings(msgspec.Struct, frozen=True):
     """What a run file says of training to an end. `data`: the source that reads a bare path given by --data."""
 
     fit: Fit = Fit()
@@ -150,7 +150,7 @@ class FitRequest(msgspec.Struct, frozen=True):
     data: str | None = None
 
 
-def read_fit(source: Source) -> FitRequest:
+def read_fit(source: ConfigFile) -> FitSettings:
     """Return it. Raises UsageError naming file, line and key."""
     given = source.data.get("fit")
     if given is not None and not isinstance(given, dict):
@@ -164,7 +164,7 @@ def read_fit(source: Source) -> FitRequest:
         except UsageError as fault:
             raise source.fault(("fit", key), str(fault)) from None
     epochs, data = values.pop("epochs", None), values.pop("data", None)
-    return FitRequest(Fit(**values), epochs, data)
+    return FitSettings(Fit(**values), epochs, data)
 
 
 def _positive(value: Any) -> int:
@@ -228,16 +228,16 @@ class RunRequest(msgspec.Struct, frozen=True):
     procedure: Procedure = Procedure()
     exclude: tuple[Condition, ...] = ()
     first: tuple[Condition, ...] = ()
-    fit: FitRequest = FitRequest()
+    fit: FitSettings = FitSettings()
     source: Origin | None = None  # the recipe or file this came from; None: flags alone
 
 
-def read_request(source: Source, model: str | None = None) -> RunRequest:
+def read_request(source: ConfigFile, model: str | None = None) -> RunRequest:
     """Return what a file that was read asks for. Raises UsageError: "file:line:column: key: what is wrong".
 
     `model`: of a file that names none; one that does is refused with it.
     """
-    source = translated(source if model is None else _with_model(source, model))
+    source = translate_keys(source if model is None else _with_model(source, model))
     known = (*_TOP, *(_WORKLOAD if "workloads" not in source.data else ()))
     _only(source, source.data, (), known)
     if "workloads" in source.data:
@@ -261,13 +261,13 @@ def read_request(source: Source, model: str | None = None) -> RunRequest:
     )
 
 
-def _with_model(source: Source, model: str) -> Source:
+def _with_model(source: ConfigFile, model: str) -> ConfigFile:
     if named := [key for key in ("model", "model_families", "workloads") if source.data.get(key) is not None]:
         raise source.fault((named[0],), "already names the models: leave out --model")
     return msgspec.structs.replace(source, data={**source.data, "model": model})
 
 
-def _workload(source: Source, item: Any, path: KeyPath) -> WorkloadRequest:
+def _workload(source: ConfigFile, item: Any, path: KeyPath) -> WorkloadRequest:
     if not isinstance(item, dict):
         raise source.fault(path, "must be a mapping with task and model")
     if path:
@@ -291,7 +291,7 @@ def _workload(source: Source, item: Any, path: KeyPath) -> WorkloadRequest:
     )
 
 
-def _data(source: Source, item: Mapping[str, Any], path: KeyPath) -> tuple[str | None, Mapping[str, Scalar]]:
+def _data(source: ConfigFile, item: Mapping[str, Any], path: KeyPath) -> tuple[str | None, Mapping[str, Scalar]]:
     """Return the data's source and options: a text, or a mapping of `source` and the options."""
     value = item.get("data")
     if not isinstance(value, dict):
@@ -303,7 +303,7 @@ def _data(source: Source, item: Mapping[str, Any], path: KeyPath) -> tuple[str |
     return _text(source, value, here, _SOURCE), options
 
 
-def _options(source: Source, value: Any, path: KeyPath) -> Mapping[str, Scalar]:
+def _options(source: ConfigFile, value: Any, path: KeyPath) -> Mapping[str, Scalar]:
     mapping = _mapping(source, value, path)
     for key, inner in mapping.items():
         if isinstance(inner, dict | list):
@@ -311,11 +311,11 @@ def _options(source: Source, value: Any, path: KeyPath) -> Mapping[str, Scalar]:
     return mapping
 
 
-def _axes(source: Source, value: Any, path: KeyPath) -> Mapping[str, tuple[Scalar, ...]]:
+def _axes(source: ConfigFile, value: Any, path: KeyPath) -> Mapping[str, tuple[Scalar, ...]]:
     return {name: _values(source, name, inner, (*path, name)) for name, inner in _mapping(source, value, path).items()}
 
 
-def _values(source: Source, name: str, value: Any, path: KeyPath) -> tuple[Scalar, ...]:
+def _values(source: ConfigFile, name: str, value: Any, path: KeyPath) -> tuple[Scalar, ...]:
     with _placed(source, path):
         axis = axis_named(name)
     given = value if isinstance(value, list) else [value]
@@ -331,7 +331,7 @@ def _values(source: Source, name: str, value: Any, path: KeyPath) -> tuple[Scala
     return tuple(parsed)
 
 
-def _conditions(source: Source, key: str) -> tuple[Condition, ...]:
+def _conditions(source: ConfigFile, key: str) -> tuple[Condition, ...]:
     """Return the conditions under a key: texts, or mappings of an axis to a value, a comparison or a list."""
     value = source.data.get(key)
     if value is None:
@@ -341,7 +341,7 @@ def _conditions(source: Source, key: str) -> tuple[Condition, ...]:
     return tuple(_condition(source, one, path) for one, path in zip(given, places, strict=True))
 
 
-def _condition(source: Source, value: Any, path: KeyPath) -> Condition:
+def _condition(source: ConfigFile, value: Any, path: KeyPath) -> Condition:
     if isinstance(value, str):
         with _placed(source, path):
             return parse(value)
@@ -358,7 +358,7 @@ def _condition(source: Source, value: Any, path: KeyPath) -> Condition:
 
 
 @contextmanager
-def _placed(source: Source, path: KeyPath, known: str = "") -> Iterator[None]:
+def _placed(source: ConfigFile, path: KeyPath, known: str = "") -> Iterator[None]:
     """Let a UsageError begin with the place; `known` is what it need not say again."""
     try:
         yield
@@ -376,7 +376,7 @@ def device_fault(word: str) -> str | None:
     return None
 
 
-def _device(source: Source) -> str:
+def _device(source: ConfigFile) -> str:
     value = source.data.get("device")
     given = value if isinstance(value, list) else ["auto" if value is None else value]
     for index, word in enumerate(given):
@@ -390,13 +390,13 @@ def _device(source: Source) -> str:
     return ",".join(dict.fromkeys(given))
 
 
-def _mapping(source: Source, value: Any, path: KeyPath) -> dict[str, Any]:
+def _mapping(source: ConfigFile, value: Any, path: KeyPath) -> dict[str, Any]:
     if value is not None and not isinstance(value, dict):
         raise source.fault(path, "must be a mapping of names to values")
     return value or {}
 
 
-def _text(source: Source, item: Mapping[str, Any], path: KeyPath, key: str) -> str | None:
+def _text(source: ConfigFile, item: Mapping[str, Any], path: KeyPath, key: str) -> str | None:
     value = item.get(key)
     if value is not None and not isinstance(value, str):
         raise source.fault((*path, key), f"{value!r} is not a text: put it in quotes")
@@ -405,7 +405,7 @@ def _text(source: Source, item: Mapping[str, Any], path: KeyPath, key: str) -> s
     return value
 
 
-def _only(source: Source, item: Mapping[str, Any], path: KeyPath, known: tuple[str, ...]) -> None:
+def _only(source: ConfigFile, item: Mapping[str, Any], path: KeyPath, known: tuple[str, ...]) -> None:
     for key in item:
         if key not in known:
             raise source.unknown_key((*path, key), known)

@@ -23,7 +23,7 @@ Position = tuple[int, int]  # line and column, counted from 1
 _DEEPEST = 50
 
 
-class Place(msgspec.Struct, frozen=True):
+class KeySpan(msgspec.Struct, frozen=True):
     """A key and its value, as offsets in characters. `items` are the spans of a list's items."""
 
     key_start: int
@@ -35,7 +35,7 @@ class Place(msgspec.Struct, frozen=True):
     items: tuple[tuple[int, int], ...] = ()
 
 
-Layout = dict[KeyPath, Place]
+Layout = dict[KeyPath, KeySpan]
 
 
 class Twice(Exception):
@@ -65,7 +65,7 @@ class _Open(msgspec.Struct):
 
 
 class LayoutBuilder:
-    """Turns the events of a reader into a Layout. Values of mappings get a Place, items of lists a span in theirs."""
+    """Turns the events of a reader into a Layout. Values of mappings get a KeySpan, items of lists a span in theirs."""
 
     def __init__(self) -> None:
         self.places: Layout = {}
@@ -108,12 +108,12 @@ class LayoutBuilder:
 
     def _settle(self, start: int, end: int, kind: str, items: tuple[tuple[int, int], ...]) -> None:
         if not self._stack:
-            self.places[()] = Place(start, start, start, end, kind, braced=False, items=items)
+            self.places[()] = KeySpan(start, start, start, end, kind, braced=False, items=items)
             return
         path, within = self._path(), self._stack[-1]
         within.end = end
         if within.mapping:
-            self.places[path] = Place(*within.key_span, start, end, kind, within.flow, items)
+            self.places[path] = KeySpan(*within.key_span, start, end, kind, within.flow, items)
             within.key = None
         else:
             within.items.append((start, end))
@@ -148,7 +148,7 @@ def key_text(path: KeyPath) -> str:
     return text.removeprefix(".")
 
 
-def moved(positions: dict[KeyPath, Position], old: KeyPath, new: KeyPath) -> None:
+def move_positions(positions: dict[KeyPath, Position], old: KeyPath, new: KeyPath) -> None:
     """Let `new` and everything below it stand where `old` stands."""
     found: Mapping[KeyPath, Position] = {p: at for p, at in positions.items() if p[: len(old)] == old}
     for path, at in found.items():
@@ -308,7 +308,7 @@ _TOML_TOKEN = re.compile(
 def read_toml(text: str, name: str) -> tuple[Any, Layout]:
     """Return the data of a TOML text and its Layout. Raises UsageError, one line, with its position."""
     try:
-        return tomllib.loads(text), _Reader(text).layout()
+        return tomllib.loads(text), _TomlTokens(text).layout()
     except tomllib.TOMLDecodeError as fault:
         lines = text.splitlines()
         place = _PLACE.search(str(fault))
@@ -321,7 +321,7 @@ def read_toml(text: str, name: str) -> tuple[Any, Layout]:
         raise UsageError(f"{name}:{line}:{column}: {what}") from None
 
 
-class _Reader:
+class _TomlTokens:
     """Reads tokens in order. It may trust the text: tomllib has read it before."""
 
     def __init__(self, text: str) -> None:
@@ -366,7 +366,7 @@ class _Reader:
                 self._counts[path] = self._counts.get(path, -1) + 1
             if path in self._counts:
                 path = (*path, self._counts[path])
-        self._places.setdefault(path, Place(begin, end, end, end, "table", braced=False))
+        self._places.setdefault(path, KeySpan(begin, end, end, end, "table", braced=False))
         return path
 
     def _key(self, until: str) -> tuple[KeyPath, int, int]:
@@ -391,7 +391,7 @@ class _Reader:
         parts, key_start, key_end = self._key("=")
         path = (*table, *parts)
         start, end, kind, items = self._value(path)
-        self._places[path] = Place(key_start, key_end, start, end, kind, braced, items)
+        self._places[path] = KeySpan(key_start, key_end, start, end, kind, braced, items)
 
     def _value(self, path: KeyPath) -> tuple[int, int, str, tuple[tuple[int, int], ...]]:
         kind, start, end = self._tokens[self._at]
@@ -418,7 +418,7 @@ MOST_BYTES = 2**20
 FORMATS = (".yaml", ".yml", ".json", ".toml")
 
 
-class Source(msgspec.Struct):
+class ConfigFile(msgspec.Struct):
     """A file that was read: `data` holds only mappings with text keys, lists and scalars."""
 
     name: str
@@ -443,7 +443,7 @@ class Source(msgspec.Struct):
         return self.fault(path, f"unknown key.{hint} Known: {', '.join(names)}")
 
 
-def read_file(path: Path) -> Source:
+def read_file(path: Path) -> ConfigFile:
     """Read a run file. Raises UsageError with file, line and column for whatever is wrong with its form."""
     if path.suffix.lower() not in FORMATS:
         raise unknown("kind of file", path.suffix or path.name, FORMATS)
@@ -456,16 +456,16 @@ def read_file(path: Path) -> Source:
         raise UsageError(f"cannot read {path}: {fault.strerror}") from None
     if len(raw) > MOST_BYTES:
         raise UsageError(f"{path}: more than {MOST_BYTES} bytes is too large for a run file")
-    text = decoded(raw, path)
-    data, layout = parsed(text, path)
-    source = Source(str(path), {}, positions_of(text, layout))
+    text = decode_text(raw, path)
+    data, layout = parse_with_layout(text, path)
+    source = ConfigFile(str(path), {}, positions_of(text, layout))
     if not isinstance(data, dict):
         raise UsageError(f"{path}:1:1: a run file must be a mapping of keys to values")
     source.data = _plain(data, (), source)
     return source
 
 
-def decoded(raw: bytes, path: Path) -> str:
+def decode_text(raw: bytes, path: Path) -> str:
     """Return the text of a file, without its byte-order mark. Raises UsageError naming the line that is not UTF-8."""
     try:
         return raw.decode("utf-8-sig")
@@ -474,7 +474,7 @@ def decoded(raw: bytes, path: Path) -> str:
         raise UsageError(f"{path}:{line}:1: not UTF-8 text (byte {fault.object[fault.start]:#04x})") from None
 
 
-def parsed(text: str, path: Path) -> tuple[Any, Layout]:
+def parse_with_layout(text: str, path: Path) -> tuple[Any, Layout]:
     """Return what a text means, and where everything in it stands. Raises UsageError, one line, with its position."""
     try:
         return _reader(path.suffix.lower())(text, str(path))
@@ -494,7 +494,7 @@ def _reader(suffix: str) -> Callable[[str, str], tuple[Any, Layout]]:
     return read_yaml
 
 
-def _plain(value: Any, path: KeyPath, source: Source) -> Any:
+def _plain(value: Any, path: KeyPath, source: ConfigFile) -> Any:
     if isinstance(value, dict):
         for key in value:
             if not isinstance(key, str):

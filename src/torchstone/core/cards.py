@@ -68,8 +68,11 @@ class Card(msgspec.Struct, frozen=True):
 
 
 _KINDS: Mapping[str, tuple[str, str]] = {
-    "cuda": ("NVIDIA", "cuda"), "rocm": ("AMD", "cuda"), "xpu": ("Intel", "xpu"), "mps": ("Apple", "mps"),
-}  # fmt: skip
+    "cuda": ("NVIDIA", "cuda"),
+    "rocm": ("AMD", "cuda"),
+    "xpu": ("Intel", "xpu"),
+    "mps": ("Apple", "mps"),
+}
 
 
 def card(word: str) -> Card:
@@ -168,11 +171,15 @@ _INTEL = (
     Card("Intel Arc B580", "xpu", "Intel Arc B580 Graphics", 12, 190, ("b580", "arc-b580", "b580-12gb")),
     Card("Intel Arc A770 16 GB", "xpu", "Intel Arc A770 Graphics", 16, 225, ("a770", "arc-a770", "a770-16gb")),
     Card(
-        "Intel Max 1550, one stack", "xpu", "Intel Data Center GPU Max 1550", 64, None,
+        "Intel Max 1550, one stack",
+        "xpu",
+        "Intel Data Center GPU Max 1550",
+        64,
+        None,
         ("max1550", "max-1550", "max1550-64gb"),
     ),
     Card("Intel Max 1100", "xpu", "Intel Data Center GPU Max 1100", 48, 300, ("max1100", "max-1100")),
-)  # fmt: skip
+)
 # GB of unified memory that a chip was sold with; Apple prints no power of a chip.
 _APPLE: Mapping[str, tuple[int, ...]] = {
     "M1": (8, 16), "M1 Pro": (16, 32), "M1 Max": (32, 64), "M1 Ultra": (64, 128),

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import re
+import signal
+import sys
 from collections.abc import Iterable
 
 from torchstone.core.errors import UsageError
@@ -47,3 +51,17 @@ def affinity_word(value: object) -> str:
     if not LIST.fullmatch(word):
         raise UsageError(f"{value!r} is not device, node:N or a list of logical cores such as 0-3,8")
     return text_of(cores_of(word))
+
+
+def end_with(parent: int) -> None:
+    """Have the kernel kill this process as soon as its parent ends, or end it now where that has ended already.
+
+    `parent`: the pid of the process that forked this one, which that asked for before the fork: whoever is killed
+    between the fork and this call is seen by it alone. Linux only (prctl(2), PR_SET_PDEATHSIG); nothing elsewhere.
+    """
+    if sys.platform != "linux":
+        return
+    set_parent_death_signal = 1
+    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)

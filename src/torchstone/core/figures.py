@@ -23,10 +23,14 @@ PERCENTILES = {f"{name}_{word}_s": q for name in (LATENCY, FIRST_TOKEN, EACH_TOK
 PHASE = "phase_"  # figures of phases: the engines' are in the table, the names of others are their users'
 ANATOMY_STEP = "anatomy_step_s"
 _MEMORY = (
-    "allocated_bytes", "reserved_bytes", "peak_allocated_bytes", "peak_reserved_bytes", "allocator_retries",
+    "allocated_bytes",
+    "reserved_bytes",
+    "peak_allocated_bytes",
+    "peak_reserved_bytes",
+    "allocator_retries",
     "kv_cache_bytes",
-)  # fmt: skip
-_ANSWERING = ("infer", "generate", "loadgen")
+)
+_ANSWERING = ("infer", "generate", "loadgen", "call")
 _COUNTED = ("flops_per_step", "traffic_per_step_bytes", "operators_per_step", "arithmetic_intensity")
 
 

@@ -166,9 +166,11 @@ _KEPT = (
 )
 _BUSY = "{trials} of {of} trials left out: "
 _ENERGY_SLIPS = {
-    "": "", ".milli": ": off by a factor of 1,000 (mJ or mW)", ".Wh": ": probably Wh read as J",
+    "": "",
+    ".milli": ": off by a factor of 1,000 (mJ or mW)",
+    ".Wh": ": probably Wh read as J",
     ".kWh": ": probably kWh read as J",
-}  # fmt: skip
+}
 
 MESSAGES: dict[str, Words] = {
     # ── enough ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -203,6 +205,16 @@ MESSAGES: dict[str, Words] = {
         "given",
         "say them in the loop: window.step(items=…)",
     ),
+    "in_this_process.function": Words(
+        "a fresh process cannot import it: it was called in this one, whose interval leaves out what differs between "
+        "processes",
+        "define it with def at a file's top",
+    ),
+    "in_this_process.arguments": Words(
+        "a fresh process cannot be sent its arguments: it was called in this one, whose interval leaves out what "
+        "differs between processes",
+        "pass numbers, texts and tensors, or lists, tuples and dictionaries of them",
+    ),
     "resumed": Words("resumed with --force after changes: {changes:; }", "measure again in one run"),
     # ── steady ──────────────────────────────────────────────────────────────────────────────────────────────
     "not_settled": Words("steps kept getting faster after warm-up, in {trials} of {of} trials"),
@@ -235,7 +247,8 @@ MESSAGES: dict[str, Words] = {
             f"{DISTURBED[cause]} in {{trials}} of {{of}} trials: this is the figure of a busy machine", advice
         )
         for cause, advice in {
-            "processes": _STOP, "programs": _STOP,
+            "processes": _STOP,
+            "programs": _STOP,
             "quota": "use no more threads than the quota has cores (--axis threads=N), or raise it",
             "stopped": "find what sends SIGSTOP to it, and measure again",
         }.items()
@@ -245,9 +258,7 @@ MESSAGES: dict[str, Words] = {
         "the hypervisor gave up to {share:percent.1} of the CPU time to other virtual machines in {trials} of {of} "
         "trials"
     ),
-    "other_processes": Words(
-        "{processes:other process|other processes} used {device} during {trials} of {of} trials"
-    ),
+    "other_processes": Words("{processes:other process|other processes} used {device} during {trials} of {of} trials"),
     "slow_rank": Words(
         "rank {rank} is the slowest in {share:percent} of the steps, by {excess:percent} beyond the median of the "
         "others, in {trials} of {of} trials: all wait for it",
@@ -280,9 +291,7 @@ MESSAGES: dict[str, Words] = {
     # ── memory ──────────────────────────────────────────────────────────────────────────────────────────────
     "swapping.faults": Words("{faults} major page faults during the steady windows"),
     "swapping.swapped": Words("the host swapped {swapped:bytes} during the steady windows"),
-    "swapping.both": Words(
-        "{faults} major page faults and the host swapped {swapped:bytes} during the steady windows"
-    ),
+    "swapping.both": Words("{faults} major page faults and the host swapped {swapped:bytes} during the steady windows"),
     "allocator_retries": Words(
         "the allocator freed its cache and retried {retries:time|times}: the case only just fits in memory"
     ),
@@ -312,9 +321,7 @@ MESSAGES: dict[str, Words] = {
         "launched",
         _SYNCHRONISE,
     ),
-    "not_synchronised.warmup": Words(
-        "a step takes {step:s}, but {waited:s} with synchronisation", _SYNCHRONISE
-    ),
+    "not_synchronised.warmup": Words("a step takes {step:s}, but {waited:s} with synchronisation", _SYNCHRONISE),
     "not_synchronised.launch": Words(
         "batches of {smallest} and of {largest} take the same time, within {within:percent}: it is the launch time",
         _SYNCHRONISE,
@@ -387,9 +394,7 @@ MESSAGES: dict[str, Words] = {
         "probably the standard error of the mean",
         _MIXED_UP,
     ),
-    "impossible_energy.limit": Words(
-        "average power is {power:W}, but its power limit is {limit:W}", _NO_USE
-    ),
+    "impossible_energy.limit": Words("average power is {power:W}, but its power limit is {limit:W}", _NO_USE),
     "impossible_energy.no_device": Words(
         "average power is {power:W}, but no device draws more than {limit:W}", _NO_USE
     ),
@@ -409,12 +414,8 @@ MESSAGES: dict[str, Words] = {
     ),
     # ── within the device's limits ──────────────────────────────────────────────────────────────────────────
     "faster_than_peak.mfu": Words("reported MFU is {mfu:percent}, above 100 %"),
-    "faster_than_peak.achieved": Words(
-        "achieved {achieved:FLOP/s}, above the dense peak of {peak:FLOP/s} ({source})"
-    ),
-    "faster_than_peak.peak_used": Words(
-        "the peak used is {used:FLOP/s}; the dense peak is {peak:FLOP/s} ({source})"
-    ),
+    "faster_than_peak.achieved": Words("achieved {achieved:FLOP/s}, above the dense peak of {peak:FLOP/s} ({source})"),
+    "faster_than_peak.peak_used": Words("the peak used is {used:FLOP/s}; the dense peak is {peak:FLOP/s} ({source})"),
     "faster_than_peak.sparse_peak": Words(
         "the peak used is {used:FLOP/s} (with 2:4 sparsity); the dense peak is {peak:FLOP/s} ({source})"
     ),
@@ -442,9 +443,7 @@ MESSAGES: dict[str, Words] = {
     "device_lost": Words("{device} was lost in {trials} of {of} trials"),
     # ── correct results ─────────────────────────────────────────────────────────────────────────────────────
     "nan_loss": Words("the loss became NaN or infinite in {trials} of {of} trials"),
-    "loss_diverged": Words(
-        "the loss diverged in {trials} of {of} trials: minimum {lowest:3}, last {last:3}"
-    ),
+    "loss_diverged": Words("the loss diverged in {trials} of {of} trials: minimum {lowest:3}, last {last:3}"),
     "loss_spikes": Words("the loss spiked {spikes:time|times} in {steps} steps, first in step {first}"),
     "fingerprint_moved": Words(
         "trials with the same seed computed different results: {one:6} in one, {other:6} in another",
@@ -479,7 +478,7 @@ MESSAGES: dict[str, Words] = {
     "own_batches": Words(
         "not tuned of {model}: {axes} ({why})", "return the Dataset, so that torchstone can build the DataLoader"
     ),
-}  # fmt: skip
+}
 
 # What to do, where it depends on more than the reason: `remedies` of a finding name these.
 REMEDIES: dict[str, str] = {
@@ -513,9 +512,7 @@ REMEDIES: dict[str, str] = {
     "check_machine_there": "check temperature, clocks and other processes there",
     "later_epochs": "a cache that fills or kernels being tuned: use the later epochs",
     "still_warming": "still warming up: measure again with {setting}",
-    "slows_down": (
-        "possible causes: thermal throttling, memory growth, other processes; measure again with {longer}"
-    ),
+    "slows_down": ("possible causes: thermal throttling, memory growth, other processes; measure again with {longer}"),
     "follow_batches": "the modes follow the batches: see what differs between them",
     "two_modes": "check for clock changes, other users, garbage collection; use the mean, not the median",
     "mean": "use the mean, not the median",
@@ -542,9 +539,7 @@ REMEDIES: dict[str, str] = {
     "phases_there": "give every part of a step a phase, and the rest one",
     # consistent
     "driver_zeros": "the driver reports 0 for values it does not have: use none of these",
-    "zeros_there": (
-        "exclude them from every mean and comparison; the tool should write no value where it has none"
-    ),
+    "zeros_there": ("exclude them from every mean and comparison; the tool should write no value where it has none"),
     # within the device's limits
     "missing_wait": "check for a missing synchronisation, or for operations counted but not executed",
     "missing_wait_there": (
@@ -570,4 +565,4 @@ REMEDIES: dict[str, str] = {
     "check_model": (
         "check for NaN weights, a division by zero or a logarithm of 0 in the model, and inputs out of range"
     ),
-}  # fmt: skip
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,3 +38,12 @@ def write_whole(path: Path, data: bytes, below: Path | None = None) -> Path:
     with moved(path, below) as beside:
         beside.write_bytes(data)
     return path
+
+
+def flush_folder(folder: Path) -> None:
+    """Flush a folder's list of names to disk: without it a new file may be lost with the power."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -152,3 +152,8 @@ def ratio(value: float, low: float | None, high: float | None) -> str:
 def change(value: float) -> str:
     """Return a ratio as a change in percent: 1.031 → "+3.1 %"."""
     return f"{100.0 * (value - 1.0):+.1f} %"
+
+
+def plain(text: object) -> str:
+    """Return text of one line without what could steer a terminal: each such character is U+FFFD."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text))

@@ -18,8 +18,7 @@ from torchstone.core.schema.machine import DeviceInfo, Machine
 from torchstone.core.schema.message import Inspected
 from torchstone.core.schema.model import InputSpec, ModelCard
 from torchstone.core.schema.own_data import OwnData
-from torchstone.core.schema.page_locking import effective
-from torchstone.core.schema.request import WorkloadRequest
+from torchstone.core.schema.request import WorkloadRequest, effective
 from torchstone.core.schema.run import Plan, Slot
 from torchstone.execution.device_words import is_uuid, of_uuid
 from torchstone.plugins import data_choice, model_choice, registry
@@ -72,7 +71,8 @@ def sketch(request: WorkloadRequest) -> Sketch:
     if data_card is not None and data_card.classes is not None:
         fixed["data_classes"] = data_card.classes
     model = f"{scheme}:{card.name or name}"
-    workload = Workload(Task(request.task), model, data, card.item, card.family, fixed, data_options)
+    item = "call" if request.task == Task.CALL else card.item
+    workload = Workload(Task(request.task), model, data, item, card.family, fixed, data_options)
     if card.input.kind == "own" and data_card is not None:
         # It brings a tokenizer, or its rehearsal says that it does not.
         card = msgspec.structs.replace(card, input=InputSpec("text"))

@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace
 
@@ -28,16 +28,19 @@ from torchstone.core.messages import Words
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch, DataCard, Unreadable, View
 from torchstone.core.schema.case import Case, Workload
-from torchstone.core.schema.collective import Collective
-from torchstone.core.schema.counted import Counted
 from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.facts import Facts
-from torchstone.core.schema.load import LoadMeasured, LoadPlan, Tell
 from torchstone.core.schema.model import LoadedModel, ModelCard
 from torchstone.core.schema.peak_memory import PeakMemory
+from torchstone.core.schema.peaks import StepCounts
+from torchstone.core.schema.procedure import LoadMeasured, LoadPlan, Tell
+from torchstone.core.schema.ranks import Collective
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.search import Point, Probe, ProbeResult, SearchProblem
 from torchstone.plugins.machine_protocols import Device
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
 
 # ── models/ ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -168,7 +171,7 @@ class Prepared(ABC):
 
     @abstractmethod
     def step(self, pull: Callable[[], Batch], mark: Mark) -> None:
-        """Do one step; `pull` gives the next batch. Call `mark` with a phase (core/schema/phase.py) when it ends.
+        """Do one step; `pull` gives the next batch. Call `mark` with a phase (core/schema/metric.py) when it ends.
 
         What is marked after the last phase, or not at all, is the step's rest. Measured windows pass a mark that does
         nothing; the pass that tells where the time goes passes one that reads the stopwatch. Never wait for it.
@@ -179,7 +182,7 @@ class Prepared(ABC):
         """Return raw metrics known only to the engine (loss, fingerprint). Called after the last window."""
 
     @abstractmethod
-    def count(self, batch: Batch) -> Counted:
+    def count(self, batch: Batch) -> StepCounts:
         """Count operations, traffic and operators of one step outside timing, and say what could not be counted."""
 
     def enter(self, window: str) -> None:  # noqa: B027  most steps are the same in all windows
@@ -323,3 +326,23 @@ class Importer(ABC):
     @abstractmethod
     def read(self, path: Path) -> Sequence[Run]:
         """Return its runs: what is missing in the file is missing in them. Raises UsageError naming the place."""
+
+
+# ── commands ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Command(ABC):
+    """`torchstone <name>`, of another package; ours are files of cli/ with the same two functions.
+
+    The docstring of the subclass is its help: what it answers, an empty line, up to three examples.
+    """
+
+    describes: str
+
+    @abstractmethod
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Add the options. `--lang` is there already; an option `--device MIG-…` is shown to the process."""
+
+    @abstractmethod
+    def run(self, options: Namespace) -> int:
+        """Answer, print, and return the exit code (docs/exit-codes.md). A UsageError is printed as one line."""

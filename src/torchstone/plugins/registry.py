@@ -19,10 +19,12 @@ from torchstone.core.errors import MissingError, unknown
 
 _HERE = Path(__file__).parent
 _FOLDERS = {"engines": "tasks"}  # entry points keep the family's first name
+_RENDERERS = "torchstone.report.renderers"  # a family that knows Documents: it is a layer above this one
 _SINGULAR = {
+    "renderers": "report format",
     "devices": "device", "telemetry": "telemetry source", "models": "model source", "data": "data source",
     "engines": "task", "launchers": "isolation", "searchers": "searcher", "checks": "check", "exporters": "format",
-    "importers": "foreign format", "clusters": "cluster",
+    "importers": "foreign format", "clusters": "cluster", "commands": "command",
 }  # fmt: skip
 
 
@@ -37,15 +39,17 @@ def load(family: str, name: str) -> Any:
 
     Raises UsageError naming what there is, MissingError if it is a third party's and cannot be used, with the reason.
     """
-    if name not in names(family):
-        raise unknown(_SINGULAR.get(family, family), name, names(family))
-    if name in _own(family):
+    if name in _own(family):  # asked first: entry points take a while to read
+        if family == "commands":
+            return import_module(f"torchstone.cli.{name}_command")
+        if family == "renderers":
+            return import_module(f"{_RENDERERS}.{name}").RENDERER
         folder = f"{__package__}.{_FOLDERS.get(family, family)}"
-        return (
-            getattr(import_module(f"{folder}.{_topics()[name]}"), name)
-            if family == "checks"
-            else import_module(f"{folder}.{name}").PLUGIN
-        )
+        if family == "checks":
+            return getattr(import_module(f"{folder}.{_topics()[name]}"), name)
+        return import_module(f"{folder}.{name}").PLUGIN
+    if name not in _foreign(family):
+        raise unknown(_SINGULAR.get(family, family), name, names(family))
     what, entries = f"{_SINGULAR.get(family, family)} {name}", _foreign(family)[name]
     if len(entries) > 1:
         packages = ", ".join(_package(entry) for entry in entries)
@@ -57,22 +61,35 @@ def load(family: str, name: str) -> Any:
         raise MissingError(f"{what} of {_package(entries[0])} cannot be imported: {said}") from error
     base = _base(family)
     if not isinstance(plugin, base) or not isinstance(getattr(plugin, "describes", None), str):
+        door = base.__module__ if family == "renderers" else "torchstone.extend"
         raise MissingError(
             f"{what} of {_package(entries[0])} is not a plug-in: {entries[0].value} must be an object of a subclass of "
-            f"torchstone.extend.{base.__name__}, with a text `describes`"
+            f"{door}.{base.__name__}, with a text `describes`"
         )
     return plugin
 
 
 def _base(family: str) -> type:
     """Return the class that every plug-in of a family is of."""
+    if family == "renderers":
+        renderer: type = import_module("torchstone.report.rendering").Renderer
+        return renderer
     from torchstone.plugins.machine_protocols import Cluster, Launcher, TelemetrySource, Vendor
-    from torchstone.plugins.protocols import Check, DataSource, Engine, Exporter, Importer, ModelSource, Searcher
+    from torchstone.plugins.protocols import (
+        Check,
+        Command,
+        DataSource,
+        Engine,
+        Exporter,
+        Importer,
+        ModelSource,
+        Searcher,
+    )
 
     return {
         "devices": Vendor, "telemetry": TelemetrySource, "models": ModelSource, "data": DataSource, "engines": Engine,
         "launchers": Launcher, "searchers": Searcher, "checks": Check, "exporters": Exporter, "importers": Importer,
-        "clusters": Cluster,
+        "clusters": Cluster, "commands": Command,
     }[family]  # fmt: skip
 
 
@@ -89,6 +106,16 @@ def usable(family: str) -> Iterator[tuple[str, Any]]:
         yield name, plugin
 
 
+def describe(family: str, name: str) -> str:
+    """Return a plug-in's one line, or why it cannot be used."""
+    try:
+        return str(load(family, name).describes)
+    except MissingError as error:
+        return str(error)
+    except Exception as error:  # somebody else's plug-in: the others are listed all the same
+        return f"cannot be loaded: {type(error).__name__}: {error}"
+
+
 def shadowed(family: str) -> list[tuple[str, str]]:
     """Return (name, why) of third parties' plug-ins that are never used, since ours have their names."""
     what = _SINGULAR.get(family, family)
@@ -103,11 +130,14 @@ def shadowed(family: str) -> list[tuple[str, str]]:
 def _own(family: str) -> frozenset[str]:
     """Return the names of our plug-ins of a family: a file, or a package where a plug-in takes several files.
 
-    Checks are the functions of a few files.
+    Checks are the functions of a few files; commands are files of cli, above this package.
     """
     if family == "checks":
         return frozenset(_topics())
-    folder = _HERE / _FOLDERS.get(family, family)
+    if family == "commands":
+        files = (_HERE.parent / "cli").glob("*_command.py")
+        return frozenset(file.name.removesuffix("_command.py") for file in files)
+    folder = _HERE.parent / "report" / family if family == "renderers" else _HERE / _FOLDERS.get(family, family)
     places = [*folder.glob("*.py"), *(file.parent for file in folder.glob("*/__init__.py"))]
     return frozenset(place.stem for place in places if not place.name.startswith("_"))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from torchstone.analysis.ci.assessment import Assessment
+from torchstone.analysis.ci import Assessment
 from torchstone.core.errors import UsageError
 from torchstone.report.documents.ci import Room, ci_document
 from torchstone.report.renderers.md import markdown

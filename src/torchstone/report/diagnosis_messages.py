@@ -17,7 +17,7 @@ from torchstone.core import units
 from torchstone.core.messages import not_compared
 from torchstone.core.schema.advice import Advice, Statement
 from torchstone.core.schema.axis import scalar_word
-from torchstone.core.schema.diagnosis import Check
+from torchstone.core.schema.diagnosis import ChecklistItem
 
 CAUSES = {  # titles
     "loader": "the step waits for the loader",
@@ -28,6 +28,7 @@ CAUSES = {  # titles
     "threads_share_cores": "{threads} threads share {cores} cores: they wait for one another at every operator",
     "others_keep_cores": "other processes keep {others:.1f} of {cores} cores busy: the step waits for them",
     "waits": "the step asks tensors for their values {waits:,.0f} times (item() or the like), and waits for each",
+    "waits_at": "the step waits for values of tensors that line {line} of {file} asks for (item() or the like)",
     "python_loop": "a loop in Python: line {line} of {file} runs {runs:,.0f} times a step",
     "outside": "lines of the script between the passes of the model take long, most of all line {line} of {file}",
     "update_of_many_tensors": "the optimizer updates many small tensors, one after another",
@@ -45,11 +46,13 @@ CAUSES = {  # titles
 }
 EVIDENCE = {
     "phase_share": "{phase} is {share:%} of the step ({time_s:s})",
+    "phase_of_step": "{phase} is {share:%} of the step",
     "data_share_long": "data is {share:%} of the step ({time_s:s}, more than the usual {usual_s:s.2})",
     "data_of_step": "data is {share:%} of the step",
     "idle": "the device is in use {share:%} of the time, less than the usual {usual:%}",
     "rough_shares": "the steps with phases took {apart_s:s}, the others {step_s:s}: the shares are rough",
     "loader_process": "one process takes {time_s:s} a batch, and has a core {busy:%} of it; the rest it waits",
+    "loader_busy": "a process that loads has a core {busy:%} of the time in which it loads",
     "loader_process_queued": "one process takes {time_s:s} a batch, and has a core {busy:%} of it, waits {queued:%} "
     "for a core, {source:%} for its source",
     "loader_unmeasured": "who waits for whom is not known: the loader alone was not measured",
@@ -94,6 +97,8 @@ EVIDENCE = {
     "native_formats": "native on {device}: {formats}",
     "ended": "{status}: {message}",
     "share_over_trials": "over {trials} processes: {share:%} of the step, 95 % confidence interval {low:%} to {high:%}",
+    "share_over_windows": "over {windows} windows of {window_s:s.2}: {share:%} of the step, 95 % confidence interval "
+    "{low:%} to {high:%}",
     "rate_over_trials": "over {trials} processes: {rate:number} {item}s/s, 95 % confidence interval {low:number} to "
     "{high:number}",
 }
@@ -160,6 +165,8 @@ REMEDIES = {
     "more_workers": "more num_workers",
     "own_workers": "processes that load: return the Dataset, or a DataLoader of torch's, of which others are made",
     "pin_memory": "pin_memory=true",
+    "pinned_copies": "pinned memory (pin_memory=True of the DataLoader, or tensor.pin_memory()) and "
+    ".to(device, non_blocking=True)",
     "faster_disk": "a faster disk (SSD), or fewer, larger files",
     "less_preprocessing": "less preprocessing for each item, or once, beforehand",
     "faster_cpu": "a faster CPU",
@@ -208,6 +215,7 @@ IN_CODE = {  # how a remedy is done in a program of one's own, which is worth te
     "compile": "torch.compile(model)",
     "cuda_graphs": "torch.compile(model, mode='reduce-overhead')",
     "pin_memory": "pin_memory=True of the DataLoader, .to(device, non_blocking=True)",
+    "pinned_copies": "pin_memory=True of the DataLoader, .to(device, non_blocking=True)",
     "fused": "fused=True (or foreach=True) of the optimizer",
     "threads": "OMP_NUM_THREADS={threads}, or torch.set_num_threads({threads})",
     "heap_fixed": "MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TRIM_THRESHOLD_=4294967296, or jemalloc or tcmalloc",
@@ -313,6 +321,88 @@ TO_DO = {  # what to type for what is not done
     "precision_compared": "try bf16",
     "throughput_known": "torchstone run",
 }
+COMPARED = {  # under what a comparison has to be read, and what a difference does to its fairness
+    "settings_compared": "settings compared: {settings}",
+    "setting_compared": "{setting} {baseline} against {candidate}",
+    "other_code": "other code under the same name",
+    "other_weights": "other weights or sizes under the same name",
+    "first_results_differ": "first results differ ({baseline:number.5} and {candidate:number.5})",
+    "side_of_one_trial": "{side}: one trial: the variation between processes is not measured, {assumed:%} is assumed",
+    "side_drifted": "{side}: figures drifted over its run, which widens their intervals",
+    "worse_side_disturbed": "only the worse side ({side}) was disturbed ({what} {value:ratio}): measure it again",
+    "worse_side_disturbed.cores": "only the worse side ({side}) was disturbed ({what} {value:.2f} cores): measure it "
+    "again",
+    "mostly_drift": "the variation between processes alone gives ±{alone:ratio}; drift between runs widens it to "
+    "±{whole:ratio}; `torchstone ab` interleaves and avoids it",
+    "time_apart": "{apart_s:s} apart on one machine: drift between them is not measured; ab interleaves",
+    "steps_differ": "steps differ in work: only figures per item are compared",
+    "items_differ": "items differ in work",
+    "result_changes": "it changes the result: check the quality",
+    "other_sharing": "another number shares the work",
+    "both_disturbed": "both sides were disturbed",
+    "other_kernels": "another torch version has other kernels: part of the difference is due to it",
+    "other_heap": "the heap alone can move a small model by 13 %",
+    "other_isolation": "the way processes start changes their figures",
+    "other_chosen_settings": "settings chosen for the device are part of the difference",
+    "other_seed": "another seed gives other numbers",
+    "nvtx_costs_time": "NVTX ranges cost time in the measured windows",
+    "pinning_changes_timing": "pinned threads change the timing",
+    "other_cores": "trials on other cores have other caches, and other ways to the device",
+    "others_were_busy": "other processes were busy during one side: one makes a 2-thread step 5 to 15 times slower",
+    "cpu_time_stolen": "the hypervisor took CPU time from one side",
+    "one_side_throttled": "one side was throttled by temperature or power",
+    "other_governors": "different CPU frequency governors",
+    "timings_may_change": "can change timings",
+    "other_tools": "the tools measure differently",
+    "one_side_suspect": "one side's figures are SUSPECT",
+    "failed_left_out": "failed trials are not in the figures",
+}
+MACHINE = {  # what a check of a machine saw, and what it advises
+    "not_reported": "this system does not report it",
+    "no_governor": "not reported by the system (a virtual machine has none)",
+    "set_to": "{word}",
+    "clock_steps": "steps of {resolution_s:s}",
+    "measure_longer_steps": "measure longer steps: the clock is too coarse for short ones (clocksource should be tsc)",
+    "core_loses": "a core loses {share:ratio} of its time, at most {longest_s:s} in one piece",
+    "stop_what_takes_time": "stop what takes CPU time, or use dedicated cores",
+    "spread_in_process": "±{spread:ratio} (robust standard deviation, inside a process)",
+    "longer_windows": "use longer windows (--budget), and find what disturbs the steps",
+    "spread_of_processes": "±{spread:ratio} between {processes} processes of the same code",
+    "compare_with_ab": "compare with `torchstone ab`, which interleaves, and use more trials in `run` (--trials 10)",
+    "training_failed": "a small training failed: {message}",
+    "see_run": "see `torchstone run --model {model}`",
+    "stolen": "{share:ratio} of the CPU time went to other virtual machines",
+    "host_overcommitted": "the host is overcommitted: use dedicated cores, or measure at another time",
+    "cores_busy": "{cores:.2f} of {total} cores busy",
+    "cores_busy_by": "{cores:.2f} of {total} cores busy: {names}",
+    "stop_other_processes": "stop other processes, or wait until they end",
+    "one_on_device": "1 other process on the device",
+    "others_on_device": "{count:.0f} other processes on the device",
+    "wait_or_other_device": "wait until they end, or use another device (--device)",
+    "device_throttled": "the device is throttled {share:ratio} of the time",
+    "cpu_throttled": "{events} throttling events of the CPU during the check",
+    "check_cooling": "check cooling and power limits; let it cool down",
+    "performance_governor": "`sudo cpupower frequency-set -g performance` keeps the clock up",
+    "clock_depends": "the clock depends on temperature and on the number of busy cores: compare with `ab`, which "
+    "interleaves",
+    "nothing_swapped": "nothing swapped",
+    "swapped": "{swapped_bytes:bytes} swapped during the check",
+    "free_memory": "free memory: swapping slows every step",
+    "memory_free": "{free_bytes:bytes} of {total_bytes:bytes} free",
+    "stop_programs": "stop programs that use it",
+    "disk_free": "{free_bytes:bytes} free in {folder}",
+    "free_disk": "free disk space, or use another folder (--output-dir)",
+    "degrees": "{celsius:.0f} °C",
+    "cool_down": "let it cool down; check the fans",
+    "no_other_torchstone": "none is measuring on this device",
+    "wait_for_its_end": "wait until it ends (--when-busy wait)",
+    "aa_not_finished": "not finished: {why}",
+    "see_conditions_above": "see the conditions above",
+    "aa_false_alarm": "false alarm: equal code was called {verdict}; 1 in 100 checks is expected to",
+    "check_again": "run the check again",
+    "aa_detects": "a minute of `torchstone ab` detects differences from {difference:ratio}",
+    "longer_ab": "for smaller differences use more time (`ab --within 5m`) or a quieter machine",
+}
 CHOSEN = {  # why a tune chose it
     "loader_alone": "loader alone: {rates}",
     "device_alone": "device alone: {rates}",
@@ -321,15 +411,15 @@ CHOSEN = {  # why a tune chose it
     "probes_ran_out": "{hit} of {probes} probes ran out of memory",
     "no_probe_ran_out": "no probe ran out of memory",
 }
-MESSAGES: Mapping[str, str] = {
-    **CAUSES, **EVIDENCE, **USUAL, **REMEDIES, **TRIED, **SEEN, **LIMITS, **QUESTIONS, **CHECKLIST, **CHOSEN,
-}  # fmt: skip
+MESSAGES: Mapping[str, str] = (
+    CAUSES | EVIDENCE | USUAL | REMEDIES | TRIED | SEEN | LIMITS | QUESTIONS | CHECKLIST | COMPARED | MACHINE | CHOSEN
+)
 
 
 def text(statement: Statement) -> str:
     """Return the English text; the id where there is no such message: a stranger's record may have any."""
     template, values = MESSAGES.get(statement.id), statement.values
-    if isinstance(statement, Check):
+    if isinstance(statement, ChecklistItem):
         values = {**values, "mark": "[x]" if statement.done else "[ ]"}
     return not_compared(statement.id, values) if template is None else _PLACES.vformat(template, (), values)
 
@@ -403,12 +493,14 @@ class _Places(string.Formatter):
 
 
 _FORMATS: Mapping[str, Callable[[Any], str]] = {
-    "%": units.percent, "hundredths": lambda share: f"{100 * share:.0f}",
-    "percent": lambda share: f"{100 * share:.2g} %", "yes": lambda truth: "yes" if truth else "no",
+    "%": units.percent,
+    "hundredths": lambda share: f"{100 * share:.0f}",
+    "percent": lambda share: f"{100 * share:.2g} %",
+    "yes": lambda truth: "yes" if truth else "no",
     "plural": lambda count: "s" if count != 1 else "",
     "times": lambda factor: f"{factor:.2g} times" if factor < 9.95 else f"{factor:,.0f} times",
     "gain": lambda ratio: gain if (gain := units.ratio(*ratio)) != units.MISSING else "not known how many",
     "spread": lambda rate: units.spread(*rate),
-}  # fmt: skip
+}
 _UNITS = ("s", "bytes", "ratio", "items/s", "number", "FLOP", "FLOP/s")
 _PLACES = _Places()

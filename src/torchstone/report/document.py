@@ -73,6 +73,11 @@ class Table(msgspec.Struct, frozen=True, tag="table", tag_field="kind"):
         if len({len(column.cells) for column in self.columns}) > 1:
             raise ValueError(f"columns of different lengths: {[(c.title, len(c.cells)) for c in self.columns]}")
 
+    @classmethod
+    def of(cls, *columns: Column) -> Table:
+        """Return the table of these columns, all of its rows shown."""
+        return cls(columns)
+
 
 class Chart(msgspec.Struct, frozen=True, tag="chart", tag_field="kind"):
     """A picture (core/charts), and a sentence that says what it shows to who cannot see it.

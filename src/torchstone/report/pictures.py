@@ -50,12 +50,21 @@ def begin_drawing(parts: Sequence[Part], drawing: Sequence[Specifications]) -> N
             begin(spec)
 
 
-def without_charts(document: Document) -> Document:
-    """Return a Document without its Charts, for formats that could only name a file that is not there."""
-    return msgspec.structs.replace(document, parts=tuple(_without(document.parts)))
+def first_chart(document: Document) -> Chart | None:
+    """Return the first Chart that is not folded: what a Document is about."""
+    shown = (part for part in document.parts if not isinstance(part, Section) or not part.folded)
+    return next(_charts(tuple(shown)), None)
 
 
-def beside(document: Document, folder: str) -> Document:
+def without_charts(document: Document, but: Chart | None = None) -> Document:
+    """Return a Document without its Charts, for formats that could only name a file that is not there.
+
+    `but`: the one that stays.
+    """
+    return msgspec.structs.replace(document, parts=tuple(_without(document.parts, but)))
+
+
+def with_links(document: Document, folder: str) -> Document:
     """Return a Document whose Charts are called by their files in a folder, as a page beside it links them."""
     names = iter(charts_of(document))
     return msgspec.structs.replace(document, parts=tuple(_renamed(document.parts, names, folder)))
@@ -74,13 +83,13 @@ def file_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "_", name).strip("._")[:80] or "picture"
 
 
-def _without(parts: Sequence[Part]) -> Iterator[Part]:
+def _without(parts: Sequence[Part], but: Chart | None) -> Iterator[Part]:
     for part in parts:
         if isinstance(part, Section):
-            kept = tuple(_without(part.parts))
+            kept = tuple(_without(part.parts, but))
             if kept or not part.parts:
                 yield msgspec.structs.replace(part, parts=kept)
-        elif not isinstance(part, Chart):
+        elif not isinstance(part, Chart) or part is but:
             yield part
 
 

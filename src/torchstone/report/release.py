@@ -6,6 +6,7 @@ The same runs give the same bytes. It is written beside its place and then moved
 from __future__ import annotations
 
 import io
+import re
 import shutil
 import tempfile
 import zipfile
@@ -16,12 +17,10 @@ import msgspec
 
 from torchstone.analysis.summary import RunSummary
 from torchstone.core.errors import UsageError
-from torchstone.core.flushing import flush_folder
-from torchstone.core.own_files import write_whole
+from torchstone.core.own_files import flush_folder, write_whole
+from torchstone.core.units import plain
 from torchstone.report.carried import files_of_run
-from torchstone.report.citation import citation
-from torchstone.report.documents.release import readme
-from torchstone.report.release_files import DocumentOf, files_showing
+from torchstone.report.documents.release import DocumentOf, files_showing, readme
 from torchstone.report.rendering import renderer
 from torchstone.report.translation.documents import in_spoken_language
 from torchstone.report.translation.spoken import spoken
@@ -132,3 +131,32 @@ def _write_zip(release: Release, output: Path) -> Path:
         return write_whole(output, packed.getvalue())
     except OSError as fault:
         raise UsageError(f"cannot write {output}: {fault.strerror}") from None
+
+
+# ── how to cite it ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+def citation(summaries: Sequence[RunSummary], title: str, authors: Sequence[str]) -> bytes:
+    """Return the file: title, authors, the day of the newest run, and the id of every run.
+
+    Texts are in JSON's quotes, which YAML reads as they are.
+    """
+    lines = ["cff-version: 1.2.0", "message: If you use these results, please cite them.", "type: dataset"]
+    lines += [f"title: {_quoted(title)}", "authors:"]
+    lines += [f"  - name: {_quoted(author)}" for author in authors or ("the authors of these measurements",)]
+    days = [found[0] for one in summaries if (found := _DAY.match(one.started_utc)) is not None]
+    if days:
+        lines.append(f"date-released: {_quoted(max(days))}")
+    lines.append("identifiers:")
+    for one in summaries:
+        lines += ["  - type: other", f"    value: {_quoted(one.run_id)}", "    description: a run of torchstone"]
+    lines += ["references:", "  - type: software", "    title: torchstone", "    authors:"]
+    lines += ["      - name: The torchstone authors"]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _quoted(text: str) -> str:
+    return msgspec.json.encode(plain(text)).decode()

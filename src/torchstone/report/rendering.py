@@ -1,26 +1,25 @@
-"""The formats that a Document can be written in: a file each in `renderers/`, whose name is the format's."""
+"""The formats that a Document can be written in: a file each in `renderers/`, and those of other packages."""
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from msgspec import structs
 
 from torchstone.core.charts.vega_lite import Spec
-from torchstone.core.errors import MissingError, unknown
+from torchstone.core.errors import MissingError
 from torchstone.core.own_files import write_whole
-from torchstone.report import renderers
+from torchstone.plugins import registry
 from torchstone.report.document import Chart, Document, Part, Section
 
 FOR_PROGRAMS = ("json", "csv")  # formats that are always English
 
 
+@runtime_checkable
 class Renderer(Protocol):
-    """Writes any Document in one format. `suffix`: of its files, with the dot."""
+    """Writes any Document in one format: the family `renderers` of plug-ins. `suffix`: of its files, with the dot."""
 
     describes: str
     suffix: str
@@ -52,14 +51,12 @@ class DrawingRenderer(Renderer, Protocol):
 
 def formats() -> tuple[str, ...]:
     """Return the names of all formats, in alphabetical order. Imports none of them."""
-    return tuple(sorted(name for _, name, _ in pkgutil.iter_modules(renderers.__path__) if not name.startswith("_")))
+    return registry.names("renderers")
 
 
 def renderer(name: str) -> Renderer:
-    """Return the Renderer of a format. Raises UsageError for one that there is not."""
-    if name not in formats():
-        raise unknown("report format", name, formats())
-    found: Renderer = import_module(f"{renderers.__name__}.{name}").RENDERER
+    """Return the Renderer of a format. Raises UsageError for one that there is not, MissingError as `registry.load`."""
+    found: Renderer = registry.load("renderers", name)
     return found
 
 

@@ -27,30 +27,41 @@ _FIRST_BYTES = 4096  # in which a file says what it is
 V = TypeVar("V")
 
 
-class Kind(NamedTuple):
-    """Where the type of a kind's values, and the function that makes a Document of one, are: `module:name`."""
+class ResultKind(NamedTuple):
+    """Where the type of a kind's values is, and in report/documents the function that makes a Document of one.
+
+    `json`: the function that makes what --json prints; None: the value as it is. Each is `module:name`.
+    """
 
     value: str
     document: str
-    json: str | None = None  # the function that makes what --json prints; None: the value as it is
+    json: str | None = None
 
 
-KINDS: Mapping[str, Kind] = {
-    "memory": Kind("workflows.memory.answer:Answer", "report.documents.memory:memory_document",
-                   "report.documents.memory:memory_json"),
-    "machine_check": Kind("workflows.machine_check.examination:Examination",
-                          "report.documents.machine_check:machine_check_document"),
-    "machine_check_all": Kind("workflows.machine_check.side_by_side:SideBySide",
-                              "report.documents.machine_all:machine_all_document"),
-    "peaks": Kind("report.documents.peaks:MeasuredPeaks", "report.documents.peaks:peaks_document",
-                  "report.documents.peaks:peaks_json"),
-    "cost": Kind("analysis.cost:Costs", "report.documents.cost:cost_document"),
-    "recommendation": Kind("analysis.recommend.recommend:Recommendation",
-                           "report.documents.recommendation:recommendation_document"),
-    "history": Kind("analysis.recommend.case_history:Histories", "report.documents.history:history_document"),
-    "evaluation": Kind("workflows.train.evaluation:TestResults", "report.documents.evaluation:evaluation_document",
-                       "workflows.train.evaluation:evaluation_json"),
-}  # fmt: skip
+KINDS: Mapping[str, ResultKind] = {
+    "memory": ResultKind(
+        "analysis.memory_fit:MemoryAnswer", "memory:memory_document", "report.documents.memory:memory_json"
+    ),
+    "machine_check": ResultKind(
+        "workflows.machine_check.examination:Examination",
+        "machine:machine_check_document",
+        "report.diagnosis_messages:with_texts",
+    ),
+    "machine_check_all": ResultKind("workflows.machine_check.examination:SideBySide", "machine:machine_all_document"),
+    "peaks": ResultKind(
+        "report.documents.machine:MeasuredPeaks", "machine:peaks_document", "report.documents.machine:peaks_json"
+    ),
+    "cost": ResultKind("analysis.cost:CostAnswer", "cost:cost_document"),
+    "recommendation": ResultKind(
+        "analysis.recommend.recommend:Recommendation", "recommendation:recommendation_document"
+    ),
+    "history": ResultKind("analysis.recommend.case_history:Histories", "history:history_document"),
+    "evaluation": ResultKind(
+        "workflows.train.evaluation:TestResults",
+        "training:evaluation_document",
+        "workflows.train.evaluation:evaluation_json",
+    ),
+}
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -61,7 +72,7 @@ class Result(msgspec.Struct, frozen=True):
 
     def document(self) -> Document:
         """Return what is said of it."""
-        made: Document = _named(KINDS[self.kind].document)(self.value)
+        made: Document = _named(f"report.documents.{KINDS[self.kind].document}")(self.value)
         return made
 
     def json(self) -> Any:
@@ -70,7 +81,7 @@ class Result(msgspec.Struct, frozen=True):
         return self.value if how is None else _named(how)(self.value)
 
 
-class _Head(msgspec.Struct):
+class _KindOnly(msgspec.Struct):
     kind: str
 
 
@@ -90,8 +101,13 @@ def save(result: Result, folder: Path) -> tuple[Path, Path]:
 
     data = result_path(folder, result.kind)
     page = data.with_suffix(".md")
-    head = {"record": RECORD, "schema": SCHEMA, "kind": result.kind, "torchstone": version("torchstone"),
-            "written_utc": datetime.now(UTC).isoformat(timespec="seconds")}  # fmt: skip
+    head = {
+        "record": RECORD,
+        "schema": SCHEMA,
+        "kind": result.kind,
+        "torchstone": version("torchstone"),
+        "written_utc": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
     try:
         write_whole(data, encode({**head, "value": result.value}) + b"\n", folder)
         write_whole(page, markdown(in_spoken_language(result.document())).encode(), folder)
@@ -125,7 +141,7 @@ def read_result(path: Path) -> tuple[Result, Document]:
         if len(data) > _MOST_BYTES:
             raise UsageError(f"more than {_MOST_BYTES} bytes")
         check_stamp(data, RECORD, "result")
-        kind: str = decode(data, _Head).kind
+        kind: str = decode(data, _KindOnly).kind
         if kind not in KINDS:
             raise unknown("kind of result", kind, KINDS)
         result = Result(kind, decode(data, _File[_named(KINDS[kind].value)]).value)  # type: ignore[misc]

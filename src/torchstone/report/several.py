@@ -3,38 +3,72 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 
 import msgspec
 
-from torchstone.analysis.compare.compare import Asked, compare
+from torchstone.analysis.compare.compare import ComparisonRequest
 from torchstone.analysis.compare.inputs import ComparedInput, labelled, parts_of
-from torchstone.analysis.compare.task_answers import answers
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.run import SCHEMA, Run
+from torchstone.core.schema.training import TrainingMetrics
 from torchstone.report.carried import carrying, claim_files, files_of_run, training_file
 from torchstone.report.document import Document
 from torchstone.report.documents.combined import combined_document
-from torchstone.report.documents.comparison import comparison_document
-from torchstone.report.documents.comparison_pictures import comparison_pictures
-from torchstone.report.layout import LAYOUT, Kind, Known, Layout, Side
+from torchstone.report.documents.comparison import compared_document
 from torchstone.storage.place import Place
 from torchstone.storage.query import entry_of, locate_id
 from torchstone.storage.record_reader import read_record
 from torchstone.storage.record_writer import record_lines
 
+LAYOUT = "report.json"  # the file of it in a report
 
-def comparison_of(participants: Sequence[ComparedInput], asked: Asked) -> Document:
-    """Return the report that compares these, without what it carries. Raises UsageError as `compare` does."""
-    compared = compare(participants, asked)
-    return comparison_document(compared, answers(compared), pictures=comparison_pictures(participants))
+
+class ReportKind(StrEnum):
+    """What a report does with its runs."""
+
+    COMBINED = "combined"  # one after the other
+    COMPARISON = "comparison"  # each side with the first
+
+
+class LayoutSide(msgspec.Struct, frozen=True):
+    """One of the compared, or one run of a combined report. `runs`: their ids, in order."""
+
+    label: str
+    runs: tuple[str, ...]
+
+
+class Layout(msgspec.Struct, frozen=True, tag="report", tag_field="record"):
+    """How a report of several runs is put together. Of a comparison how it judges, and of which axis of one run."""
+
+    schema: int
+    kind: ReportKind
+    sides: tuple[LayoutSide, ...]
+    asked: ComparisonRequest = ComparisonRequest()
+    over: str | None = None
+
+
+class CarriedRuns(msgspec.Struct, frozen=True):
+    """What a report of several runs carries, by the ids of the runs.
+
+    `documents`: of each run of a combined report; `trainings`: the epochs of those that are trainings.
+    """
+
+    runs: Mapping[str, Run]
+    summaries: Mapping[str, RunSummary]
+    documents: Mapping[str, Document]
+    trainings: Mapping[str, TrainingMetrics]
+
+
+DocumentAgain = Callable[[Layout, CarriedRuns], Document]
 
 
 def carrying_compared(
-    document: Document, participants: Sequence[ComparedInput], asked: Asked, place: Place
+    document: Document, participants: Sequence[ComparedInput], asked: ComparisonRequest, place: Place
 ) -> Document:
     """Return the report of a comparison with the records of all its runs. `place`: where they are stored."""
     files: dict[str, bytes] = {}
@@ -45,8 +79,8 @@ def carrying_compared(
         files |= claim_files(summarize(entry_of(run, Path(sha256)), ()), record)
     for metrics in (metrics for one in participants for metrics in one.trainings.values()):
         files |= training_file(metrics)
-    sides = tuple(Side(one.label, tuple(run.head.run_id for run in one.runs)) for one in participants)
-    layout = Layout(SCHEMA, Kind.COMPARISON, sides, asked, participants[0].over)
+    sides = tuple(LayoutSide(one.label, tuple(run.head.run_id for run in one.runs)) for one in participants)
+    layout = Layout(SCHEMA, ReportKind.COMPARISON, sides, asked, participants[0].over)
     return carrying(document, {**files, LAYOUT: encode(layout) + b"\n"})
 
 
@@ -55,33 +89,33 @@ def carrying_combined(document: Document, summaries: Sequence[RunSummary]) -> Do
     files: dict[str, bytes] = {}
     for summary in summaries:
         files |= files_of_run(summary)
-    sides = tuple(Side(summary.name, (summary.run_id,)) for summary in summaries)
-    return carrying(document, {**files, LAYOUT: encode(Layout(SCHEMA, Kind.COMBINED, sides)) + b"\n"})
+    sides = tuple(LayoutSide(summary.name, (summary.run_id,)) for summary in summaries)
+    return carrying(document, {**files, LAYOUT: encode(Layout(SCHEMA, ReportKind.COMBINED, sides)) + b"\n"})
 
 
-def document_again(layout: Layout, known: Known) -> Document:
+def document_again(layout: Layout, known: CarriedRuns) -> Document:
     """Return the Document that a layout gives of these runs.
 
     Raises UsageError where the layout does not name each run once, or the runs cannot be put together so.
     """
     if layout.over is not None:
-        return comparison_of(_parts(layout, layout.over, known), layout.asked)
+        return compared_document(_parts(layout, layout.over, known), layout.asked)
     named = [run_id for side in layout.sides for run_id in side.runs]
     if sorted(named) != sorted(known.runs) or not all(side.runs for side in layout.sides):
         raise UsageError(f"{LAYOUT} does not name each run that is carried once")
-    if layout.kind == Kind.COMBINED:
+    if layout.kind == ReportKind.COMBINED:
         return combined_document([known.summaries[one] for one in named], [known.documents[one] for one in named])
     sides = [tuple(known.runs[run_id] for run_id in side.runs) for side in layout.sides]
     participants = [
-        msgspec.structs.replace(one, trainings={
-            run_id: known.trainings[run_id] for run_id in side.runs if run_id in known.trainings
-        })
+        msgspec.structs.replace(
+            one, trainings={run_id: known.trainings[run_id] for run_id in side.runs if run_id in known.trainings}
+        )
         for one, side in zip(labelled([side.label for side in layout.sides], sides), layout.sides, strict=True)
-    ]  # fmt: skip
-    return comparison_of(participants, layout.asked)
+    ]
+    return compared_document(participants, layout.asked)
 
 
-def _parts(layout: Layout, over: str, known: Known) -> list[ComparedInput]:
+def _parts(layout: Layout, over: str, known: CarriedRuns) -> list[ComparedInput]:
     """Return the sides of a comparison within runs, in the order of the layout."""
     runs = layout.sides[0].runs if layout.sides else ()
     if sorted(runs) != sorted(known.runs) or any(side.runs != runs for side in layout.sides):

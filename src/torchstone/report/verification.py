@@ -7,34 +7,48 @@ page that the record gives can be written. Its pictures, styles and scripts are 
 from __future__ import annotations
 
 import hashlib
+import re
+import shlex
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from html.parser import HTMLParser
+from pathlib import Path, PurePath, PurePosixPath
 
 import msgspec
 
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.errors import UsageError
-from torchstone.core.plain_text import plain
 from torchstone.core.schema.codec import decode, encode
 from torchstone.core.schema.diagnosis import Diagnosis
-from torchstone.core.schema.facts import Facts
-from torchstone.core.schema.page_locking import WITHOUT_EFFECT
-from torchstone.core.schema.reached import HELD_OUT, TRAIN
+from torchstone.core.schema.facts import HELD_OUT, TRAIN
+from torchstone.core.schema.facts import Facts as TrialFacts
+from torchstone.core.schema.request import WITHOUT_EFFECT
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.training import Training, TrainingMetrics, without_steps
+from torchstone.core.units import plain
 from torchstone.execution.controller.active_run import RESUMED
 from torchstone.plugins import registry
 from torchstone.plugins.checking import look
-from torchstone.report.attached import embedded
+from torchstone.report.attached import check_bounded, embedded
 from torchstone.report.bundle import Bundle, sum_faults
-from torchstone.report.carried import CLAIMS, RECORDS, TRAININGS, carrying, claims_name, record_name, training_name
-from torchstone.report.claims import Claims, claims_of, differences, libraries
-from torchstone.report.document import Document
-from torchstone.report.layout import LAYOUT, DocumentAgain, Kind, Known, Layout
-from torchstone.report.page_text import page_text, same_beginning, text_differences, without_carried
-from torchstone.report.release_files import ENVIRONMENT, FIGURES, REPORTS, DocumentOf, files_showing
+from torchstone.report.carried import (
+    CLAIMS,
+    RECORDS,
+    TRAININGS,
+    Claims,
+    carrying,
+    claims_name,
+    claims_of,
+    differences,
+    libraries,
+    record_name,
+    training_name,
+)
+from torchstone.report.document import Command, Document, Facts, Part, Role, Section, Text, paragraphs
+from torchstone.report.documents.release import ENVIRONMENT, FIGURES, REPORTS, DocumentOf, count_of, files_showing
 from torchstone.report.rendering import renderer
+from torchstone.report.several import LAYOUT, CarriedRuns, DocumentAgain, Layout, ReportKind
 from torchstone.report.translation.catalogue import ENGLISH, languages
 from torchstone.report.translation.documents import translated
 from torchstone.storage.manifest import MANIFEST
@@ -67,7 +81,7 @@ class Verified(msgspec.Struct, frozen=True):
     uncompared: tuple[str, ...] = ()
 
 
-class _Findings:
+class _Collected:
     """Collects what is found about a bundle.
 
     `seen`: the files about which something is; `made`: those that its records give.
@@ -124,7 +138,7 @@ def verify(
     `document_of`: makes the Document of a report of a run; `document_again`: that of a report of several. Also returns
     the files that were made, by name: of a page itself, of a release its records and all that follows from them.
     """
-    found = _Findings()
+    found = _Collected()
     for fault in (*bundle.faults, *sum_faults(bundle)):
         found.wrong(fault)
     if not bundle.records:
@@ -135,9 +149,10 @@ def verify(
             found.seen.add(name)
     with tempfile.TemporaryDirectory(prefix="torchstone-verify-") as folder:
         runs = [
-            one for number, name in enumerate(bundle.records)
+            one
+            for number, name in enumerate(bundle.records)
             if (one := _verify_run(bundle, name, Path(folder) / f"{number}.jsonl", document_of, found)) is not None
-        ]  # fmt: skip
+        ]
         if bundle.page is not None and (LAYOUT in bundle.files or len(bundle.records) > 1):
             _verify_page_of_several(bundle, bundle.page, runs, document_again, found)
         elif bundle.page is not None:
@@ -149,12 +164,17 @@ def verify(
                 _verify_release(bundle, run, found)
     _name_the_rest(bundle, {run.run_id for run in runs}, found)
     return Verified(
-        bundle.name, found.cases, found.figures, tuple(found.records), tuple(found.faults), tuple(found.notes),
+        bundle.name,
+        found.cases,
+        found.figures,
+        tuple(found.records),
+        tuple(found.faults),
+        tuple(found.notes),
         tuple(found.uncompared),
-    ), found.made  # fmt: skip
+    ), found.made
 
 
-def _name_the_rest(bundle: Bundle, run_ids: set[str], found: _Findings) -> None:
+def _name_the_rest(bundle: Bundle, run_ids: set[str], found: _Collected) -> None:
     """Name the files of which nothing was said. What would follow from a record that is not there is a fault."""
     for name in (name for name in bundle.files if name not in found.seen):
         parts = PurePosixPath(name).parts
@@ -175,7 +195,7 @@ def _is_of(parts: Sequence[str], run_ids: set[str]) -> bool:
 
 
 def _verify_run(
-    bundle: Bundle, name: str, path: Path, document_of: DocumentOf, found: _Findings
+    bundle: Bundle, name: str, path: Path, document_of: DocumentOf, found: _Collected
 ) -> _VerifiedRun | None:
     """Verify a run's claims, findings and answer. `path`: where its record is to lie meanwhile.
 
@@ -215,7 +235,7 @@ def _verify_run(
     return _VerifiedRun(run, summary, document, language, _apart(claimed), training, files)
 
 
-def _claims(bundle: Bundle, run_id: str, found: _Findings) -> Claims | None:
+def _claims(bundle: Bundle, run_id: str, found: _Collected) -> Claims | None:
     name = claims_name(run_id)
     if name not in bundle.files:
         found.wrong(f"{name} is missing: nothing is claimed of this run")
@@ -238,7 +258,7 @@ def _apart(claimed: Claims | None) -> str | None:
     return None if claimed.torchstone == _version() else f"written by torchstone {claimed.torchstone}"
 
 
-def _compare_claims(claimed: Claims, ours: Claims, run: Run, found: _Findings) -> None:
+def _compare_claims(claimed: Claims, ours: Claims, run: Run, found: _Collected) -> None:
     """Compare the claims of a run with those that its record gives; note what another version computes otherwise."""
     run_id, here = run.head.run_id, _version()
     if claimed.torchstone != here:
@@ -266,7 +286,7 @@ def _page(document: Document, language: str, carried: Mapping[str, bytes]) -> by
     return renderer("html").render(carrying(translated(document, language), carried))
 
 
-def _compare_page(name: str, page: bytes, made: bytes, apart: str | None, found: _Findings) -> None:
+def _compare_page(name: str, page: bytes, made: bytes, apart: str | None, found: _Collected) -> None:
     """Compare a page with the one that the record gives: it is the same, or its texts are. `apart`: as of a run."""
     found.made[name] = made
     page, made = without_carried(page), without_carried(made)
@@ -287,7 +307,7 @@ def _compare_page(name: str, page: bytes, made: bytes, apart: str | None, found:
 
 
 def _verify_page_of_several(
-    bundle: Bundle, page: bytes, runs: Sequence[_VerifiedRun], document_again: DocumentAgain, found: _Findings
+    bundle: Bundle, page: bytes, runs: Sequence[_VerifiedRun], document_again: DocumentAgain, found: _Collected
 ) -> None:
     """Compare a page that shows several runs with what its layout gives of them."""
     found.seen.add(LAYOUT)
@@ -298,12 +318,15 @@ def _verify_page_of_several(
         return  # what cannot be read has been named
     try:
         layout: Layout = decode(bundle.files[LAYOUT], Layout)
-        document = document_again(layout, Known(
-            {one.run_id: one.run for one in runs},
-            {one.run_id: one.summary for one in runs},
-            {one.run_id: one.document for one in runs} if layout.kind == Kind.COMBINED else {},
-            {one.run_id: one.training for one in runs if one.training is not None},
-        ))  # fmt: skip
+        document = document_again(
+            layout,
+            CarriedRuns(
+                {one.run_id: one.run for one in runs},
+                {one.run_id: one.summary for one in runs},
+                {one.run_id: one.document for one in runs} if layout.kind == ReportKind.COMBINED else {},
+                {one.run_id: one.training for one in runs if one.training is not None},
+            ),
+        )
     except UsageError as fault:
         found.wrong(f"{LAYOUT}: {fault}")
         return
@@ -312,7 +335,7 @@ def _verify_page_of_several(
     _compare_page(Path(bundle.name).name, page, made, next((one.apart for one in runs if one.apart), None), found)
 
 
-def _verify_release(bundle: Bundle, run: _VerifiedRun, found: _Findings) -> None:
+def _verify_release(bundle: Bundle, run: _VerifiedRun, found: _Collected) -> None:
     """Compare the files of a release that show a run with those that its record gives."""
     left_out: dict[str, None] = {}
     made = files_showing(run.summary, run.document, run.language, run.files, left_out)
@@ -332,19 +355,16 @@ def _verify_release(bundle: Bundle, run: _VerifiedRun, found: _Findings) -> None
             _name_difference(name, there, content, run.apart, found)
 
 
-def _name_difference(name: str, there: bytes, made: bytes, apart: str | None, found: _Findings) -> None:
+def _name_difference(name: str, there: bytes, made: bytes, apart: str | None, found: _Collected) -> None:
     """Name how a file is not the one that the record gives. Only texts come out alike on every machine."""
     line = _first_line_apart(there, made) if name.endswith(_TEXTS) else None
     if line is None:
-        found.leave(name, f"not as it is drawn here, with {_drawing()} and the fonts of this machine: {_LOOK}")
+        drawing = ", ".join(f"{name} {version}" for name, version in libraries().items())
+        found.leave(name, f"not as it is drawn here, with {drawing} and the fonts of this machine: {_LOOK}")
     elif apart is not None:
         found.leave(name, f"{apart}, and not as this version writes it: {_LOOK}")
     else:
         found.wrong(f"{name}: {line}")
-
-
-def _drawing() -> str:
-    return ", ".join(f"{name} {version}" for name, version in libraries().items())
 
 
 def _carried_apart(page: bytes, run: _VerifiedRun) -> Iterator[str]:
@@ -380,7 +400,7 @@ def _around(line: str, place: int) -> str:
 # ── the epochs of a training ────────────────────────────────────────────────────────────────────────────────
 
 
-def _training(files: Mapping[str, bytes], run: Run, found: _Findings) -> TrainingMetrics | None:
+def _training(files: Mapping[str, bytes], run: Run, found: _Collected) -> TrainingMetrics | None:
     """Return the epochs of a training that a bundle carries; None of other runs, and where it carries none.
 
     Names which of them are not those in the record: their number, which was best, and the last accuracies.
@@ -397,7 +417,7 @@ def _training(files: Mapping[str, bytes], run: Run, found: _Findings) -> Trainin
     if metrics.run_id != run.head.run_id:
         found.wrong(f"{name}: the epochs of run {metrics.run_id}")
         return None
-    facts = next((trial.facts for trial in reversed(run.trials) if trial.facts.epochs is not None), Facts())
+    facts = next((trial.facts for trial in reversed(run.trials) if trial.facts.epochs is not None), TrialFacts())
     last = {TRAIN: metrics.final_train_accuracy, HELD_OUT: metrics.final_val_accuracy}
     for fact, value in {"epochs": len(metrics.epochs), "best_epoch": metrics.best_epoch, **last}.items():
         if (recorded_value := getattr(facts, fact)) is not None and recorded_value != value:
@@ -426,7 +446,7 @@ def _with_training(summary: RunSummary, training: TrainingMetrics | None, folder
 # ── findings ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _of_findings(run: Run, found: _Findings) -> Iterator[str]:
+def _of_findings(run: Run, found: _Collected) -> Iterator[str]:
     """Yield which findings of a record its checks do not find again, and which they find and it lacks."""
     record = record_name(run.head.run_id)
     if run.end is None:  # a run that was cut off was not looked at
@@ -447,8 +467,9 @@ def _of_findings(run: Run, found: _Findings) -> Iterator[str]:
         lines.append(f"finding {finding.check} ({finding.message}): the record does not give it")
     lines += [
         f"finding {one.check} ({one.message}): the record gives it, and it is missing"
-        for one in ours if one not in run.findings
-    ]  # fmt: skip
+        for one in ours
+        if one not in run.findings
+    ]
     if run.head.machine.software.get("torchstone") in (None, _version()):
         yield from lines
         return
@@ -460,3 +481,200 @@ def _version() -> str:
     from importlib.metadata import version  # loads for longer than all else here
 
     return version("torchstone")
+
+
+# ── the texts of a page ─────────────────────────────────────────────────────────────────────────────────────
+
+
+# What a text is called after: the innermost of these that it stands in.
+_PLACES = {
+    "title": "title",
+    "h1": "heading",
+    "h2": "heading",
+    "h3": "heading",
+    "h4": "heading",
+    "h5": "heading",
+    "h6": "heading",
+    "td": "table cell",
+    "th": "table heading",
+    "caption": "caption",
+    "summary": "summary",
+    "pre": "command",
+    "code": "command",
+    "button": "button",
+}
+_UNSEEN = ("script", "style", "template")
+_SPOKEN = ("alt", "aria-label", "title")  # what a screen reader says
+_VOID = frozenset(
+    ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr")
+)
+# What an element ends that is still open, as a browser reads it (https://html.spec.whatwg.org/#optional-tags).
+_CELLS = ("td", "th")
+_ROWS = (*_CELLS, "tr")
+_GROUPS = (*_ROWS, "thead", "tbody", "tfoot")
+_ENDED = dict.fromkeys(_GROUPS, _GROUPS) | {"tr": _ROWS} | dict.fromkeys(_CELLS, _CELLS)
+_DEEPEST = 500  # elements in each other: of a stranger's page, every one would be looked through for every text
+_LONG = 2000  # texts that differ: of more, only how many and from where is told
+_CARRIED = re.compile(rb'<script type="application/octet-stream"[^>]*>[^<]*</script>\n?')
+_SHOWN = 120  # characters of a text that is named
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """A text of a page, its white space as one blank each, and what it stands in."""
+
+    place: str
+    text: str
+
+
+def page_text(page: bytes) -> tuple[Shown, ...]:
+    """Return the texts that a page shows, in order; without those in drawings, which fonts place and leave out.
+
+    Raises UsageError for elements that are nested deeper than any page of ours, and for many tags that do not end.
+    """
+    check_bounded(page)
+    reader = _TextReader()
+    reader.feed(page.decode("utf-8", "replace"))
+    reader.close()
+    reader.end_text()
+    return tuple(reader.texts)
+
+
+def without_carried(page: bytes) -> bytes:
+    """Return a page without the files that it carries: another zlib packs the same in other bytes."""
+    return _CARRIED.sub(b"", page)
+
+
+def text_differences(page: Sequence[Shown], expected: Sequence[Shown]) -> Iterator[str]:
+    """Yield in a line each which texts of a page are not those that are expected."""
+    same = same_beginning(page, expected)
+    page, expected = page[same:], expected[same:]
+    tail = same_beginning(page[::-1], expected[::-1])
+    page, expected = page[: len(page) - tail], expected[: len(expected) - tail]
+    if max(len(page), len(expected)) > _LONG:
+        yield f"{len(page)} texts from {_named(page[0] if page else expected[0])} on, where {len(expected)} follow"
+        return
+    for tag, a, b, c, d in SequenceMatcher(None, page, expected, autojunk=False).get_opcodes():
+        if tag == "equal":
+            continue
+        for n in range(max(b - a, d - c)):
+            yield _difference(page[a + n] if a + n < b else None, expected[c + n] if c + n < d else None)
+
+
+def same_beginning(one: Sequence[object], other: Sequence[object]) -> int:
+    """Return how many of the first items are equal: texts of pages, or characters."""
+    apart = (n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    return next(apart, min(len(one), len(other)))
+
+
+def _difference(shown: Shown | None, expected: Shown | None) -> str:
+    if shown is None and expected is not None:
+        return f"{_named(expected)} is missing"
+    if expected is None and shown is not None:
+        return f"{_named(shown)} does not follow from the record"
+    if shown is not None and expected is not None:
+        return f"{_named(shown)}, the record gives {_quoted(expected.text)}"
+    return ""
+
+
+def _named(one: Shown) -> str:
+    return f"{one.place} {_quoted(one.text)}"
+
+
+def _quoted(text: str) -> str:
+    return f"“{text if len(text) <= _SHOWN else text[:_SHOWN] + '…'}”"
+
+
+class _TextReader(HTMLParser):
+    """Collects texts, one for each element and line."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.texts: list[Shown] = []
+        self._open: list[str] = []
+        self._data: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.end_text()
+        if ended := _ENDED.get(tag):
+            self._end(ended)
+        if tag not in _VOID:
+            self._open.append(tag)
+            if len(self._open) > _DEEPEST:
+                raise UsageError(f"elements nested more than {_DEEPEST} deep")
+        for name, value in attrs:
+            if name in _SPOKEN and value:
+                self._add(value)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in _VOID:
+            self._open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        self.end_text()
+        if tag in self._open:  # with what was left open in it
+            del self._open[len(self._open) - 1 - self._open[::-1].index(tag) :]
+
+    def _end(self, ended: Collection[str]) -> None:
+        """End what is open of these in the innermost table, with what was left open in it."""
+        within = len(self._open) - self._open[::-1].index("table") if "table" in self._open else 0
+        first = next((n for n in range(within, len(self._open)) if self._open[n] in ended), len(self._open))
+        del self._open[first:]
+
+    def handle_data(self, data: str) -> None:
+        if not self._open or self._open[-1] not in _UNSEEN:
+            self._data.append(data)
+
+    def end_text(self) -> None:
+        """Keep the text that was read since the last tag."""
+        text, self._data = "".join(self._data), []
+        self._add(text)
+
+    def _add(self, text: str) -> None:
+        if (words := " ".join(text.split())) and "svg" not in self._open:
+            place = next((_PLACES[tag] for tag in reversed(self._open) if tag in _PLACES), "text")
+            self.texts.append(Shown(place, words))
+
+
+# ── the answer as a Document ────────────────────────────────────────────────────────────────────────────────
+
+
+_MOST = 30  # faults that are shown at once
+
+
+def verification_document(verified: Verified, written: Path | None = None) -> Document:
+    """Return the Document of one verified file. `written`: where what its record gives was written."""
+    return Document(verified.name, tuple(_parts(verified, written)))
+
+
+def _parts(verified: Verified, written: Path | None) -> Iterator[Part]:
+    computed = f"{count_of(len(verified.records), 'run')}, {count_of(verified.cases, 'case')}"
+    again = f"{computed}, {count_of(verified.figures, 'figure')} computed again"
+    faults, left = verified.faults, len(verified.uncompared)
+    if not faults and left:
+        part = f"{count_of(left, 'file')} {'was' if left == 1 else 'were'} not compared with it, or only in part"
+        yield Text(f"{verified.name}: what was compared follows from its record ({again}); {part}.", Role.HEADLINE)
+    elif not faults:
+        yield Text(f"{verified.name}: every figure and verdict follows from its record ({again}).", Role.HEADLINE)
+    else:
+        told = f"{count_of(len(faults), 'statement')} {'does' if len(faults) == 1 else 'do'} not follow from its record"
+        yield Text(f"{verified.name}: {told} ({again}).", Role.HEADLINE)
+    yield from paragraphs(faults[:_MOST], Role.DETAIL)
+    if rest := faults[_MOST:]:
+        yield Section(f"{len(rest)} more", paragraphs(rest, Role.DETAIL), folded=True)
+    yield from paragraphs(verified.notes, Role.NOTE)
+    if verified.records:
+        yield Facts(tuple((f"SHA-256 of the record of {run_id}", sha256) for run_id, sha256 in verified.records))
+    if written is not None:
+        yield Facts((("written", str(written)),))
+    elif faults or left:
+        yield Text("Look at what the record gives, not at this file:")
+        yield Command(
+            f"torchstone verify {shlex.quote(verified.name)} --output checked{PurePath(verified.name).suffix}"
+        )
+    else:
+        yield Text(
+            "A record that was changed together with everything that follows from it passes, too: compare its SHA-256 "
+            "with what the author states. To measure it again:"
+        )
+        yield Command(f"torchstone reproduce {shlex.quote(verified.name)}")

@@ -14,10 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchstone.core.errors import TorchstoneError, UsageError
-from torchstone.core.flushing import flush_folder
-from torchstone.core.own_files import refuse_links
-from torchstone.core.schema.claim import is_imported
-from torchstone.core.schema.run import Run
+from torchstone.core.own_files import flush_folder, refuse_links
+from torchstone.core.schema.run import Run, is_imported
 from torchstone.plugins import registry
 from torchstone.storage import foreign
 from torchstone.storage.merging import is_longer, is_twin, same_beginning

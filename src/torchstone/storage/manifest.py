@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from torchstone.core.errors import UsageError
-from torchstone.core.flushing import flush_folder
-from torchstone.core.own_files import write_whole
+from torchstone.core.own_files import flush_folder, write_whole
 from torchstone.storage.database import INDEX_FILE, SUFFIXES
 
 MANIFEST = "SHA256SUMS"

@@ -14,7 +14,7 @@ from torchstone.core.schema.codec import decode
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import DeviceInfo, Machine
-from torchstone.core.schema.run import Source, Usual
+from torchstone.core.schema.run import RequestSource, Usual
 from torchstone.core.schema.trial import REPLICATE_COLUMNS, undisturbed
 from torchstone.core.stats.moderated import Prior, Spread, spread_of, usual
 from torchstone.storage.database import Connection, streamed
@@ -45,7 +45,7 @@ def usual_spread(folder: Path, machine: Machine) -> Usual | None:
     return Usual(round(deviation, 6), len(found), len({run_id for run_id, _ in found}))
 
 
-def _spread(one: Measured, machine: Machine) -> Spread | None:
+def _spread(one: MeasuredCase, machine: Machine) -> Spread | None:
     here = one.machine.host.hostname == machine.host.hostname
     device = machine.device(one.case.placement.device, one.case.placement.index)
     same = here and device is not None and one.device is not None and device.name == one.device.name
@@ -62,7 +62,7 @@ _OF_RUN = "run_id, name, started_utc, head, findings"
 _RUNS = f"SELECT {_OF_RUN} FROM runs"  # noqa: S608 -- names only
 
 
-class Measured(msgspec.Struct, frozen=True, gc=False):  # in no cycle; a store has hundreds of thousands
+class MeasuredCase(msgspec.Struct, frozen=True, gc=False):  # in no cycle; a store has hundreds of thousands
     """One Case in one run. `trials`: how many stand behind its estimate; `figures`: of each of them, None: has none.
 
     `priors`: JSON, what moderates the intervals of its figures (core/estimates.py); only few of a store are looked at.
@@ -83,7 +83,7 @@ class Measured(msgspec.Struct, frozen=True, gc=False):  # in no cycle; a store h
     procedure: Mapping[str, Any]
     device: DeviceInfo | None
     device_name: str
-    source: Source | None = None
+    source: RequestSource | None = None
     code: Mapping[str, str] = {}
     priors: str | msgspec.Raw = "{}"
 
@@ -101,33 +101,33 @@ class Measured(msgspec.Struct, frozen=True, gc=False):  # in no cycle; a store h
         return _PRIORS.decode(self.priors).get(figure)
 
 
-class _Plan(msgspec.Struct):
+class _PlanPart(msgspec.Struct):
     cases: msgspec.Raw
 
 
-class _Head(msgspec.Struct):
+class _HeadPart(msgspec.Struct):
     """What is wanted of a head; a long plan's order is not."""
 
     machine: msgspec.Raw
     procedure: dict[str, Any]
-    plan: _Plan
-    source: Source | None = None
+    plan: _PlanPart
+    source: RequestSource | None = None
     code: dict[str, str] = {}
     ab: Any = None  # of an ab
 
 
-class _Findings(msgspec.Struct):
+class _FindingsLine(msgspec.Struct):
     findings: tuple[Finding, ...]
 
 
 # Made once: a store has a hundred thousand of each.
-_HEAD, _FINDINGS = msgspec.json.Decoder(_Head), msgspec.json.Decoder(_Findings)
+_HEAD, _FINDINGS = msgspec.json.Decoder(_HeadPart), msgspec.json.Decoder(_FindingsLine)
 
 
 class MeasuredCases(msgspec.Struct, frozen=True):
     """What is stored, oldest run first. `runs`: how many there are, those without a figure too."""
 
-    measured: tuple[Measured, ...]
+    measured: tuple[MeasuredCase, ...]
     runs: int
     problems: tuple[Problem, ...] = ()
 
@@ -149,7 +149,7 @@ def measured(place: Place, figures: Sequence[str]) -> MeasuredCases:
 def measured_kept(place: Place) -> MeasuredCases:
     """Return the same with the figures KEPT and no facts: of each run a row is read, and no trial."""
     known = _DecodedOnce()
-    found: list[Measured] = []
+    found: list[MeasuredCase] = []
     runs = 0
     with current(place) as (connection, problems):
         rows = streamed(connection, f"SELECT {_OF_RUN}, readings FROM runs ORDER BY started_utc, run_id", ())  # noqa: S608
@@ -185,7 +185,9 @@ def measured_cases(place: Place, beginning: str, figures: Sequence[str]) -> Meas
     return MeasuredCases(found, runs, problems)
 
 
-def measured_of_case(connection: Connection, case_id: str, figures: Sequence[str], newest: int) -> tuple[Measured, ...]:
+def measured_of_case(
+    connection: Connection, case_id: str, figures: Sequence[str], newest: int
+) -> tuple[MeasuredCase, ...]:
     """Return one Case as `measured` does, oldest run first, of its newest runs only. Nothing else is read."""
     rows = connection.execute(
         f"{_RUNS} WHERE run_id IN (SELECT run_id FROM cases WHERE case_id = ? AND counted > 0"  # noqa: S608 -- names only
@@ -194,7 +196,7 @@ def measured_of_case(connection: Connection, case_id: str, figures: Sequence[str
     ).fetchall()
     read = _reader(figures)
     known = _DecodedOnce()
-    every: list[Measured] = []
+    every: list[MeasuredCase] = []
     for row in rows:
         found = connection.execute(
             "SELECT facts, figures, disturbed FROM trials WHERE case_id = :case_id AND run_id = :run_id"
@@ -226,11 +228,11 @@ class _KeptValues(msgspec.Struct):
     priors: msgspec.Raw
 
 
-class _Readings(msgspec.Struct):
+class _TrialReadings(msgspec.Struct):
     readings: list[_KeptValues]
 
 
-_READINGS = msgspec.json.Decoder(_Readings)
+_READINGS = msgspec.json.Decoder(_TrialReadings)
 _PRIORS = msgspec.json.Decoder(dict[str, Prior])
 
 
@@ -276,7 +278,7 @@ class _DecodedOnce:
 _Trials = dict[str, dict[str, _Values]]  # by run and Case
 
 
-def _of_run(row: Sequence[str], values: Mapping[str, _Values], known: _DecodedOnce) -> Iterator[Measured]:
+def _of_run(row: Sequence[str], values: Mapping[str, _Values], known: _DecodedOnce) -> Iterator[MeasuredCase]:
     if not values:
         return
     run_id, name, started_utc, text, noted = row
@@ -291,7 +293,7 @@ def _of_run(row: Sequence[str], values: Mapping[str, _Values], known: _DecodedOn
         if (own := values.get(case_id)) is not None:
             device, device_name = known.device(machine, case)
             facts: Facts = decode(own.facts.encode(), Facts) if own.facts is not None else Facts()
-            yield Measured(
+            yield MeasuredCase(
                 run_id, name, started_utc, machine, case, case_id, own.trials, own.figures, facts,
                 tuple(by_case.get(case_id, ())), head.procedure, device, device_name, head.source, head.code,
                 own.priors,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from torchstone.core.schema.claim import is_imported
 from torchstone.core.schema.codec import encode
-from torchstone.core.schema.run import Head, Plan, Run
+from torchstone.core.schema.run import Head, Plan, Run, is_imported
 from torchstone.core.schema.trial import Status, Trial
 
 

@@ -20,7 +20,7 @@ from torchstone.core.schema.codec import decode
 from torchstone.core.schema.run import Added, End, Head, Line
 from torchstone.core.schema.trial import Status, Trial
 from torchstone.storage.record_reader import MOST_LINE_BYTES, bounded, read_bounded
-from torchstone.storage.rows import RATE, Rate, Rated, believed_rates, rates_of_values, settings_words
+from torchstone.storage.rows import RATE, Rated, Throughput, believed_rates, rates_of_values, settings_words
 
 _MOST_S = 0.2  # of one look: the rest of a long record is read by the next ones
 _LATEST = 12  # trials that are listed
@@ -33,6 +33,7 @@ class CaseProgress(msgspec.Struct, frozen=True):
     case_id: str
     label: str
     device: str
+    item: str
     ok: int
     failed: int
     rate: float | None
@@ -46,6 +47,7 @@ class LatestTrial(msgspec.Struct, frozen=True):
     number: int
     label: str
     device: str
+    item: str
     status: str
     message: str
     rate: float | None
@@ -166,18 +168,21 @@ class Following:
         rates = rates_of_values(values, head.usual.deviation if head.usual is not None else None)
         return tuple(self._row(*case, rate) for case, rate in zip(self._cases.items(), rates, strict=True))
 
-    def _row(self, case_id: str, case: Case, rate: Rate) -> CaseProgress:
+    def _row(self, case_id: str, case: Case, rate: Throughput) -> CaseProgress:
         failed = self._rates[case_id][1]
         ok = len(self._rated.get(case_id, ())) - failed
-        return CaseProgress(case_id, _label(case), str(case.placement), ok, failed, *rate)
+        return CaseProgress(case_id, _label(case), str(case.placement), case.workload.item, ok, failed, *rate)
 
     def _listed(self, trial: _ListedTrial) -> LatestTrial:
         case, rated = self._cases.get(trial.case_id), trial.rated
-        label, device = (_label(case), str(case.placement)) if case is not None else (trial.case_id, "")
+        label, device, item = trial.case_id, "", "item"
+        if case is not None:
+            label, device, item = _label(case), str(case.placement), case.workload.item
         return LatestTrial(
             trial.number,
             label,
             device,
+            item,
             str(rated.outcome.status),
             rated.outcome.message or "",
             rated.rate,

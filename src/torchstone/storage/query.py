@@ -98,7 +98,7 @@ class Entry(msgspec.Struct, frozen=True):
     stamp: tuple[int, int] | None = None
 
 
-class _Findings(msgspec.Struct, frozen=True):
+class _StoredFindings(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...]
 
 
@@ -146,7 +146,7 @@ def _entry(connection: Connection, place: Place, row: RunRow) -> Entry:
         row,
         _record(connection, place, row),
         decode(head.encode(), Head),
-        decode(findings.encode(), _Findings).findings,
+        decode(findings.encode(), _StoredFindings).findings,
         _trials(connection, row.run_id),
         decode(answer.encode(), Answer) if answer is not None else None,
     )

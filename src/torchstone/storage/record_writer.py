@@ -16,11 +16,10 @@ from typing import Self
 import msgspec
 
 from torchstone.core.errors import MissingError, TorchstoneError, UsageError
-from torchstone.core.flushing import flush_folder
-from torchstone.core.own_files import refuse_links
+from torchstone.core.own_files import flush_folder, refuse_links
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.estimate import Finding
-from torchstone.core.schema.load import SEARCH
+from torchstone.core.schema.procedure import SEARCH
 from torchstone.core.schema.run import Answered, End, Head, Line, Noted, Run
 from torchstone.plugins.checking import look
 from torchstone.storage.record_reader import MOST_LINE_BYTES, checked_id, read_record, read_whole

@@ -14,7 +14,7 @@ from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Case, model_name
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.estimate import Finding, Verdict, verdict
-from torchstone.core.schema.memory_figures import PEAKS
+from torchstone.core.schema.peak_memory import PEAKS
 from torchstone.core.schema.run import Head, Run
 from torchstone.core.schema.trial import (
     Outcome,
@@ -70,7 +70,7 @@ class Rated(NamedTuple):
     disturbed: bool = False
 
 
-class Rate(NamedTuple):
+class Throughput(NamedTuple):
     """A throughput in items/s with its 95 % confidence interval; None where there is none."""
 
     value: float | None
@@ -78,7 +78,7 @@ class Rate(NamedTuple):
     high: float | None
 
 
-def rates_of(cases: Sequence[Sequence[Rated]], usual: float | None) -> list[Rate]:
+def rates_of(cases: Sequence[Sequence[Rated]], usual: float | None) -> list[Throughput]:
     """Return the throughput of each Case of a run, the same as in its summary (analysis/summary.py).
 
     `cases`: the trials of each. `usual`: the deviation of the machine's earlier runs (`Head.usual`).
@@ -91,14 +91,14 @@ def believed_rates(trials: Sequence[Rated]) -> list[float]:
     return [one.rate for one in estimation_trials(ended_well(trials)) if one.rate is not None]
 
 
-def rates_of_values(values: Sequence[Sequence[float]], usual: float | None) -> list[Rate]:
+def rates_of_values(values: Sequence[Sequence[float]], usual: float | None) -> list[Throughput]:
     """Return the same from what `believed_rates` gave for each Case."""
     priors = priors_of([[Figures({RATE: value}, {}) for value in own] for own in values], usual)
     return [_rate(own, prior.get(RATE)) for own, prior in zip(values, priors, strict=True)]
 
 
-def _rate(values: Sequence[float], prior: Prior | None) -> Rate:
-    return Rate(*interval_of(RATE, values, prior=prior)[:3]) if values else Rate(None, None, None)
+def _rate(values: Sequence[float], prior: Prior | None) -> Throughput:
+    return Throughput(*interval_of(RATE, values, prior=prior)[:3]) if values else Throughput(None, None, None)
 
 
 def case_rows(run: Run, derived: Sequence[Figures], priors: Sequence[Mapping[str, Prior]]) -> Iterator[CaseRow]:
@@ -120,7 +120,7 @@ def case_rows(run: Run, derived: Sequence[Figures], priors: Sequence[Mapping[str
             model_name(case.workload.model)[:_CUT], settings_words(case.configuration)[:_CUT],
             device_name(head, case)[:_CUT], head.machine.host.hostname[:_CUT],
             str(_verdict(own, noted.get(case_id, ()))) if run.end is not None else "", len(own), counted,
-            *(rate if counted else Rate(None, None, None)),
+            *(rate if counted else Throughput(None, None, None)),
         )  # fmt: skip
 
 

@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from torchstone.core.errors import UsageError
-from torchstone.core.flushing import flush_folder
+from torchstone.core.own_files import flush_folder
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.codec import check_stamp, decode
 from torchstone.core.schema.performance_summary import PerformanceSummary
 from torchstone.core.schema.run import Run
-from torchstone.core.schema.run_document import Document, document_bytes
+from torchstone.core.schema.run_document import RunDocument, document_bytes
 from torchstone.core.schema.trial import Trial
 from torchstone.storage.record_reader import bounded, check_run, checked_id, is_new, read_bounded
 from torchstone.storage.record_writer import unwritten
@@ -47,7 +47,7 @@ def read_document(path: Path) -> Run:
         data = b"{" + file.read()
     try:
         check_stamp(data, "document", "document")
-        found: Document = decode(data, Document)
+        found: RunDocument = decode(data, RunDocument)
         checked_id(found.head.run_id)
     except UsageError as fault:
         raise UsageError(f"{path}: {fault}") from None

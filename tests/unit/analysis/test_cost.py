@@ -8,7 +8,7 @@ from build import a_case, a_run, a_trial, facts_of
 from priced import CARBON, ELECTRICITY, prices_of
 from stored import a_stored_run, case, machine
 
-from torchstone.analysis.cost import Asked, Of, costs, inverse, times
+from torchstone.analysis.cost import CostRequest, Of, costs, inverse, times
 from torchstone.analysis.summary import summarize
 from torchstone.config.prices import Prices
 from torchstone.core.errors import UsageError
@@ -24,7 +24,7 @@ PRICES = prices_of("EUR", {"Xeon": 0.36})
 
 
 def told(run, prices=PRICES, **asked):
-    return costs([summarize(entry_of(run, Path("r.jsonl")))], Asked(prices, **asked))
+    return costs([summarize(entry_of(run, Path("r.jsonl")))], CostRequest(prices, **asked))
 
 
 def with_energy(run, watts, **facts):

@@ -3,7 +3,7 @@
 import pytest
 from build import a_run, a_trial
 
-from torchstone.analysis.energy_rows import bounds, energy_rows
+from torchstone.analysis.rows import bounds, energy_rows
 from torchstone.core.figures import figures
 from torchstone.core.schema.trial import Series
 

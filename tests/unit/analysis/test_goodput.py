@@ -10,7 +10,7 @@ from torchstone.analysis.goodput import goodputs, reading_of
 from torchstone.analysis.summary import summarize
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.trial import Outcome, Purpose, Status
-from torchstone.core.stats.rate_search import Reading
+from torchstone.core.stats.rate_search import LoadReading
 from torchstone.storage.query import entry_of
 
 
@@ -58,5 +58,5 @@ def test_failed_loads_do_not_count():
     broken = msgspec.structs.replace(run.trials[-1], outcome=Outcome(Status.CRASHED, "gone"), facts=Facts())
     found = found_in(msgspec.structs.replace(run, trials=(*run.trials[:-1], broken)))
     assert found.trials == 8
-    assert reading_of(5.0, Facts()) == Reading(5.0, 0.0, 0.0)
+    assert reading_of(5.0, Facts()) == LoadReading(5.0, 0.0, 0.0)
     assert not reading_of(5.0, Facts()).met

@@ -11,7 +11,7 @@ from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.compare import compare
 from torchstone.analysis.compare.inputs import gather, split
 from torchstone.analysis.recommend.case_history import history
-from torchstone.analysis.recommend.recommend import Asked, recommend
+from torchstone.analysis.recommend.recommend import RecommendRequest, recommend
 from torchstone.analysis.rows import case_rows
 from torchstone.analysis.summary import summarize
 from torchstone.cli import main
@@ -53,7 +53,7 @@ def test_the_intervals_are_moderated(runs):
 
 @pytest.mark.parametrize("figure", ["throughput", "step_time_mean", "peak_rss_bytes"])
 def test_compare_says_of_either_side_what_show_says(runs, outputs, figure):
-    found = compare.compare(gather([entry.row.run_id for entry in runs], outputs), compare.Asked())
+    found = compare.compare(gather([entry.row.run_id for entry in runs], outputs), compare.ComparisonRequest())
     own = [one for one in found.judged if one.comparison.metric == figure]
     assert {one.comparison.baseline.case_id: ends(one.baseline_value) for one in own} == shown(runs[0], figure)
     assert {one.comparison.candidate.case_id: ends(one.candidate_value) for one in own} == shown(runs[1], figure)
@@ -62,7 +62,7 @@ def test_compare_says_of_either_side_what_show_says(runs, outputs, figure):
 def test_compare_over_an_axis_says_what_show_says_of_the_whole_run(outputs):
     made = a_stored_run(1, CASES, machine(), noise=0.05)
     store(outputs, [made])
-    found = compare.compare(split(made.head.run_id, "batch_size", outputs), compare.Asked())
+    found = compare.compare(split(made.head.run_id, "batch_size", outputs), compare.ComparisonRequest())
     told = {one.comparison.candidate.case_id: ends(one.candidate_value) for one in found.judged
             if one.comparison.metric == "throughput"}  # fmt: skip
     said = shown(find(outputs, made.head.run_id))
@@ -73,7 +73,7 @@ def test_compare_over_an_axis_says_what_show_says_of_the_whole_run(outputs):
 def test_compare_over_an_axis_gives_the_ratios_of_show(outputs):
     made = a_stored_run(1, CASES, machine(), noise=0.05)
     store(outputs, [made])
-    found = compare.compare(split(made.head.run_id, "batch_size", outputs), compare.Asked())
+    found = compare.compare(split(made.head.run_id, "batch_size", outputs), compare.ComparisonRequest())
     of_show = InRounds(summarize(find(outputs, made.head.run_id)).cases)
     rates = [one.comparison for one in found.judged if one.comparison.metric == "throughput"]
     assert len(rates) == 2
@@ -86,12 +86,12 @@ def test_compare_over_an_axis_gives_the_ratios_of_show(outputs):
 def test_cost_and_the_cost_of_a_comparison_are_the_rate_turned_over(runs, outputs):
     (first, *_) = summarize(runs[0]).cases
     rate = first.estimates["throughput"]
-    asked = cost.Asked(prices_of("EUR", {"Xeon": 0.36}))
+    asked = cost.CostRequest(prices_of("EUR", {"Xeon": 0.36}))
     (told, *_) = cost.costs([summarize(runs[0])], asked).cases
     money = told.amounts[0].money
     assert ends(money) == pytest.approx([100.0 / (one or 0.0) for one in (rate.value, rate.high, rate.low)])
     compared = compare.compare(
-        gather([one.row.run_id for one in runs], outputs), compare.Asked(prices={"A": 0.36, "B": 1.0})
+        gather([one.row.run_id for one in runs], outputs), compare.ComparisonRequest(prices={"A": 0.36, "B": 1.0})
     )
     own = next(one for one in compared.judged if one.comparison.metric == "cost_per_million_items")
     assert ends(own.baseline_value) == pytest.approx(ends(money), rel=1e-12)
@@ -115,7 +115,7 @@ def test_recommend_says_of_settings_of_one_run_what_show_says(outputs):
     made = a_stored_run(1, CASES, machine(), noise=0.05)
     store(outputs, [made])
     said = shown(find(outputs, made.head.run_id))
-    (settings,) = recommend(outputs, Asked()).settings
+    (settings,) = recommend(outputs, RecommendRequest()).settings
     assert {offer.case_ids[0]: ends(offer) for offer in settings.offers} == said
 
 

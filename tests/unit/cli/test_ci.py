@@ -222,3 +222,19 @@ def test_a_token_that_is_none_is_not_shown(server, result, monkeypatch, capsys):
         error = capsys.readouterr().err
         assert "set GITHUB_TOKEN" in error
         assert not token or token not in error
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(("gate", "--", "python", "x.py"), "ci gate takes no command"),
+     (("measure", "--base", "main"), "what to measure"),
+     (("measure", "bench.yaml", "--base", "main", "--", "python", "x.py"), "bench.yaml: not with a command"),
+     (("measure", "--base", "main", "--", "python", "x.py", "--lr", "{lr}"), "{lr} has no values"),
+     (("measure", "--base", "main", "--"), "nothing behind --")],
+)  # fmt: skip
+def test_what_cannot_be_a_command_of_ci_is_one_line(words, said, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert main(["ci", *words]) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.count("\n") == 1

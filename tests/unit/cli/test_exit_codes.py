@@ -9,7 +9,7 @@ from stored import store
 
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.cli import COMMANDS, main
-from torchstone.cli._ending import code_of
+from torchstone.cli._measuring import exit_code_of
 from torchstone.core.errors import ExitCode, MissingError, TorchstoneError, UsageError
 from torchstone.core.schema.run import End, Run
 from torchstone.core.schema.trial import Status
@@ -60,7 +60,7 @@ def test_where_nothing_was_measured_it_is_1(outputs, capsys, ends, status, code,
     trials = [a_trial(status=end, trial_id=f"t{n}", number=n) for n, end in enumerate(ends)]
     run = a_run(trials, cases=[a_case()], end=End("2026-11-22T10:00:00+00:00", status))
     summary = summary_of(run, outputs)
-    assert code_of(summary, strict=False) == code
+    assert exit_code_of(summary, strict=False) == code
     said = capsys.readouterr().err
     assert ("nothing was measured" in said) == (code == ExitCode.NO)
-    assert code_of(summary, strict=True) == strict
+    assert exit_code_of(summary, strict=True) == strict

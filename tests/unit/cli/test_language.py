@@ -31,7 +31,7 @@ def test_the_environment_chooses_it_and_a_flag_overrules(tmp_path, capsys, monke
 @pytest.mark.parametrize(
     "words", [("runs", "--lang", "kr"), ("machine", "check", "--lang", "kr"), ("machine", "--lang", "kr")]
 )
-def test_an_unknown_language_is_one_line(words, capsys):
+def test_an_unchecked_language_is_one_line(words, capsys):
     code, out, err = printed(capsys, *words)
     assert (code, out) == (2, "")
     assert err == "torchstone: unknown language 'kr'. Did you mean 'ko'? Known: en, ko\n"

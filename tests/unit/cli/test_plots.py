@@ -5,7 +5,7 @@ import sys
 import pytest
 from results import a_diagnosis
 
-from torchstone.cli._plots import check_folder, require_drawing, write_file, write_plots, write_told_plots
+from torchstone.cli._reports import check_writable, require_drawing, write_and_list_plots, write_file
 from torchstone.core.errors import MissingError, UsageError
 from torchstone.report.document import Document
 from torchstone.report.documents.diagnosis import diagnosis_document
@@ -13,7 +13,7 @@ from torchstone.report.documents.diagnosis import diagnosis_document
 
 def test_the_remedies_of_a_diagnosis_are_a_picture_and_stdout_has_the_answer_alone(capsys, tmp_path):
     pytest.importorskip("vl_convert")
-    write_told_plots(diagnosis_document(a_diagnosis()), tmp_path / "plots")
+    write_and_list_plots(diagnosis_document(a_diagnosis()), tmp_path / "plots")
     assert {path.name for path in (tmp_path / "plots").iterdir()} == {"remedies.svg", "remedies.png"}
     told = capsys.readouterr()
     assert told.out == ""
@@ -21,8 +21,7 @@ def test_the_remedies_of_a_diagnosis_are_a_picture_and_stdout_has_the_answer_alo
 
 
 def test_nothing_to_draw_is_told(capsys, tmp_path):
-    assert write_plots(Document("empty", ()), tmp_path / "plots") == []
-    write_told_plots(Document("empty", ()), tmp_path / "plots")
+    write_and_list_plots(Document("empty", ()), tmp_path / "plots")
     assert "nothing to draw" in capsys.readouterr().err
     assert not (tmp_path / "plots").exists()
 
@@ -37,8 +36,8 @@ def test_a_folder_that_cannot_be_is_refused_before_anything_is_drawn(tmp_path):
     (tmp_path / "taken").write_text("")
     for folder in (tmp_path / "taken", tmp_path / "taken" / "below"):
         with pytest.raises(UsageError, match=r"taken is a file$"):
-            check_folder(folder)
-    check_folder(tmp_path / "not" / "there" / "yet")
+            check_writable(folder)
+    check_writable(tmp_path / "not" / "there" / "yet")
     assert not (tmp_path / "not").exists()
 
 

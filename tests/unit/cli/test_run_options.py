@@ -3,7 +3,7 @@
 import pytest
 
 from torchstone.cli._parsing import Parser
-from torchstone.cli._run_options import add_run_options, asked
+from torchstone.cli._run_options import add_run_options, request_from
 from torchstone.config.run_file import RunRequest
 from torchstone.core.errors import UsageError
 from torchstone.execution.plan import sketch
@@ -12,7 +12,7 @@ from torchstone.execution.plan import sketch
 def request(*words: str):
     parser = Parser(prog="torchstone run")
     add_run_options(parser)
-    return asked(parser.parse_args(list(words)))
+    return request_from(parser.parse_args(list(words)))
 
 
 def test_nothing_at_all_is_the_demo():
@@ -119,7 +119,7 @@ ALL = ["embedding", "text_generation", "vision", "audio", "multimodal"]
 def request_families(*words: str) -> RunRequest:
     parser = Parser(prog="torchstone run")
     add_run_options(parser)
-    return asked(parser.parse_args(list(words)))
+    return request_from(parser.parse_args(list(words)))
 
 
 def families(found: RunRequest) -> list[str]:

@@ -4,7 +4,7 @@ import pytest
 
 from torchstone.config.recipe_files import digest_of, load_request, recipe_names
 from torchstone.config.run_file import read_fit, read_procedure
-from torchstone.config.source import Source, read_file
+from torchstone.config.source import ConfigFile, read_file
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.fit import Fit
@@ -260,7 +260,7 @@ def test_cores_of_a_trial_and_pinned_threads_exclude_each_other(tmp_path):
 
 
 def read(**given):
-    return read_fit(Source("run.yaml", {"fit": given}, {}))
+    return read_fit(ConfigFile("run.yaml", {"fit": given}, {}))
 
 
 def test_every_word_is_read():
@@ -290,4 +290,4 @@ def test_what_is_wrong_is_named_with_its_place(given, says):
 
 def test_a_fit_is_a_mapping():
     with pytest.raises(UsageError, match="must be a mapping"):
-        read_fit(Source("run.yaml", {"fit": [1]}, {}))
+        read_fit(ConfigFile("run.yaml", {"fit": [1]}, {}))

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from torchstone.core import datasheet
-from torchstone.core.datasheet import PRECISIONS, Peak, bandwidth, dense_peak_flops
+from torchstone.core.datasheet import PRECISIONS, DatasheetPeak, bandwidth, dense_peak_flops
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_the_memory_decides_where_a_name_stands_for_several_cards() -> None:
 
 def test_the_sparse_figure_stands_apart_and_is_never_of_fp32() -> None:
     peak = dense_peak_flops("NVIDIA H100 80GB HBM3", "bf16")
-    assert peak == Peak(989.4e12, peak.source if peak else "", 2 * 989.4e12)
+    assert peak == DatasheetPeak(989.4e12, peak.source if peak else "", 2 * 989.4e12)
     for name, precision in (("NVIDIA H100 80GB HBM3", "fp32"), ("Tesla V100-SXM2-16GB", "fp16")):
         without = dense_peak_flops(name, precision)
         assert without is not None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from torchstone.core.library_workspace import workspace_bytes
+from torchstone.core.stats.peak_memory import workspace_bytes
 
 MIB = 2**20
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from torchstone.core.lifetime import end_with
+from torchstone.core.cores import end_with
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux's")
 

@@ -9,7 +9,7 @@ from stored import CARD
 from torchstone.core.cores import cores_of, text_of
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.machine import DeviceInfo
-from torchstone.execution.locality import keep_to, located, nodes, usable, wanted
+from torchstone.execution.inspection import keep_to, located, nodes, usable, wanted
 
 GPU = DeviceInfo("cuda", "cuda", "NVIDIA", 0, "NVIDIA H200", bus_id="0000:3B:00.0")
 

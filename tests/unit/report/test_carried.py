@@ -10,8 +10,7 @@ from reported import a_swept_run, document_of, files_of, reported, stored_summar
 from torchstone.analysis.summary import summarize
 from torchstone.core.schema.codec import decode, encode
 from torchstone.report import carried
-from torchstone.report.carried import claim_files, record_bytes
-from torchstone.report.claims import Claims
+from torchstone.report.carried import Claims, claim_files, record_bytes
 from torchstone.storage.query import find
 from torchstone.storage.rows import CUT_OFF
 
@@ -62,7 +61,7 @@ def test_of_a_run_that_goes_on_what_its_summary_knows_is_carried(outputs):
 def test_claims_name_the_libraries_that_drew(outputs, monkeypatch):
     monkeypatch.setattr("importlib.metadata.version", lambda name: {"torchstone": "1", "typst": "0.15"}[name])
     summary = stored_summary(outputs, a_run())
-    monkeypatch.setattr("torchstone.report.claims._LIBRARIES", ("typst",))
+    monkeypatch.setattr("torchstone.report.carried._LIBRARIES", ("typst",))
     files = claim_files(summary, Path(summary.record).read_bytes())
     claims: Claims = decode(files[f"claims/{RUN_ID}.json"], Claims)
     assert (claims.torchstone, dict(claims.libraries)) == ("1", {"typst": "0.15"})

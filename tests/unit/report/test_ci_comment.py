@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from ci_results import HOSTILE, OPEN, SAME, SLOWER, STATES, assessed, measured
 
-from torchstone.analysis.ci.assessment import assess
+from torchstone.analysis.ci import assess
 from torchstone.core.errors import UsageError
 from torchstone.report.ci_comment import MOST_BYTES, comment_text, inert, marker, summary_text
 

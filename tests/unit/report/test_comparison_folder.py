@@ -59,7 +59,7 @@ def test_s3_74_efficiency_over_hardware():
     """Efficiency is a share of what each card could do, and energy an item; what no card has is not drawn."""
     named = {one.name: one for one in charts.QUANTITIES}
     shares = {"A100": {"mfu_datasheet": 0.31, "mfu_measured": 0.4}, "MI300X": {"mfu_datasheet": 0.22}}
-    drawn = [charts.Point("train vit", card, card, 8, row) for card, row in shares.items()]
+    drawn = [charts.ComparedPoint("train vit", card, card, 8, row) for card, row in shares.items()]
     (panel,) = charts.over_batch_size(named["efficiency"], drawn)
     assert [(v["line"], round(v["y"])) for v in panel.values] == [("A100", 31), ("MI300X", 22)]
     assert charts.over_batch_size(named["energy"], drawn) == []
@@ -241,7 +241,7 @@ def test_no_line_crosses_a_batch_size_that_failed_or_was_not_tried():
     rows = {
         ("A", 8): row, ("A", 16): lost, ("A", 32): row, ("B", 8): row, ("B", 32): row, ("C", 8): row, ("C", 16): wide,
     }  # fmt: skip
-    drawn = [charts.Point("train vit", line, line, batch, of) for (line, batch), of in rows.items()]
+    drawn = [charts.ComparedPoint("train vit", line, line, batch, of) for (line, batch), of in rows.items()]
     (panel,) = charts.over_batch_size(charts.QUANTITIES[0], drawn)
     pieces = {(v["line"], v["x"]): v["piece"] for v in panel.values}
     assert pieces["A", 8] != pieces["A", 32]

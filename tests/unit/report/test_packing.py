@@ -3,7 +3,7 @@
 import gzip
 import os
 
-from torchstone.report.packing import Packing, packed
+from torchstone.report.attached import Packing, packed
 
 TEXT = b"0.1234 " * 3_000_000  # several pieces
 

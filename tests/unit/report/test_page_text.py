@@ -6,7 +6,7 @@ import pytest
 
 from torchstone.core.errors import UsageError
 from torchstone.report.attached import check_bounded, embedded
-from torchstone.report.page_text import Shown, page_text, text_differences, without_carried
+from torchstone.report.verification import Shown, page_text, text_differences, without_carried
 
 PAGE = b"""<!doctype html><html><head><title>A  report</title><style>p { color: red }</style></head><body>
 <h1>Fast <em>enough</em></h1><p>One &amp; two<br>three</p><script>"unseen"</script>

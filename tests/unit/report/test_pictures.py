@@ -6,7 +6,7 @@ from torchstone.core.charts import vega_lite as vl
 from torchstone.core.charts.vega_lite import Picture
 from torchstone.report.charts.ratios import Ratio, ratios_chart
 from torchstone.report.document import Chart, Document, Section, Text
-from torchstone.report.pictures import beside, charts_of, drawn, without_charts
+from torchstone.report.pictures import charts_of, drawn, with_links, without_charts
 from torchstone.report.translation.documents import translated
 
 VALUES = ({"x": "8", "y": 1.5}, {"x": "16", "y": 2.5})
@@ -44,7 +44,7 @@ def test_each_is_drawn_as_svg_and_png_the_same_again():
 
 
 def test_a_page_that_links_its_pictures_names_their_files():
-    page = beside(PAGE, "../plots")
+    page = with_links(PAGE, "../plots")
     assert [part.name for part in page.parts if isinstance(part, Chart)] == ["../plots/ratios", "../plots/speed"]
     more = page.parts[3]
     assert isinstance(more, Section)

@@ -14,9 +14,10 @@ from stored import a_stored_run, case, machine
 
 from torchstone.analysis.summary import RunSummary
 from torchstone.core.errors import MissingError, UsageError
-from torchstone.report import pictures, release_files, rendering
+from torchstone.report import pictures, rendering
 from torchstone.report.bundle import read_bundle
 from torchstone.report.document import Document
+from torchstone.report.documents import release as contents
 from torchstone.report.release import release_of, write_release, write_verified
 from torchstone.report.several import document_again
 from torchstone.report.verification import Verified, verify
@@ -70,8 +71,8 @@ def _formats(monkeypatch):
 
     made = {"html": PageRenderer(), "pdf": Lacking(), "pictures": PicturesRenderer(), "slides": SlidesRenderer()}
     known = rendering.renderer
-    monkeypatch.setattr(release_files, "formats", lambda: ("html", "json", "md", "pdf", "pictures", "slides"))
-    monkeypatch.setattr(release_files, "renderer", lambda name: made.get(name) or known(name))
+    monkeypatch.setattr(contents, "formats", lambda: ("html", "json", "md", "pdf", "pictures", "slides"))
+    monkeypatch.setattr(contents, "renderer", lambda name: made.get(name) or known(name))
     monkeypatch.setattr(pictures, "as_svg", a_drawing)
 
 

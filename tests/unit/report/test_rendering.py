@@ -1,14 +1,18 @@
-"""The formats of reports are the files in the folder of renderers, and nothing else."""
+"""The formats of reports are the files in the folder of renderers, and what other packages offer."""
 
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from torchstone.core.errors import UsageError
+from torchstone.core.errors import MissingError, UsageError
+from torchstone.plugins import registry
 from torchstone.report import renderers
-from torchstone.report.rendering import formats, renderer
+from torchstone.report.document import Document, Text
+from torchstone.report.rendering import files_of, formats, renderer
 
 
 def test_a_format_is_a_file_or_a_package():
@@ -35,3 +39,42 @@ def test_listing_imports_none():
     )
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert told.stdout.strip() == "[]"
+
+
+class Log:
+    """A renderer as another package has it."""
+
+    describes = "one line a statement"
+    suffix = ".log"
+
+    def render(self, document):
+        return document.title.encode()
+
+
+@pytest.fixture
+def offered(monkeypatch):
+    entries: list[Any] = []
+    monkeypatch.setattr(
+        registry,
+        "_entry_points",
+        lambda: SimpleNamespace(select=lambda group: [one for one in entries if group == one.group]),
+    )
+    registry.names.cache_clear()
+    yield lambda name, given: entries.append(
+        SimpleNamespace(group="torchstone.renderers", name=name, value=f"theirs:{name}", dist=None, load=lambda: given)
+    )
+    registry.names.cache_clear()
+
+
+def test_a_renderer_of_another_package_is_a_format(offered):
+    offered("log", Log())
+    assert "log" in formats()
+    assert files_of(renderer("log"), Document("A title", (Text("no more"),)), "run") == {"run.log": b"A title"}
+
+
+def test_what_is_no_renderer_is_refused_and_ours_cannot_be_replaced(offered):
+    offered("odd", object())
+    offered("md", Log())
+    with pytest.raises(MissingError, match=r"subclass of torchstone\.report\.rendering\.Renderer"):
+        renderer("odd")
+    assert renderer("md").suffix == ".md"

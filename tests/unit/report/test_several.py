@@ -23,7 +23,7 @@ from reported import (
     stored_summary,
 )
 
-from torchstone.analysis.compare.compare import Asked
+from torchstone.analysis.compare.compare import ComparisonRequest
 from torchstone.analysis.compare.inputs import gather
 from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.training import Training, without_steps
@@ -31,6 +31,7 @@ from torchstone.report import several, verification
 from torchstone.report.bundle import read_bundle
 from torchstone.report.document import Document
 from torchstone.report.documents.combined import combined_document
+from torchstone.report.documents.comparison import compared_document
 from torchstone.report.verification import verify
 
 FITTING = msgspec.structs.replace(a_run().head.procedure, fit=Fit(folder="away"))
@@ -61,7 +62,9 @@ def combined(summaries) -> Document:
 def compared(summaries, outputs) -> Document:
     """The report that compares them."""
     participants = gather([FIRST, SECOND], outputs)
-    return several.carrying_compared(several.comparison_of(participants, Asked()), participants, Asked(), outputs)
+    return several.carrying_compared(
+        compared_document(participants, ComparisonRequest()), participants, ComparisonRequest(), outputs
+    )
 
 
 @pytest.fixture(params=["combined", "compared"])
@@ -153,7 +156,9 @@ def _called(one, run_id):
 
 def test_trainings_that_are_compared_bring_their_epochs(outputs, tmp_path):
     participants = [_called(one, f"run{number}") for number, one in enumerate(charted.two_trainings())]
-    document = several.carrying_compared(several.comparison_of(participants, Asked()), participants, Asked(), outputs)
+    document = several.carrying_compared(
+        compared_document(participants, ComparisonRequest()), participants, ComparisonRequest(), outputs
+    )
     names = [name for name in files_of(document) if name.startswith("trainings/")]
     assert len(names) == 2
     path = tmp_path / "report.html"

@@ -9,7 +9,7 @@ from torchstone.core.schema.ci import CiResult, HistoryEntry
 from torchstone.core.schema.codec import decode, encode, with_texts
 from torchstone.core.schema.peaks import Peaks
 from torchstone.core.schema.run import SCHEMA, Line
-from torchstone.core.schema.run_document import Document
+from torchstone.core.schema.run_document import RunDocument
 from torchstone.core.schema.submission import Submission
 from torchstone.core.schema.training import TrainingMetrics
 from torchstone.core.schema.trial import Purpose, Status
@@ -38,7 +38,7 @@ RECORDS = {
     "python": lambda run: run.head.command == ("own.py",),
 }
 FILES: dict[str, tuple[Any, Any]] = {
-    "document.json": (Document, read_document),
+    "document.json": (RunDocument, read_document),
     "training.json": (TrainingCard, lambda path: read_card(path.parent)),
     "training_metrics.json": (TrainingMetrics, read_metrics),
     "plan.json": (Submission, read_plan),

@@ -12,8 +12,7 @@ import msgspec
 
 from torchstone.analysis.advice.grouping import equal_but_for, groups
 from torchstone.analysis.advice.in_rounds import InRounds
-from torchstone.analysis.roofline.bound import UNKNOWN, Bound
-from torchstone.analysis.roofline.roofline import MEASURE_THEM
+from torchstone.analysis.roofline import MEASURE_THEM, UNKNOWN, Bound
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.schema.axis import Scalar, followers
@@ -27,7 +26,7 @@ _SAME_MEMORY = 0.01
 _IO = ("loader", "transfer")
 
 
-class Line(msgspec.Struct, frozen=True):
+class AnalysisLine(msgspec.Struct, frozen=True):
     """One Case of an analysis. Ratios are to its first line; `efficiency`: of what that much more could bring.
 
     Over batch sizes: throughput ÷ what the same time a step would give. Over model sizes: operations a second, of the
@@ -58,21 +57,21 @@ class Analysis(msgspec.Struct, frozen=True):
     model: str
     device: str
     where: Mapping[str, Scalar]
-    lines: tuple[Line, ...]
+    lines: tuple[AnalysisLine, ...]
     says: str
 
 
 def analyses(run: RunSummary) -> list[Analysis]:
     """Return every analysis that a run has two Cases for, and which resource bounds each Case, where it is known."""
     believed = _believed(run)
-    return [*_ratios(_known(believed)), *_bottlenecks(believed)]
+    return [*_ratios(_narrow(believed)), *_bottlenecks(believed)]
 
 
 def left_out(run: RunSummary) -> dict[str, str]:
     """Return by the title of an analysis why Cases are not in it: their trials differ too much for a ratio."""
     believed = _believed(run)
     trials = {case.case_id: case.estimates["throughput"].trials for case in believed}
-    every, shown = (_cases_by_title(_ratios(cases)) for cases in (believed, _known(believed)))
+    every, shown = (_cases_by_title(_ratios(cases)) for cases in (believed, _narrow(believed)))
     found = {}
     for title, ids in every.items():
         if gone := ids - shown.get(title, set()):
@@ -85,7 +84,7 @@ def _believed(run: RunSummary) -> list[CaseSummary]:
     return [case for case in measured if case.estimates["throughput"].value > 0.0]  # of others' claims some are 0
 
 
-def _known(cases: Sequence[CaseSummary]) -> list[CaseSummary]:
+def _narrow(cases: Sequence[CaseSummary]) -> list[CaseSummary]:
     return [case for case in cases if not case.estimates["throughput"].is_wide]  # a ratio to others says nothing
 
 
@@ -129,7 +128,12 @@ def _where(case: CaseSummary, cases: Sequence[CaseSummary], axis: str) -> Mappin
 
 
 def _analysis(
-    by: str, title: str, cases: Sequence[CaseSummary], where: Mapping[str, Scalar], lines: Sequence[Line], says: str
+    by: str,
+    title: str,
+    cases: Sequence[CaseSummary],
+    where: Mapping[str, Scalar],
+    lines: Sequence[AnalysisLine],
+    says: str,
 ) -> Analysis:
     first = cases[0]
     return Analysis(
@@ -137,7 +141,7 @@ def _analysis(
     )
 
 
-def _lines(cases: Sequence[CaseSummary], values: Sequence[Scalar]) -> list[Line]:
+def _lines(cases: Sequence[CaseSummary], values: Sequence[Scalar]) -> list[AnalysisLine]:
     first = cases[0].estimates["throughput"]
     least, rounds = cases[0].peak_memory_bytes, InRounds(cases)
     found = []
@@ -150,7 +154,7 @@ def _lines(cases: Sequence[CaseSummary], values: Sequence[Scalar]) -> list[Line]
             (1.0, 1.0, 1.0) if case is cases[0] else paired or (times, None, None)
         )
         found.append(
-            Line(
+            AnalysisLine(
                 value, case.case_id, rate.value, 1.0 / rate.value if rate.value else None, held,
                 *ratio, held / least if held and least else None,
                 parameters=_parameters(case),
@@ -164,13 +168,13 @@ def _parameters(case: CaseSummary) -> float | None:
     return float(found) if isinstance(found, int | float) else None
 
 
-def _scaled(line: Line, first: Line) -> Line:
+def _scaled(line: AnalysisLine, first: AnalysisLine) -> AnalysisLine:
     more = float(line.value or 0) / float(first.value or 1)  # of whole numbers above 0
     share = line.throughput_ratio / more if line.throughput_ratio is not None else None
     return msgspec.structs.replace(line, efficiency=share)
 
 
-def _of_batches(lines: Sequence[Line]) -> str:
+def _of_batches(lines: Sequence[AnalysisLine]) -> str:
     first, last = lines[0], lines[-1]
     top = max(lines, key=lambda line: line.throughput or 0.0)
     grown = f"; memory grows {last.memory_ratio:.3g} times" if last.memory_ratio is not None else ""
@@ -185,7 +189,7 @@ def _of_batches(lines: Sequence[Line]) -> str:
     )
 
 
-def _of_words(lines: Sequence[Line]) -> str:
+def _of_words(lines: Sequence[AnalysisLine]) -> str:
     told = []
     for line in lines[1:]:
         speed = f"{line.throughput_ratio:.3g} times as fast as" if _differs(line) else "as fast, within the noise, as"
@@ -200,7 +204,7 @@ def _of_memory(times: float | None) -> str:
     return ", in as much memory" if abs(times - 1.0) < _SAME_MEMORY else f", in {times:.3g} times the memory"
 
 
-def _differs(line: Line) -> bool:
+def _differs(line: AnalysisLine) -> bool:
     return line.ratio_low is None or line.ratio_high is None or not line.ratio_low <= 1.0 <= line.ratio_high
 
 
@@ -235,12 +239,12 @@ def _model_sizes(cases: Sequence[CaseSummary]) -> Iterator[Analysis]:
 
 
 def _bottlenecks(cases: Sequence[CaseSummary]) -> Iterator[Analysis]:
-    """Yield what bounds each Case (analysis/roofline/bound.py): compute, memory, launches, or I/O."""
+    """Yield what bounds each Case (analysis/roofline.py): compute, memory, launches, or I/O."""
     for group in groups([case for case in cases if case.bound is not None]):
         names = [n for n in group[0].configuration if len({str(c.configuration.get(n)) for c in group}) > 1]
         lines = [
             msgspec.structs.replace(line, bottleneck=_bottleneck(case.bound), share=_share(case.bound))
-            for line, case in zip(_lines(group, [_told(case, names) for case in group]), group, strict=True)
+            for line, case in zip(_lines(group, [_point_text(case, names) for case in group]), group, strict=True)
             if case.bound is not None
         ]
         says = ", ".join(_counted([case.bound for case in group if case.bound is not None]))
@@ -267,5 +271,5 @@ def _counted(bounds: Sequence[Bound]) -> Iterator[str]:
         yield f"not known in {len(unknown)}{why}"
 
 
-def _told(case: CaseSummary, names: Sequence[str]) -> str:
+def _point_text(case: CaseSummary, names: Sequence[str]) -> str:
     return ", ".join(f"{name} {case.configuration.get(name)}" for name in names) or "the case"

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import msgspec
 
-from torchstone.analysis.advice import rules, setting
-from torchstone.analysis.advice.evidence import Evidence
+from torchstone.analysis.advice import rules
 from torchstone.analysis.advice.feeding import feeding
+from torchstone.analysis.advice.rules import Evidence
 from torchstone.core.schema.advice import Remedy, Statement
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.diagnosis import Cause, Kind, Place, Tried, WhatIf
+from torchstone.core.schema.diagnosis import Cause, CauseKind, CodePlace, TriedRemedy, WhatIf
 from torchstone.core.schema.host_profile import HostLine, HostProfile
-from torchstone.core.schema.memory_figures import peak_memory
-from torchstone.core.schema.phase import BACKWARD, DATA, DECODE, FORWARD, OPTIMIZER, PREFILL, REST, TRANSFER
+from torchstone.core.schema.metric import BACKWARD, DATA, DECODE, FORWARD, OPTIMIZER, PREFILL, REST, TRANSFER
+from torchstone.core.schema.peak_memory import peak_memory
 
 _REFUTED = 0.02  # of the step
 
@@ -47,7 +47,7 @@ def phase_causes(e: Evidence) -> list[Cause]:
     return sorted((cause for cause in found if cause is not None), key=lambda cause: -cause.share)
 
 
-def ranked(causes: Sequence[Cause], tried: Sequence[Tried]) -> tuple[Cause, ...]:
+def ranked(causes: Sequence[Cause], tried: Sequence[TriedRemedy]) -> tuple[Cause, ...]:
     """Return the causes again, with what was measured: one whose remedy gains less explains less than it seemed.
 
     Those that are refuted come last, even after a step that is sound.
@@ -55,12 +55,12 @@ def ranked(causes: Sequence[Cause], tried: Sequence[Tried]) -> tuple[Cause, ...]
     return tuple(sorted(causes, key=lambda cause: (refuted(cause, tried), cause.sound, -_explained(cause, tried))))
 
 
-def refuted(cause: Cause, tried: Sequence[Tried]) -> bool:
+def refuted(cause: Cause, tried: Sequence[TriedRemedy]) -> bool:
     """Say whether what would help, if this were the cause, was tried and does not."""
     return not cause.sound and _explained(cause, tried) < _REFUTED
 
 
-def _explained(cause: Cause, tried: Sequence[Tried]) -> float:
+def _explained(cause: Cause, tried: Sequence[TriedRemedy]) -> float:
     """Return the share of the step that a cause explains, as far as its remedies bear it out."""
     own = [one for one in tried if one.cause == cause.id]
     gains = [one.gain.value if one.gain is not None else one.first_look for one in own]
@@ -75,7 +75,11 @@ def _possible(cause: Cause, e: Evidence) -> Cause:
 
 
 def _phase(e: Evidence, name: str) -> Statement:
-    return Statement("phase_share", {"phase": name, "share": e.share(name), "time_s": e.phase_s(name)})
+    known: dict[str, Scalar] = {"phase": name, "share": e.share(name)}
+    time_s = e.phase_s(name)
+    return (
+        Statement("phase_of_step", known) if time_s is None else Statement("phase_share", {**known, "time_s": time_s})
+    )
 
 
 # ── the loader: it waits for its source, or it computes ──────────────────────────────────────────────────────
@@ -94,7 +98,7 @@ def loader(e: Evidence) -> Cause | None:
         return None
     which = _BY_LOADER_COMPUTES[known.loader_computes]
     return Cause(
-        which, Kind.IO, Statement(which), share, tuple(_loader_evidence(e)), where=_places(e.loader_look, share),
+        which, CauseKind.IO, Statement(which), share, tuple(_loader_evidence(e)), where=_places(e.loader_look, share),
         usual=rule.causes(known), remedies=rule.remedies(known), what_ifs=tuple(_loader_what_ifs(e)),
     )  # fmt: skip
 
@@ -115,9 +119,9 @@ def _waits_for_loader(e: Evidence) -> bool:
 
 def _loader_evidence(e: Evidence) -> Iterator[Statement]:
     data_s = e.phase_s(DATA)
-    if data_s is not None and data_s > setting.DATA_S:
-        yield Statement("data_share_long", {"share": e.share(DATA), "time_s": data_s, "usual_s": setting.DATA_S})
-    elif data_s is not None:
+    if data_s is not None and data_s > rules.DATA_S:
+        yield Statement("data_share_long", {"share": e.share(DATA), "time_s": data_s, "usual_s": rules.DATA_S})
+    elif e.share(DATA):
         yield _phase(e, DATA)
     if e.loader_rate and e.device_rate:
         waited, rate = e.figures.get("data_wait_share"), e.figures.get("throughput")
@@ -127,6 +131,8 @@ def _loader_evidence(e: Evidence) -> Iterator[Statement]:
         if look.main_queued is not None and look.main_queued >= _QUEUED:
             source = max(0.0, 1.0 - look.main_busy - look.main_queued)
             yield Statement("loader_process_queued", {**known, "queued": look.main_queued, "source": source})
+        elif not look.step_s:  # sampled from outside, where batches are not counted
+            yield Statement("loader_busy", {"busy": look.main_busy})
         else:
             yield Statement("loader_process", known)
     if _waits_for_loader(e):
@@ -150,15 +156,21 @@ def _loader_what_ifs(e: Evidence) -> Iterator[WhatIf]:
         yield WhatIf(settings)
 
 
-def _places(look: HostProfile | None, of: float) -> tuple[Place, ...]:
+def _places(look: HostProfile | None, of: float) -> tuple[CodePlace, ...]:
     """Return the lines that take most of what was looked at, their shares as parts of `of` the step."""
     if look is None:
         return ()
     return tuple(_place(line, of) for line in look.lines[:_LINES] if line.share >= _LINE)
 
 
-def _place(line: HostLine, times: float = 1.0) -> Place:
-    return Place(near(line.file), line.line, line.code, min(1.0, times * line.share), line.runs_per_step)
+def _places_in(look: HostProfile | None, phase: str) -> tuple[CodePlace, ...]:
+    """Return the lines that take most of a phase."""
+    lines = [line for line in look.lines if line.phase == phase] if look is not None else []
+    return tuple(_place(line) for line in lines[:_LINES] if line.share >= _LINE)
+
+
+def _place(line: HostLine, times: float = 1.0) -> CodePlace:
+    return CodePlace(near(line.file), line.line, line.code, min(1.0, times * line.share), line.runs_per_step)
 
 
 def near(file: str) -> str:
@@ -175,19 +187,28 @@ def transfer(e: Evidence) -> Cause | None:
     rule, known, share = rules.TRANSFER, e.known, e.share(TRANSFER)
     if not e.accelerator or share < rule.least:
         return None
-    pageable = e.setting("pin_memory") is False
+    known_pageable = e.setting("pin_memory") is False
+    pageable = known_pageable or bool(e.facts.pageable_copies)
+    own = e.case.workload.is_program
     return Cause(
-        "transfer", Kind.IO, Statement("transfer_pageable" if pageable else "transfer"), share,
-        tuple(_transfer_evidence(e)), usual=rule.causes(known), remedies=rule.remedies(known),
-        what_ifs=(WhatIf({"pin_memory": True}),) if pageable else (),
+        "transfer", CauseKind.IO, Statement("transfer_pageable" if pageable else "transfer"), share,
+        tuple(_transfer_evidence(e)), where=_places_in(e.look, TRANSFER) if own else (), usual=rule.causes(known),
+        remedies=_pinned_by_hand(rule.remedies(known)) if own else rule.remedies(known),
+        what_ifs=(WhatIf({"pin_memory": True}),) if known_pageable else (),
     )  # fmt: skip
+
+
+def _pinned_by_hand(remedies: Sequence[Remedy]) -> tuple[Remedy, ...]:
+    """Return remedies of somebody's own program, whose copies are its own lines."""
+    return Remedy("pinned_copies", axis="pin_memory"), *(one for one in remedies if one.axis != "pin_memory")
 
 
 def _transfer_evidence(e: Evidence) -> Iterator[Statement]:
     yield _phase(e, TRANSFER)
     operators = e.look.operators if e.look is not None else None
-    if operators is not None and operators.pageable_copies:
-        yield Statement("pageable_copies", {"copies": operators.pageable_copies})
+    copies = e.facts.pageable_copies or (operators.pageable_copies if operators is not None else None)
+    if copies:
+        yield Statement("pageable_copies", {"copies": copies})
     if (waits_s := e.host_s.get(TRANSFER)) is not None:
         yield Statement("host_spends", {"time_s": waits_s})
 
@@ -211,12 +232,15 @@ def threads(e: Evidence) -> Cause | None:
     share = 1.0 - cores / number
     fewer = max(1, cores)
     return Cause(
-        "threads", Kind.OVERHEAD, Statement("threads_share_cores", {"threads": number, "cores": cores}), share,
+        "threads",
+        CauseKind.OVERHEAD,
+        Statement("threads_share_cores", {"threads": number, "cores": cores}),
+        share,
         tuple(_threads_evidence(e, number, cores)),
         usual=(Statement("threads_of_another_machine"), Statement("container_of_fewer_cores")),
         remedies=(Remedy("threads", {"threads": fewer}, "threads"), Remedy("one_thread_a_worker")),
         what_ifs=(WhatIf({"threads": fewer}),),
-    )  # fmt: skip
+    )
 
 
 def _threads(e: Evidence) -> int | None:
@@ -251,11 +275,15 @@ def neighbours(e: Evidence) -> Cause | None:
     if e.look is not None and e.setting("feed") != "loader":
         evidence.append(Statement("thread_had_core", {"share": e.look.main_busy}))
     return Cause(
-        "neighbours", Kind.OVERHEAD, Statement("others_keep_cores", {"others": others, "cores": cores}), share,
-        tuple(evidence), usual=(rules.OTHER_WORK, Statement("shared_machine")),
+        "neighbours",
+        CauseKind.OVERHEAD,
+        Statement("others_keep_cores", {"others": others, "cores": cores}),
+        share,
+        tuple(evidence),
+        usual=(rules.OTHER_WORK, Statement("shared_machine")),
         remedies=(rules.END_OTHERS, Remedy("no_more_threads", axis="threads")),
         what_ifs=(WhatIf({"threads": free}),) if free < number else (),
-    )  # fmt: skip
+    )
 
 
 # ── the user's own code: values asked of tensors one by one, and loops in Python ─────────────────────────────
@@ -268,18 +296,23 @@ _SURE = 1.96
 
 def waits(e: Evidence) -> Cause | None:
     """Return the cause: values that the host asks for, each of which it waits for."""
-    asking = [line for line in e.own_lines if (line.waits_per_step or 0.0) > 0.0]
+    asking = [line for line in e.own_lines if (line.waits_per_step or 0.0) > 0.0 or line.asks]
     functions = {(line.file, line.function) for line in asking}
     lines = [one for one in e.own_lines if (one.file, one.function) in functions and (one in asking or _loops(one))]
     share = sum(line.share for line in lines)
     number = sum(line.waits_per_step or 0.0 for line in asking)
-    if e.look is None or share < _OWN_CODE or number < 1.0:
+    is_counted = not any(line.asks for line in asking)
+    if e.look is None or share < _OWN_CODE or (is_counted and number < 1.0):
         return None
-    first = max(asking, key=lambda line: line.waits_per_step or 0.0)
+    first = max(asking, key=lambda line: (line.waits_per_step or 0.0, line.share))
     at: dict[str, Scalar] = {"file": near(first.file), "line": first.line, "waits": first.waits_per_step}
+    title = Statement("waits", {"waits": number}) if is_counted else Statement("waits_at", at)
     return Cause(
-        "waits", Kind.OVERHEAD, Statement("waits", {"waits": number}), share,
-        (Statement("line_asks", at), Statement("lines_share", {"share": share, "samples": e.look.samples})),
+        "waits", CauseKind.OVERHEAD, title, share,
+        (
+            *((Statement("line_asks", at),) if is_counted else ()),
+            Statement("lines_share", {"share": share, "samples": e.look.samples}),
+        ),
         high=_upper(share, e.look.samples), where=tuple(map(_place, lines[:_LINES])),
         usual=(Statement("item_in_step"), Statement("metrics_by_item")),
         remedies=(Remedy("count_on_device"), Remedy("whole_tensors"), Remedy("log_outside")), own_code=True,
@@ -300,14 +333,17 @@ def python_loop(e: Evidence) -> Cause | None:
     first = lines[0]
     at: dict[str, Scalar] = {"file": first.file.rpartition("/")[2], "line": first.line, "runs": first.runs_per_step}
     return Cause(
-        "python_loop", Kind.OVERHEAD, Statement("python_loop", at), share,
+        "python_loop",
+        CauseKind.OVERHEAD,
+        Statement("python_loop", at),
+        share,
         tuple(_loop_evidence(e.look, lines, own, share)),
         high=min(0.98, _upper(own, e.look.samples) / max(own, 1e-9) * share),
         where=tuple(map(_place, lines[:_LINES])),
         usual=(Statement("step_by_step"), Statement("loop_over_items")),
         remedies=(Remedy("operators_for_loop"), Remedy("compile_loop", axis="compile"), Remedy("own_kernel")),
         own_code=True,
-    )  # fmt: skip
+    )
 
 
 def _loop_evidence(look: HostProfile, lines: Sequence[HostLine], own: float, share: float) -> Iterator[Statement]:
@@ -363,20 +399,26 @@ def outside(e: Evidence, found: Sequence[Cause]) -> Cause | None:
         return None
     named = {(place.file, place.line) for cause in found for place in cause.where}
     lines = [
-        line for line in e.own_lines
+        line
+        for line in e.own_lines
         if line.phase == REST and line.share >= _LINE and (near(line.file), line.line) not in named
-    ]  # fmt: skip
+    ]
     known = sum(place.share for cause in found for place in cause.where if cause.own_code)
     share = max(0.0, e.share(REST) - known)
     if share < _OWN_CODE or not lines:
         return None
     return Cause(
-        "outside", Kind.OVERHEAD, Statement("outside", {"file": near(lines[0].file), "line": lines[0].line}), share,
+        "outside",
+        CauseKind.OVERHEAD,
+        Statement("outside", {"file": near(lines[0].file), "line": lines[0].line}),
+        share,
         (_phase(e, REST), Statement("lines_share", {"share": sum(x.share for x in lines), "samples": e.look.samples})),
-        high=_upper(share, e.look.samples), where=tuple(map(_place, lines[:_LINES])),
+        high=_upper(share, e.look.samples),
+        where=tuple(map(_place, lines[:_LINES])),
         usual=(Statement("batches_by_hand"), Statement("python_between")),
-        remedies=(Remedy("into_loader"), Remedy("less_often"), Remedy("log_outside")), own_code=True,
-    )  # fmt: skip
+        remedies=(Remedy("into_loader"), Remedy("less_often"), Remedy("log_outside")),
+        own_code=True,
+    )
 
 
 # ── the update ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -398,11 +440,15 @@ def _update(e: Evidence) -> Cause | None:
     many, unfused = _many_tensors(e), e.facts.fused_optimizer is False
     title = "update_of_many_tensors" if many else "update_not_fused" if unfused else "update_long"
     return Cause(
-        "optimizer", Kind.OVERHEAD, Statement(title), share, tuple(_update_evidence(e)),
+        "optimizer",
+        CauseKind.OVERHEAD,
+        Statement(title),
+        share,
+        tuple(_update_evidence(e)),
         usual=(*rule.causes(known), *((Statement("many_tensors"),) if many else ())),
         remedies=(*rule.remedies(known), *((Remedy("fewer_tensors"),) if many else ())),
         what_ifs=tuple(_update_what_ifs(e)),
-    )  # fmt: skip
+    )
 
 
 def _many_tensors(e: Evidence) -> bool:
@@ -413,7 +459,9 @@ def _many_tensors(e: Evidence) -> bool:
 
 
 def _update_evidence(e: Evidence) -> Iterator[Statement]:
-    yield Statement("optimizer_share", {"share": e.share(OPTIMIZER), "time_s": e.phase_s(OPTIMIZER)})
+    time_s = e.phase_s(OPTIMIZER)
+    share: dict[str, Scalar] = {"share": e.share(OPTIMIZER), "time_s": time_s}
+    yield _phase(e, OPTIMIZER) if time_s is None else Statement("optimizer_share", share)
     if e.look is not None and e.look.tensors is not None and e.look.elements is not None:
         yield Statement("updates_tensors", {"tensors": e.look.tensors, "elements": e.look.elements})
     if e.facts.fused_optimizer is False:
@@ -451,11 +499,15 @@ def thrashing(e: Evidence) -> Cause | None:
     what = (WhatIf({}, heap="fixed"),) if given_back else ()
     kept = (Remedy("heap_fixed", axis="heap"),) if given_back else ()
     return Cause(
-        "thrashing", Kind.MEMORY, Statement("host_swaps" if swaps else "page_faults"), share, tuple(_faults(look)),
+        "thrashing",
+        CauseKind.MEMORY,
+        Statement("host_swaps" if swaps else "page_faults"),
+        share,
+        tuple(_faults(look)),
         usual=(*rules.PRESSURE.causes(e.known), Statement("large_temporaries")),
         remedies=(*kept, *rules.PRESSURE.remedies(e.known), Remedy("buffers")),
         what_ifs=(*what, *_smaller(e)) if swaps or not what else what,
-    )  # fmt: skip
+    )
 
 
 def _faults(look: HostProfile) -> Iterator[Statement]:
@@ -478,12 +530,12 @@ def short_memory(e: Evidence) -> Cause | None:
     peak = peak_memory(e.figures, e.case.placement.device)
     evidence = Statement("flushed", {"times": times})
     if held and peak:
-        low, high = setting.MEMORY
+        low, high = rules.MEMORY
         evidence = Statement("flushed_full", {
             "times": times, "share": peak / held, "memory_bytes": held, "low": low, "high": high, "safe": rule.least,
         })  # fmt: skip
     return Cause(
-        "short_memory", Kind.MEMORY, Statement("memory_short"), _FLUSHING, (evidence,), usual=rule.causes(known),
+        "short_memory", CauseKind.MEMORY, Statement("memory_short"), _FLUSHING, (evidence,), usual=rule.causes(known),
         remedies=(*rule.remedies(known), Remedy("expandable_segments")), what_ifs=tuple(_smaller(e)),
     )  # fmt: skip
 
@@ -517,7 +569,7 @@ def small_batch(e: Evidence, found: Sequence[Cause]) -> Cause | None:
         return None
     times, slower = e.larger[0] / e.batch_size, e.larger[1] / (e.small_s or step_s)
     return Cause(
-        "small_batch", Kind.OVERHEAD, Statement("small_batch", {"fixed_s": overhead_s}), share,
+        "small_batch", CauseKind.OVERHEAD, Statement("small_batch", {"fixed_s": overhead_s}), share,
         (
             Statement("larger_batch_takes", {"times": times, "slower": slower}),
             Statement("fixed_share", {"share": whole, "batch_size": e.batch_size}), *_operators(e),
@@ -572,14 +624,18 @@ def precision(e: Evidence, found: Sequence[Cause]) -> Cause | None:
     if e.device is None or e.setting("precision") != "fp32" or not better or share < _WORTH:
         return None
     return Cause(
-        "precision", Kind.COMPUTE, Statement("precision", {"device": e.device.name, "format": better[0]}), share,
+        "precision",
+        CauseKind.COMPUTE,
+        Statement("precision", {"device": e.device.name, "format": better[0]}),
+        share,
         (
             Statement("passes_in_fp32", {"share": e.computing}),
             Statement("native_formats", {"device": e.device.name, "formats": tuple(native)}),
         ),
-        usual=(Statement("not_mixed"),), remedies=tuple(rules.narrower(e.known)),
+        usual=(Statement("not_mixed"),),
+        remedies=tuple(rules.narrower(e.known)),
         what_ifs=tuple(WhatIf({"precision": word}) for word in better),
-    )  # fmt: skip
+    )
 
 
 def computing(e: Evidence, found: Sequence[Cause]) -> Cause | None:
@@ -597,10 +653,10 @@ def computing(e: Evidence, found: Sequence[Cause]) -> Cause | None:
 
 def _computing(e: Evidence, share: float) -> Cause:
     rule, known = rules.COMPUTING, e.known
-    decodes = e.share(DECODE) >= rule.least
+    decodes, passes = e.share(DECODE) >= rule.least, (PREFILL, DECODE, FORWARD, BACKWARD)
     return Cause(
-        "computing", Kind.COMPUTE, Statement("computing"), share,
-        tuple(_phase(e, name) for name in (PREFILL, DECODE, FORWARD, BACKWARD) if e.phase_s(name) is not None),
+        "computing", CauseKind.COMPUTE, Statement("computing"), share,
+        tuple(_phase(e, name) for name in passes if e.phase_s(name) is not None or e.share(name)),
         where=_places(e.look, 1.0) if e.case.workload.is_program else (), usual=rule.causes(known),
         remedies=(*((Remedy("larger_batch_to_decode", axis="batch_size"),) if decodes else ()), *rule.remedies(known)),
         what_ifs=tuple(_computing_what_ifs(e)), sound=True,
@@ -632,7 +688,7 @@ def _not_filled(e: Evidence) -> Cause:
         usual, remedies = (Statement("loader_waited_for"), *usual), (*remedies, *rules.more_workers(known))
     share = 1.0 - (known.utilization or 0.0)
     title = Statement("not_filled")
-    return Cause("not_filled", Kind.OVERHEAD, title, share, evidence, usual=usual, remedies=remedies)
+    return Cause("not_filled", CauseKind.OVERHEAD, title, share, evidence, usual=usual, remedies=remedies)
 
 
 def _between(e: Evidence) -> Cause | None:
@@ -640,6 +696,6 @@ def _between(e: Evidence) -> Cause | None:
     if share < rule.least:
         return None
     return Cause(
-        "between_phases", Kind.OVERHEAD, Statement("between_phases"), share, (_phase(e, REST),),
+        "between_phases", CauseKind.OVERHEAD, Statement("between_phases"), share, (_phase(e, REST),),
         usual=rule.causes(known), remedies=rule.remedies(known),
     )  # fmt: skip

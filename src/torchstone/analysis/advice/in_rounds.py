@@ -13,29 +13,30 @@ from typing import NamedTuple
 
 from torchstone.analysis.summary import CaseSummary
 from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.trial import ended_well, estimation_trials
 from torchstone.core.stats.best_of_many import pair_level
-from torchstone.core.stats.comparing import difference, in_turn, of_run
+from torchstone.core.stats.comparing import difference, in_turn, log_mean, of_run, ratio
 
 
 class InRounds:
     """Cases of one run by their ids. `figure`: a positive figure of a trial, such as the throughput."""
 
     def __init__(self, cases: Sequence[CaseSummary], figure: str = "throughput") -> None:
-        self._taken = {case.case_id: _taken(case, figure) for case in cases}
+        self._round_logs = {case.case_id: _round_logs(case, figure) for case in cases}
         self._prior = next((case.pair_priors.get(figure) for case in cases), None)
 
     @cached_property
     def level(self) -> float:
         """The level of each of all comparisons, so that in 95 % of runs no equal cases are found different."""
-        return pair_level(sum(bool(taken.logs) for taken in self._taken.values()))
+        return pair_level(sum(bool(taken.logs) for taken in self._round_logs.values()))
 
     def ratio(self, one: str, other: str, level: float | None = None) -> tuple[float, float, float] | None:
         """Return (value, low, high) of one case ÷ other, as `compare --over` does; None where one has a trial alone.
 
         `level`: of this comparison alone; None: so that all comparisons of the run hold together.
         """
-        a, b = self._taken.get(one, _NONE), self._taken.get(other, _NONE)
+        a, b = self._round_logs.get(one, _NONE), self._round_logs.get(other, _NONE)
         found = in_turn(a.logs, b.logs, self._prior, b.templates)
         if found is None:
             if min(len(a.logs), len(b.logs)) < 2:
@@ -44,22 +45,57 @@ class InRounds:
         return found.ratio(level or self.level)
 
 
-class _Taken(NamedTuple):
+class _RoundLogs(NamedTuple):
     """The logarithm of a figure in each round, and the template of its trial; none where not all are known."""
 
     logs: Mapping[int, float]
     templates: Mapping[int, Scalar]
 
 
-_NONE = _Taken({}, {})
+_NONE = _RoundLogs({}, {})
 
 
-def _taken(case: CaseSummary, figure: str) -> _Taken:
+def _round_logs(case: CaseSummary, figure: str) -> _RoundLogs:
     """Return the trials of a Case; what only probed it, or failed, is no part of a round."""
     having = [
-        (trial, value) for trial in estimation_trials(ended_well(case.trials))
+        (trial, value)
+        for trial in estimation_trials(ended_well(case.trials))
         if (value := trial.figures.values.get(figure)) is not None and value > 0.0
-    ]  # fmt: skip
+    ]
     templates = {trial.number: trial.facts.template for trial, _ in having if trial.facts.template is not None}
     logs = {trial.number: math.log(value) for trial, value in having}
-    return _Taken(logs, templates if len(templates) == len(logs) else {})
+    return _RoundLogs(logs, templates if len(templates) == len(logs) else {})
+
+
+BEST, SAME = "*", "="
+
+
+def marks(
+    column: Sequence[Estimate | None], *, higher: bool, cases: Sequence[str] = (), rounds: InRounds | None = None
+) -> list[str]:
+    """Return BEST for the best value, SAME where the interval of the ratio to it holds 1, "" for the others.
+
+    `cases`: the ids of the column's Cases, and `rounds` how they compare on this figure, where one run measured them in
+    turn. A column with fewer than two values has no best, and one whose interval is too wide to be shown has no mark.
+    """
+    column = [None if e is not None and e.is_wide else e for e in column]
+    values = [e.value for e in column if e is not None]
+    if len(values) < 2:
+        return [""] * len(column)
+    top = (max if higher else min)(values)
+    place = next(at for at, e in enumerate(column) if e is not None and e.value == top)
+    best = column[place]
+
+    def same(at: int, one: Estimate) -> bool:
+        paired = rounds.ratio(cases[at], cases[place]) if rounds is not None else None
+        return paired[1] <= 1.0 <= paired[2] if paired is not None else best is not None and _same(one, best)
+
+    return ["" if e is None else BEST if at == place else SAME if same(at, e) else "" for at, e in enumerate(column)]
+
+
+def _same(a: Estimate, b: Estimate) -> bool:
+    means = [log_mean(e.value, e.low, e.high, e.trials, e.level) for e in (a, b)]
+    if means[0] is None or means[1] is None:
+        return a.value == b.value
+    low, high = ratio(means[0], means[1])
+    return low <= 1.0 <= high

@@ -8,7 +8,15 @@ from statistics import fmean
 
 import msgspec
 
-from torchstone.analysis.compare.comparability import Sameness, sameness, shapes_differ
+from torchstone.analysis.compare.comparability import (
+    Comparability,
+    differing,
+    disturbed,
+    lengths_apart,
+    same_machine,
+    sameness,
+    shapes_differ,
+)
 from torchstone.analysis.compare.compared_figures import (
     BLOCK_OF,
     FOLLOWING,
@@ -22,9 +30,7 @@ from torchstone.analysis.compare.compared_figures import (
     steps_error,
     unit_of,
 )
-from torchstone.analysis.compare.environment_diff import differing, disturbed, lengths_apart, same_machine
-from torchstone.analysis.compare.inputs import ComparedInput
-from torchstone.analysis.compare.matching import Matched, Taken, match
+from torchstone.analysis.compare.inputs import CaseTrials, ComparedInput, Matched, match
 from torchstone.config.prices import HourlyPrice
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.advice import Statement
@@ -36,14 +42,14 @@ from torchstone.core.stats.comparing import (
     ASSUMED_OF_MEMORY,
     ASSUMED_OF_TIMES,
     Difference,
-    Part,
     Templates,
+    VariancePart,
     benjamini_hochberg,
     holm,
     in_turn,
 )
 from torchstone.core.stats.nested import ASSUMED_SPREAD
-from torchstone.core.units import percent, quantity
+from torchstone.core.units import percent
 
 ALPHA = 0.05
 _RUNS = 3  # of one side: from here on the run is the replicate, which drift cannot fool
@@ -67,7 +73,7 @@ class Offered(msgspec.Struct, frozen=True):
     currency: str
 
 
-class Asked(msgspec.Struct, frozen=True):
+class ComparisonRequest(msgspec.Struct, frozen=True):
     """How to judge. `prices`: money an hour, by the letter of a participant; `offers`: those that are of a table."""
 
     margin: float = 0.02
@@ -75,7 +81,7 @@ class Asked(msgspec.Struct, frozen=True):
     offers: Mapping[str, Offered] = {}
 
 
-class Judged(msgspec.Struct, frozen=True):
+class JudgedFigure(msgspec.Struct, frozen=True):
     """One Comparison with its place: the Case in words, the task, the block it is shown in, the value of each side.
 
     `labels`: under which it has to be read.
@@ -88,7 +94,7 @@ class Judged(msgspec.Struct, frozen=True):
     comparison: Comparison
     baseline_value: Estimate | None = None
     candidate_value: Estimate | None = None
-    labels: tuple[str, ...] = ()
+    labels: tuple[Statement, ...] = ()
 
 
 class ComparedRuns(msgspec.Struct, frozen=True):
@@ -100,10 +106,10 @@ class ComparedRuns(msgspec.Struct, frozen=True):
 
     participants: tuple[ComparedInput, ...]
     matched: tuple[Matched, ...]
-    judged: tuple[Judged, ...]
-    asked: Asked
+    judged: tuple[JudgedFigure, ...]
+    asked: ComparisonRequest
     levels: tuple[float, float]
-    with_fastest: Mapping[str, tuple[Judged, ...]] = {}
+    with_fastest: Mapping[str, tuple[JudgedFigure, ...]] = {}
 
     @property
     def margin(self) -> float:
@@ -111,7 +117,7 @@ class ComparedRuns(msgspec.Struct, frozen=True):
         return self.asked.margin
 
 
-class Pair(msgspec.Struct, frozen=True):
+class FigurePair(msgspec.Struct, frozen=True):
     """A matched Case of two participants, and what is to be said of them before any figure.
 
     `apart`: lengths of a run between the two sides; None on two machines.
@@ -120,12 +126,12 @@ class Pair(msgspec.Struct, frozen=True):
     matched: Matched
     baseline: ComparedInput
     candidate: ComparedInput
-    same: Sameness
+    same: Comparability
     differing: tuple[Differing, ...]
     apart: float | None
 
     @property
-    def sides(self) -> tuple[Sequence[Taken], Sequence[Taken]]:
+    def sides(self) -> tuple[Sequence[CaseTrials], Sequence[CaseTrials]]:
         """The runs of the Case on either side."""
         return self.matched.sides[self.baseline.letter], self.matched.sides[self.candidate.letter]
 
@@ -136,16 +142,16 @@ class Contrast(msgspec.Struct, frozen=True):
     `trials`: on the thinner side; `labels`: under which it has to be read.
     """
 
-    pair: Pair
+    pair: FigurePair
     metric: str
     difference: Difference
     method: str
     trials: int
     samples: int
-    labels: tuple[str, ...]
+    labels: tuple[Statement, ...]
 
 
-def compare(participants: Sequence[ComparedInput], asked: Asked) -> ComparedRuns:
+def compare(participants: Sequence[ComparedInput], asked: ComparisonRequest) -> ComparedRuns:
     """Compare every participant with the first. Raises UsageError where no Case of it matches another's."""
     baseline, matched = participants[0], match(participants)
     pairs = _pairs(matched, baseline, participants)
@@ -153,37 +159,42 @@ def compare(participants: Sequence[ComparedInput], asked: Asked) -> ComparedRuns
         raise UsageError(f"no case in common with the baseline {baseline.letter}: choose another with --baseline")
     values = {
         (each.label, letter): of_side(side, asked.prices.get(letter))
-        for each in matched for letter, side in each.sides.items()
-    }  # fmt: skip
+        for each in matched
+        for letter, side in each.sides.items()
+    }
     drifts = drifts_of(list(_by_run(matched, values)))
 
-    def drawn(pair: Pair) -> list[Contrast]:
+    def drawn(pair: FigurePair) -> list[Contrast]:
         return list(_contrasts(pair, values, drifts)) if pair.same.against is None else []
 
     contrasts = [drawn(pair) for pair in pairs]
     first, others = _judged_apart([one for own in contrasts for one in own])
     levels = {id(one): level for family, level in (first, others) for one in family}
-    judged: list[Judged] = []
+    judged: list[JudgedFigure] = []
     for pair, own in zip(pairs, contrasts, strict=True):
         judged += [_judge(one, levels[id(one)], asked) for one in own] or [_not_comparable(pair, asked.margin)]
-    rivals: dict[str, tuple[Judged, ...]] = {}
+    rivals: dict[str, tuple[JudgedFigure, ...]] = {}
     for task, fastest in _fastest(first[0], participants):
         own = [
-            one for pair in _pairs([each for each in matched if each.task == task], fastest, participants)
-            for one in drawn(pair) if _is_primary(one)
-        ]  # fmt: skip
+            one
+            for pair in _pairs([each for each in matched if each.task == task], fastest, participants)
+            for one in drawn(pair)
+            if _is_primary(one)
+        ]
         level = holm([one.difference.p_value() for one in own], ALPHA)[1]
         rivals[task] = tuple(_judge(one, level, asked) for one in own)
     return ComparedRuns(tuple(participants), tuple(matched), tuple(judged), asked, (first[1], others[1]), rivals)
 
 
-def _pairs(matched: Sequence[Matched], baseline: ComparedInput, among: Sequence[ComparedInput]) -> list[Pair]:
+def _pairs(matched: Sequence[Matched], baseline: ComparedInput, among: Sequence[ComparedInput]) -> list[FigurePair]:
     """Return each Case of the baseline with that of each other who has it."""
     return [
         _pair(each, baseline, one)
-        for each in matched if baseline.letter in each.sides
-        for one in among if one is not baseline and one.letter in each.sides
-    ]  # fmt: skip
+        for each in matched
+        if baseline.letter in each.sides
+        for one in among
+        if one is not baseline and one.letter in each.sides
+    ]
 
 
 def _fastest(drawn: Sequence[Contrast], participants: Sequence[ComparedInput]) -> Iterator[tuple[str, ComparedInput]]:
@@ -230,25 +241,25 @@ def _follows(one: Contrast, log: float | None) -> bool:
     return log is not None and one.metric in FOLLOWING and abs(one.difference.log + log) < _ROUNDING
 
 
-def _pair(matched: Matched, baseline: ComparedInput, candidate: ComparedInput) -> Pair:
+def _pair(matched: Matched, baseline: ComparedInput, candidate: ComparedInput) -> FigurePair:
     a, b = matched.sides[baseline.letter], matched.sides[candidate.letter]
     same = sameness(a, b)
     apart = lengths_apart(a, b) if same_machine(a[-1], b[-1]) else None
     found = [*same.differing, *differing(a[-1], b[-1])]
     if apart is not None and apart[0] > _FAR_S and not _in_turn(a, b):
-        matters = f"{quantity(apart[0], 's')} apart on one machine: drift between them is not measured; ab interleaves"
+        matters = Statement("time_apart", {"apart_s": apart[0]})
         found.append(Differing("time", a[-1].run.head.started_utc, b[-1].run.head.started_utc, matters))
-    return Pair(matched, baseline, candidate, same, tuple(found), apart[1] if apart is not None else None)
+    return FigurePair(matched, baseline, candidate, same, tuple(found), apart[1] if apart is not None else None)
 
 
-def _in_turn(a: Sequence[Taken], b: Sequence[Taken]) -> bool:
+def _in_turn(a: Sequence[CaseTrials], b: Sequence[CaseTrials]) -> bool:
     """Say whether both are Cases of one run, so that their trials were taken in turn."""
     return len({taken.run.head.run_id for side in (a, b) for taken in side}) == 1
 
 
 def _by_run(
     matched: Sequence[Matched], values: Mapping[tuple[str, str], Mapping[str, Sequence[PerTrial]]]
-) -> Iterator[tuple[Taken, Mapping[str, PerTrial]]]:
+) -> Iterator[tuple[CaseTrials, Mapping[str, PerTrial]]]:
     for each in matched:
         for letter, side in each.sides.items():
             found = values[each.label, letter]
@@ -258,7 +269,7 @@ def _by_run(
 
 
 def _contrasts(
-    pair: Pair, values: Mapping[tuple[str, str], Mapping[str, Sequence[PerTrial]]], drifts: Drifts
+    pair: FigurePair, values: Mapping[tuple[str, str], Mapping[str, Sequence[PerTrial]]], drifts: Drifts
 ) -> Iterator[Contrast]:
     """Yield the contrast of each figure that both sides have."""
     a, b = (values[pair.matched.label, one.letter] for one in (pair.baseline, pair.candidate))
@@ -268,7 +279,7 @@ def _contrasts(
             yield _contrast(metric, pair, a[metric], b[metric], drifts)
 
 
-def _contrast(metric: str, pair: Pair, a: Sequence[PerTrial], b: Sequence[PerTrial], drifts: Drifts) -> Contrast:
+def _contrast(metric: str, pair: FigurePair, a: Sequence[PerTrial], b: Sequence[PerTrial], drifts: Drifts) -> Contrast:
     """Return the contrast of a figure that both sides have."""
     baseline, candidate = pair.sides
     samples = sum(each.samples for each in (*a, *b))
@@ -281,13 +292,13 @@ def _contrast(metric: str, pair: Pair, a: Sequence[PerTrial], b: Sequence[PerTri
         )
         if found is not None:
             return Contrast(pair, metric, found, PAIRED, found.candidate.trials, samples, ())
-    labels: dict[str, None] = {}
-    parts: list[Part] = []
+    labels: list[Statement] = []
+    parts: list[VariancePart] = []
     for which, side, values in (("baseline", baseline, a), ("candidate", candidate, b)):
         part, label = _part(metric, side, values, pair.apart, drifts)
         parts.append(part)
         if label is not None:
-            labels[f"{which}: {label}"] = None
+            labels.append(Statement(label, {"side": which, "assumed": comparing.ASSUMED}))
     by_runs = len(a) >= _RUNS and len(b) >= _RUNS
     single = any(sum(len(each.values) for each in values) == 1 for values in (a, b))
     method = ONE_TRIAL if single else BY_RUNS if by_runs else WELCH
@@ -300,20 +311,20 @@ def _rounds(values: PerTrial) -> dict[int, float]:
 
 
 def _part(
-    metric: str, side: Sequence[Taken], values: Sequence[PerTrial], apart: float | None, drifts: Drifts
-) -> tuple[Part, str | None]:
-    """Return what one side says of a figure, and its label."""
+    metric: str, side: Sequence[CaseTrials], values: Sequence[PerTrial], apart: float | None, drifts: Drifts
+) -> tuple[VariancePart, str | None]:
+    """Return what one side says of a figure, and the id of its label."""
     logs = [[math.log(value) for value in each.values] for each in values]
     if len(logs) >= _RUNS:
         return comparing.of_independent([fmean(each) for each in logs]), None
     together = [value for each in logs for value in each]
     if len(together) == 1:
         (taken,) = [one for one in side if one.trials][:1]
-        return comparing.of_one(together[0], steps_error(taken, metric)), ONE_TRIAL
+        return comparing.of_one(together[0], steps_error(taken, metric)), "side_of_one_trial"
     drifting = moves_with_the_machine(metric)
     moved = max((drifts.get((one.run.head.run_id, metric), 0.0) for one in side), key=abs) if drifting else 0.0
     # How far a run moved while it was taken, so little is known of where it would have been at the other's time.
-    label = "figures drifted over its run, which widens their intervals" if abs(moved) > _WORTH else None
+    label = "side_drifted" if abs(moved) > _WORTH else None
     assumed = ASSUMED_OF_TIMES if drifting else ASSUMED_OF_MEMORY
     return comparing.of_run(together, apart if drifting else None, moved, Templates(_templates(values), assumed)), label
 
@@ -325,7 +336,7 @@ def _templates(values: Sequence[PerTrial]) -> list[tuple[int, Scalar]]:
     return [(place, template) for place, each in enumerate(values) for template in each.templates]
 
 
-def drifts_of(cases: Sequence[tuple[Taken, Mapping[str, PerTrial]]]) -> dict[tuple[str, str], float]:
+def drifts_of(cases: Sequence[tuple[CaseTrials, Mapping[str, PerTrial]]]) -> dict[tuple[str, str], float]:
     """Return how far each figure moved over each run: its Cases were taken in turn, and show one drift together."""
     grouped: dict[tuple[str, str], list[tuple[Sequence[float], Sequence[float]]]] = {}
     for taken, values in cases:
@@ -344,22 +355,22 @@ def _within_templates(values: PerTrial) -> Iterator[tuple[Sequence[float], Seque
             yield [float(values.places[at]) for at in having], [math.log(values.values[at]) for at in having]
 
 
-def _side(pair: Pair, who: ComparedInput) -> Side:
+def _side(pair: FigurePair, who: ComparedInput) -> Side:
     newest = pair.matched.sides[who.letter][-1]
     return Side(who.label, newest.run.head.run_id, newest.case.case_id)
 
 
-def _not_comparable(pair: Pair, margin: float) -> Judged:
+def _not_comparable(pair: FigurePair, margin: float) -> JudgedFigure:
     metric = primary(pair.matched.task)
     why = pair.same.against or Statement("no_figure")
     found = Comparison(
         _side(pair, pair.baseline), _side(pair, pair.candidate), metric, None, Judgement.NOT_COMPARABLE, margin,
         pair.differing, why,
     )  # fmt: skip
-    return Judged(pair.matched.label, pair.matched.task, BLOCK_OF[metric], unit_of(metric), found)
+    return JudgedFigure(pair.matched.label, pair.matched.task, BLOCK_OF[metric], unit_of(metric), found)
 
 
-def _judge(found: Contrast, level: float, asked: Asked) -> Judged:
+def _judge(found: Contrast, level: float, asked: ComparisonRequest) -> JudgedFigure:
     pair, metric, margin, higher = found.pair, found.metric, asked.margin, higher_is_better(found.metric)
     value, low, high = found.difference.ratio(level)
     ratio = Estimate(value, low, high, level, "ratio", found.method, found.trials, found.samples)
@@ -371,8 +382,8 @@ def _judge(found: Contrast, level: float, asked: Asked) -> Judged:
     if block in _TIMED and verdict in (Judgement.BETTER, Judgement.WORSE):
         sides = {"baseline": pair.sides[0][-1], "candidate": pair.sides[1][-1]}
         worse, better = ("candidate", "baseline") if verdict == Judgement.WORSE else ("baseline", "candidate")
-        if (what := disturbed(sides[worse], sides[better])) is not None:
-            labels.append(f"only the worse side ({worse}) was disturbed ({what}): measure it again")
+        if (alone := disturbed(sides[worse], sides[better], worse)) is not None:
+            labels.append(alone)
             verdict = Judgement.UNCLEAR
     if verdict == Judgement.UNCLEAR and _is_primary(found) and pair.apart is not None:
         labels += _of_drift(found.difference, level)
@@ -385,21 +396,20 @@ def _judge(found: Contrast, level: float, asked: Asked) -> Judged:
         for side, who in zip(pair.sides, (pair.baseline, pair.candidate), strict=True)
     )
     matched = pair.matched
-    return Judged(
-        matched.label, matched.task, block, unit_of(metric), comparison, mine, yours, tuple(dict.fromkeys(labels))
-    )
+    return JudgedFigure(matched.label, matched.task, block, unit_of(metric), comparison, mine, yours, _once(labels))
 
 
-def _of_drift(found: Difference, level: float) -> Iterator[str]:
+def _once(labels: Sequence[Statement]) -> tuple[Statement, ...]:
+    """Return each label once: a Statement holds a mapping, and has no hash."""
+    return tuple(one for at, one in enumerate(labels) if one not in labels[:at])
+
+
+def _of_drift(found: Difference, level: float) -> Iterator[Statement]:
     """Yield how much of an interval is no spread of processes, but what a machine may drift between two runs."""
     sides = [side._replace(stays=0.0) for side in (found.baseline, found.candidate)]
     (_, alone), (_, whole) = (one.interval(level) for one in (Difference(0.0, *sides), found._replace(log=0.0)))
     if whole > _MOSTLY_DRIFT * alone > 0.0:
-        halves = [quantity(math.expm1(half), "ratio") for half in (alone, whole)]
-        yield (
-            f"the variation between processes alone gives ±{halves[0]}; drift between runs "
-            f"widens it to ±{halves[1]}; `torchstone ab` interleaves and avoids it"
-        )
+        yield Statement("mostly_drift", {"alone": math.expm1(alone), "whole": math.expm1(whole)})
 
 
 class Gate(msgspec.Struct, frozen=True):
@@ -414,7 +424,7 @@ class Gate(msgspec.Struct, frozen=True):
     missing: bool = False
 
 
-def failing(compared: ComparedRuns, gate: Gate) -> list[Judged]:
+def failing(compared: ComparedRuns, gate: Gate) -> list[JudgedFigure]:
     """Return the comparisons that a gate does not let through; what is not comparable passes none.
 
     The start-up of a process (block `start`) is no matter of a gate.
@@ -422,10 +432,39 @@ def failing(compared: ComparedRuns, gate: Gate) -> list[Judged]:
     return [one for one in compared.judged if one.block != "start" and _fails(one, gate)]
 
 
-def _fails(one: Judged, gate: Gate) -> bool:
+def _fails(one: JudgedFigure, gate: Gate) -> bool:
     found = one.comparison
     if found.verdict == Judgement.NOT_COMPARABLE or found.ratio is None:
         return True
     if found.verdict == Judgement.WORSE:
         return gate.worse and max(found.ratio.value, 1.0 / found.ratio.value) > 1.0 + gate.worse_by
     return gate.unclear and found.verdict == Judgement.UNCLEAR
+
+
+class ItemTimeRatio(msgspec.Struct, frozen=True):
+    """Candidate ÷ baseline of the time of an item in one Case, with its interval.
+
+    `faster`: the letter of who takes less; None where both are the same, or it is unclear (`verdict`).
+    """
+
+    case: str
+    baseline: str
+    candidate: str
+    ratio: float
+    low: float
+    high: float
+    verdict: Judgement
+    faster: str | None
+
+
+def item_time_ratios(compared: ComparedRuns) -> Iterator[ItemTimeRatio]:
+    """Yield one for each candidate and Case whose rate is compared, in the order in which they were judged."""
+    letters = {one.label: one.letter for one in compared.participants}
+    for one in compared.judged:
+        found, ratio = one.comparison, one.comparison.ratio
+        if found.metric != primary(one.task) or ratio is None:
+            continue
+        a, b = letters[found.baseline.label], letters[found.candidate.label]
+        low, high = ratio.low or ratio.value, ratio.high or ratio.value
+        faster = {Judgement.BETTER: b, Judgement.WORSE: a}.get(found.verdict)
+        yield ItemTimeRatio(one.case, a, b, 1.0 / ratio.value, 1.0 / high, 1.0 / low, found.verdict, faster)

@@ -6,16 +6,15 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from torchstone.analysis.compare.matching import Taken
+from torchstone.analysis.compare.inputs import CaseTrials
 from torchstone.analysis.cost import inverse
 from torchstone.core.estimates import estimate_of
 from torchstone.core.figures import PERCENTILES, raw
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.estimate import Estimate
-from torchstone.core.schema.memory_figures import PEAKS
-from torchstone.core.schema.metric import FIGURES
-from torchstone.core.schema.metric_table import MetricGroup
+from torchstone.core.schema.metric import FIGURES, MetricGroup
+from torchstone.core.schema.peak_memory import PEAKS
 from torchstone.core.schema.quantity import Better
 from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.correlated import mean
@@ -69,7 +68,7 @@ def primary(task: str) -> str:
     return "output_token_throughput" if task == Task.GENERATE else "throughput"
 
 
-def of_side(side: Sequence[Taken], price_an_hour: float | None) -> dict[str, list[PerTrial]]:
+def of_side(side: Sequence[CaseTrials], price_an_hour: float | None) -> dict[str, list[PerTrial]]:
     """Return every figure that each run of a side has in two trials or more (or in its only one), runs in order."""
     found: dict[str, list[PerTrial]] = {}
     for taken in side:
@@ -78,7 +77,7 @@ def of_side(side: Sequence[Taken], price_an_hour: float | None) -> dict[str, lis
     return found
 
 
-def estimate_of_side(metric: str, side: Sequence[Taken], price_an_hour: float | None = None) -> Estimate:
+def estimate_of_side(metric: str, side: Sequence[CaseTrials], price_an_hour: float | None = None) -> Estimate:
     """Return a figure of a side: of one run the estimate that `show` gives; of several that over all their trials."""
     if metric == COST:
         rate = estimate_of_side(primary(str(side[-1].case.workload.task)), side)
@@ -88,7 +87,7 @@ def estimate_of_side(metric: str, side: Sequence[Taken], price_an_hour: float | 
     return estimate_of(metric, every, side[0].priors.get(metric) if len(side) == 1 else None)
 
 
-def _of_run(taken: Taken, price_an_hour: float | None) -> Iterator[tuple[str, PerTrial]]:
+def _of_run(taken: CaseTrials, price_an_hour: float | None) -> Iterator[tuple[str, PerTrial]]:
     for name in BLOCK_OF:
         source = primary(str(taken.case.workload.task)) if name == COST else name
         if name == COST and price_an_hour is None:
@@ -98,7 +97,7 @@ def _of_run(taken: Taken, price_an_hour: float | None) -> Iterator[tuple[str, Pe
             (one.values[source], trial, one.samples[source])
             for one, trial in zip(taken.figures, taken.trials, strict=True)
             if one.values.get(source, 0.0) > 0.0 and one.samples[source] >= least
-        ]  # fmt: skip
+        ]
         if not having:
             continue
         values = [value for value, _, _ in having]
@@ -128,7 +127,7 @@ def comparable(task: str, *, shapes_differ: bool, figure: str) -> bool:
     return not (shapes_differ and figure in _A_BATCH)
 
 
-def steps_error(taken: Taken, metric: str) -> float:
+def steps_error(taken: CaseTrials, metric: str) -> float:
     """Return how well the steps of a run's only trial fix a figure: a standard error, relative.
 
     The mean of steps that resemble their neighbours (stats.correlated); 0 for what does not come from steps.

@@ -9,7 +9,7 @@ from statistics import fmean
 
 import msgspec
 
-from torchstone.analysis.compare.compare import ComparedRuns, Judged
+from torchstone.analysis.compare.compare import ComparedRuns, JudgedFigure
 from torchstone.analysis.compare.compared_figures import primary
 from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.core.schema.comparison import Judgement
@@ -19,7 +19,7 @@ from torchstone.core.stats.student import from_log
 _DECIDED = (Judgement.BETTER, Judgement.WORSE, Judgement.SAME)
 
 
-class Standing(StrEnum):
+class TaskResult(StrEnum):
     """How the participants stand."""
 
     FASTER = "faster"  # `faster` is
@@ -40,7 +40,7 @@ class Ranked(msgspec.Struct, frozen=True):
     ratios: tuple[Estimate, ...] = ()
 
 
-class Answer(msgspec.Struct, frozen=True):
+class TaskAnswer(msgspec.Struct, frozen=True):
     """The answer for a task. `faster`: the letter of the fastest; None where it is not one, or not known.
 
     Of two: `candidate` and its `ratios` of throughput to the baseline, one a Case; `better`, `worse` and `open` Cases;
@@ -49,7 +49,7 @@ class Answer(msgspec.Struct, frozen=True):
     """
 
     task: str
-    standing: Standing
+    standing: TaskResult
     faster: str | None
     margin: float
     candidate: str | None = None
@@ -64,7 +64,7 @@ class Answer(msgspec.Struct, frozen=True):
     ahead: tuple[str, ...] = ()
 
 
-def answers(compared: ComparedRuns) -> list[Answer]:
+def answers(compared: ComparedRuns) -> list[TaskAnswer]:
     """Return one for each task that has comparable Cases, in the order in which they came."""
     tasks = dict.fromkeys(one.task for one in compared.judged)
     return [found for task in tasks if (found := _answer(task, compared)) is not None]
@@ -75,9 +75,9 @@ def mean_ratio(ratios: Sequence[Estimate]) -> float:
     return from_log(fmean(math.log(one.value) for one in ratios))
 
 
-def _answer(task: str, compared: ComparedRuns) -> Answer | None:
+def _answer(task: str, compared: ComparedRuns) -> TaskAnswer | None:
     by_label = {one.label: one for one in compared.participants}
-    found: dict[str, list[Judged]] = {}
+    found: dict[str, list[JudgedFigure]] = {}
     for one in _primaries(compared, task):
         if one.comparison.ratio is not None:
             found.setdefault(one.comparison.candidate.label, []).append(one)
@@ -95,33 +95,36 @@ def _answer(task: str, compared: ComparedRuns) -> Answer | None:
     ranked = [Ranked(baseline.letter, 1.0), *(Ranked(one, mean_ratio(own), own) for one, own in each.items())]
     ranked.sort(key=lambda one: (one.letter != fastest, -one.mean))
     near = [one.letter for one in ranked[1:] if verdicts.get(one.letter) != {Judgement.WORSE}]
-    return Answer(
-        task, Standing.LEADS if near else Standing.FASTER, None if near else fastest, compared.margin,
+    return TaskAnswer(
+        task,
+        TaskResult.LEADS if near else TaskResult.FASTER,
+        None if near else fastest,
+        compared.margin,
         ranked=tuple(ranked),
         even=tuple(one for one in near if Judgement.BETTER not in verdicts.get(one, ())),
         ahead=tuple(one for one in near if Judgement.BETTER in verdicts.get(one, ())),
-    )  # fmt: skip
+    )
 
 
-def _primaries(compared: ComparedRuns, task: str) -> Iterator[Judged]:
+def _primaries(compared: ComparedRuns, task: str) -> Iterator[JudgedFigure]:
     return (one for one in compared.judged if one.task == task and one.comparison.metric == primary(task))
 
 
-def _ratios(found: Sequence[Judged]) -> tuple[Estimate, ...]:
+def _ratios(found: Sequence[JudgedFigure]) -> tuple[Estimate, ...]:
     return tuple(one.comparison.ratio for one in found if one.comparison.ratio is not None)
 
 
-def _of_two(task: str, a: ComparedInput, b: ComparedInput, found: Sequence[Judged], margin: float) -> Answer:
+def _of_two(task: str, a: ComparedInput, b: ComparedInput, found: Sequence[JudgedFigure], margin: float) -> TaskAnswer:
     verdicts = [one.comparison.verdict for one in found]
     better, worse = verdicts.count(Judgement.BETTER), verdicts.count(Judgement.WORSE)
     open_ = sum(verdict not in _DECIDED for verdict in verdicts)
-    standing = Standing.UNCLEAR if open_ else Standing.EQUIVALENT
+    standing = TaskResult.UNCLEAR if open_ else TaskResult.EQUIVALENT
     if better or worse:
-        standing = Standing.DEPENDS if better and worse else Standing.FASTER
-    faster = (b.letter if better else a.letter) if standing == Standing.FASTER else None
+        standing = TaskResult.DEPENDS if better and worse else TaskResult.FASTER
+    faster = (b.letter if better else a.letter) if standing == TaskResult.FASTER else None
     needed = [one.comparison.trials_to_settle for one in found if one.comparison.verdict == Judgement.UNCLEAR]
     known = [count for count in needed if count is not None]
-    return Answer(
+    return TaskAnswer(
         task, standing, faster, margin, b.letter, _ratios(found), better, worse, open_,
         max(known) if known and len(known) == len(needed) else None, a.trains or b.trains,
     )  # fmt: skip

@@ -9,17 +9,104 @@ from statistics import fmean
 import msgspec
 
 from torchstone.analysis.advice.choices import NEAR_THE_TOP
-from torchstone.analysis.recommend.criteria import Criterion, criterion, memory_of
+from torchstone.config.prices import Prices
 from torchstone.core import units
+from torchstone.core.errors import UsageError
 from torchstone.core.estimates import interval_of
 from torchstone.core.schema.axis import AXES, AxisStage, Scalar, axes_of
-from torchstone.core.schema.case import Case
+from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.estimate import Estimate, Finding, Severity, too_wide
+from torchstone.core.schema.peak_memory import memory_figures
 from torchstone.core.schema.trial import FEWEST_UNDISTURBED
 from torchstone.core.stats import best_of_many
 from torchstone.core.stats.best_of_many import WITH_THE_BEST, Best
-from torchstone.core.stats.comparing import Part
-from torchstone.storage.measured import Measured
+from torchstone.core.stats.comparing import VariancePart
+from torchstone.storage.measured import MeasuredCase
+
+_GB = 1e9
+_HOUR_S = 3600.0
+_RATES = {Task.GENERATE: ("output_token_throughput", "token")}
+
+
+class Criterion(msgspec.Struct, frozen=True):
+    """`of`: a Case in a run → the value of each trial that has one; `figure`: whose multiple or inverse that is."""
+
+    name: str
+    of: Callable[[MeasuredCase], list[float]]
+    unit: Callable[[MeasuredCase], str]
+    figure: Callable[[MeasuredCase], str]
+
+
+def criterion(name: str, prices: Prices | None = None) -> Criterion:
+    """Return the criterion of that name. Raises UsageError for `price` without prices."""
+    if name == "price":
+        if prices is None or not prices.offers:
+            raise UsageError(
+                "--by price needs the price per hour of each device: --prices FILE (example in docs/cost.md)"
+            )
+        table = prices
+        return Criterion(
+            "price",
+            lambda one: _per_price(one, table),
+            lambda one: f"{rate_of(one)[1]}s/{table.currency}",
+            _rate,
+        )
+    return _OTHERS[name]
+
+
+def rate_of(one: MeasuredCase) -> tuple[str, str]:
+    """Return the figure that is the speed of a task, and what it counts."""
+    return _RATES.get(one.case.workload.task, ("throughput", one.case.workload.item))
+
+
+def _rate(one: MeasuredCase) -> str:
+    return rate_of(one)[0]
+
+
+def memory_of(one: MeasuredCase) -> Sequence[float]:
+    """Return the peak memory of trials, in bytes: on the CPU the process's, on an accelerator the device's own."""
+    peaks = _peaks(one)
+    return peaks if None not in peaks else [held for held in peaks if held is not None]  # type: ignore[return-value]
+
+
+def _peaks(one: MeasuredCase) -> Sequence[float | None]:
+    """Return the peak memory of each trial; of none at all nothing. See `peak_memory`."""
+    columns: list[Sequence[float | None]] = []
+    for name in memory_figures(one.case.placement.device):
+        column = one.figures.get(name)
+        if column is not None:
+            if not columns and None not in column:
+                return column  # of no trial a lesser figure is asked for
+            columns.append(column)
+    return [next((held for held in trial if held is not None), None) for trial in zip(*columns, strict=True)]
+
+
+def _speed(one: MeasuredCase) -> list[float]:
+    return one.values(rate_of(one)[0])
+
+
+def _per_watt(one: MeasuredCase) -> list[float]:
+    return [1.0 / used for used in one.values("energy_per_item_j") if used]
+
+
+def _per_memory(one: MeasuredCase) -> list[float]:
+    rates = one.figures.get(rate_of(one)[0], ())
+    return [rate / (held / _GB) for rate, held in zip(rates, _peaks(one), strict=False) if rate and held]
+
+
+def _per_price(one: MeasuredCase, prices: Prices) -> list[float]:
+    offer = prices.of(one.device_name)
+    if offer is None:
+        return []
+    return [rate * _HOUR_S / (offer.per_hour * one.case.placement.paid) for rate in _speed(one) if rate]
+
+
+_OTHERS = {
+    "speed": Criterion("speed", _speed, lambda one: f"{rate_of(one)[1]}s/s", _rate),
+    "energy": Criterion("energy", _per_watt, lambda one: f"{one.case.workload.item}s/J", lambda _: "energy_per_item_j"),
+    "memory": Criterion("memory", _per_memory, lambda one: f"{rate_of(one)[1]}s/s per GB", lambda _: ""),
+}
+
 
 # What is computed, and from where: another question than how fast. Precision and optimizer change the result, too, and
 # are for the user to choose all the same.
@@ -58,7 +145,7 @@ class Offer(msgspec.Struct, frozen=True):
     pooled: tuple[str, ...] = ()  # axes that change no speed, of which trials with several values count together
 
 
-class Entered(msgspec.Struct, frozen=True):
+class RankedOffer(msgspec.Struct, frozen=True):
     """An Offer with what stands behind it: the logs of its trials, higher is better.
 
     `first`: of all its readings the first that has the figure, older ones than `readings` too: entrants stand by it.
@@ -66,8 +153,8 @@ class Entered(msgspec.Struct, frozen=True):
 
     offer: Offer
     logs: tuple[float, ...]
-    readings: tuple[Measured, ...]
-    first: Measured
+    readings: tuple[MeasuredCase, ...]
+    first: MeasuredCase
 
 
 def given(configuration: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
@@ -85,27 +172,29 @@ def _is_given(name: str) -> bool:
     return name in _GIVEN or name not in AXES
 
 
-def entered(readings: Sequence[Measured], by: Criterion, key: Callable[[Measured], object]) -> list[Entered]:
+def entered(
+    readings: Sequence[MeasuredCase], by: Criterion, key: Callable[[MeasuredCase], object]
+) -> list[RankedOffer]:
     """Return one entrant for each key that has the criterion's figure, in the order in which they came."""
-    groups: dict[object, list[Measured]] = {}
+    groups: dict[object, list[MeasuredCase]] = {}
     for one in readings:
         groups.setdefault(key(one), []).append(one)
     found = [_entered(group, by) for group in groups.values()]
     return in_order([one for one in found if one is not None], readings)
 
 
-def in_order(entrants: Sequence[Entered], readings: Sequence[Measured]) -> list[Entered]:
+def in_order(entrants: Sequence[RankedOffer], readings: Sequence[MeasuredCase]) -> list[RankedOffer]:
     """Return them in the order in which they came. `readings`: theirs, and maybe others."""
     by_first = {id(one.first): one for one in entrants}
     return [by_first[id(one)] for one in readings if id(one) in by_first]
 
 
-def _values(one: Measured, by: Criterion) -> list[float]:
+def _values(one: MeasuredCase, by: Criterion) -> list[float]:
     """Return the criterion's figure of each trial; another tool's record may claim one of 0 or less, which is none."""
     return [value for value in by.of(one) if value > 0.0]
 
 
-def _entered(group: Sequence[Measured], by: Criterion) -> Entered | None:
+def _entered(group: Sequence[MeasuredCase], by: Criterion) -> RankedOffer | None:
     """Put the runs of one Case together: those of the newest torch, and without those that are in doubt, if some are.
 
     Figures of an older torch are another program's: they do not count.
@@ -141,7 +230,7 @@ def _entered(group: Sequence[Measured], by: Criterion) -> Entered | None:
         loss_rate_per_1000_items=fmean(rates) if rates else None,
         pooled=tuple(axis for axis in FOLLOWING if len({one.case.configuration.get(axis) for one in used}) > 1),
     )
-    return Entered(offer, tuple(map(math.log, values)), tuple(used), earliest)
+    return RankedOffer(offer, tuple(map(math.log, values)), tuple(used), earliest)
 
 
 def once_a_case(key: Callable[[Case], str]) -> Callable[[Case], str]:
@@ -169,12 +258,12 @@ def _settings(case: Case) -> str:
     return str((placed.count, placed.nodes, sorted(chosen(case.configuration).items())))
 
 
-def device_and_settings(one: Measured) -> object:
+def device_and_settings(one: MeasuredCase) -> object:
     """Return what makes two readings of one workload the same entrant."""
     return one.device_name, _settings(one.case)
 
 
-def near_the_top(every: Sequence[Entered]) -> list[Entered]:
+def near_the_top(every: Sequence[RankedOffer]) -> list[RankedOffer]:
     """Leave out what is far from its device's highest throughput: per memory the smallest batch would always win."""
     rates = [fmean(math.log(rate) for reading in one.readings for rate in _values(reading, _SPEED)) for one in every]
     tops: dict[str, float] = {}
@@ -184,7 +273,7 @@ def near_the_top(every: Sequence[Entered]) -> list[Entered]:
     return [one for one, rate in zip(every, rates, strict=True) if rate >= least + tops[one.offer.device]]
 
 
-def known(entrants: Sequence[Entered]) -> tuple[list[Entered], list[str]]:
+def known(entrants: Sequence[RankedOffer]) -> tuple[list[RankedOffer], list[str]]:
     """Return the entrants whose trials agree well enough to choose by, and a line on those left out."""
     kept = [one for one in entrants if not units.is_wide(one.offer.value, one.offer.low, one.offer.high)]
     wide = [one.offer for one in entrants if one not in kept]
@@ -198,7 +287,7 @@ def why_wide(offers: Sequence[Offer]) -> str:
     return too_wide(fewest.trials) + together * bool(fewest.pooled)
 
 
-def valid(entrants: Sequence[Entered]) -> tuple[list[Entered], list[str]]:
+def valid(entrants: Sequence[RankedOffer]) -> tuple[list[RankedOffer], list[str]]:
     """Return the entrants that may be recommended, and a line on the others: those in doubt, or of too few trials.
 
     What a check calls SUSPECT may be the fastest, or not: nothing is chosen from it, nor from fewer than 3 trials.
@@ -212,14 +301,14 @@ def valid(entrants: Sequence[Entered]) -> tuple[list[Entered], list[str]]:
     return kept, [*said, *few_trials(entrants)]
 
 
-def few_trials(entrants: Sequence[Entered]) -> Iterator[str]:
+def few_trials(entrants: Sequence[RankedOffer]) -> Iterator[str]:
     """Yield a line on those that nothing speaks against but how few trials they have, if there are any."""
     few = sum(not one.offer.doubts and one.offer.trials < FEWEST_UNDISTURBED for one in entrants)
     if few:
         yield f"{few} of {len(entrants)} settings have fewer than {FEWEST_UNDISTURBED} trials"
 
 
-def doubted(entrants: Sequence[Entered]) -> Iterator[str]:
+def doubted(entrants: Sequence[RankedOffer]) -> Iterator[str]:
     """Yield what makes figures SUSPECT, a line a check: of how many settings, and what it saw in the newest run."""
     seen: dict[str, tuple[Finding, str]] = {}
     for one in entrants:
@@ -232,7 +321,7 @@ def doubted(entrants: Sequence[Entered]) -> Iterator[str]:
         yield f"{told}; see `torchstone show {run_id}`"
 
 
-def spreads(entrants: Sequence[Entered]) -> list[Part]:
+def spreads(entrants: Sequence[RankedOffer]) -> list[VariancePart]:
     """Return what is known of each, for best_of.
 
     Where not all were measured in one run, what the trials of a run have in common does not cancel, and more trials do
@@ -247,7 +336,7 @@ def spreads(entrants: Sequence[Entered]) -> list[Part]:
     ]
 
 
-def best_among(entrants: Sequence[Entered], tried: int = 0) -> tuple[Best, list[Entered]]:
+def best_among(entrants: Sequence[RankedOffer], tried: int = 0) -> tuple[Best, list[RankedOffer]]:
     """Return which one is best, and all with `could_be` and `against_best` told, the best first.
 
     tried: how many there were, if more.
@@ -271,7 +360,7 @@ def lead_of(best: Best, trials: int) -> Estimate | None:
     return Estimate(*best.lead, best.level, "ratio", WITH_THE_BEST, trials, trials) if best.lead is not None else None
 
 
-def differing(entrants: Sequence[Entered]) -> Iterator[str]:
+def differing(entrants: Sequence[RankedOffer]) -> Iterator[str]:
     """Yield what else differs between entrants that are compared: what part of a difference may be due to."""
     torches = dict.fromkeys(one.offer.torch for one in entrants)
     if len(torches) > 1:

@@ -3,32 +3,87 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from torchstone.analysis.recommend.software import Changed, changed
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.estimates import interval_of
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, portable
+from torchstone.core.schema.codec import encode
 from torchstone.core.schema.comparison import Judgement, judge
 from torchstone.core.schema.estimate import Estimate
+from torchstone.core.schema.facts import flat
 from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.quantity import Better
 from torchstone.core.stats import change_points
 from torchstone.core.stats.change_points import FEWEST
 from torchstone.core.stats.moderated import spread_of
 from torchstone.storage.index import Problem
-from torchstone.storage.measured import Measured, measured, measured_cases
+from torchstone.storage.measured import MeasuredCase, measured, measured_cases
 from torchstone.storage.place import Place
 from torchstone.storage.query import find
+
+_WORTH = ("heap", "isolation", "settings", "seed", "warmup", "iterations", "budget_s", "target", "telemetry_period_s")
+_FACTS = ("setting_", "revision", "threads_in_effect")
+_SHORT = 12  # digits of a digest that are shown
+
+
+class Changed(msgspec.Struct, frozen=True):
+    """One thing that was another before and after. `throughout`: it was one and the same within each stretch."""
+
+    what: str
+    before: str | None
+    after: str | None
+    throughout: bool
+
+
+def changed(before: Sequence[MeasuredCase], after: Sequence[MeasuredCase]) -> tuple[Changed, ...]:
+    """Return what differs between the last run before and the first run after, what holds throughout first."""
+    last, first = described(before[-1]), described(after[0])
+    names = [name for name in dict.fromkeys((*last, *first)) if last.get(name) != first.get(name)]
+    if not names:
+        return ()
+    both = [[described(one) for one in stretch] for stretch in (before, after)]
+    found = [
+        Changed(name, last.get(name), first.get(name), all(len({one.get(name) for one in side}) == 1 for side in both))
+        for name in names
+    ]
+    return tuple(sorted(found, key=lambda one: not one.throughout))
+
+
+def described(one: MeasuredCase) -> Mapping[str, str | None]:
+    """Return everything that was recorded of a run and may move its figures: name → value."""
+    machine, device = one.machine, one.device
+    told: dict[str, str | None] = {
+        f"code {name}": digest[:_SHORT] for name, digest in one.code.items()
+    }  # the user's own first: it is what people look for
+    if one.source is not None:
+        told[f"file {one.source.word}"] = one.source.sha256[:_SHORT]
+    told.update(machine.software)
+    told["system"], told["processor"], told["governor"] = (
+        machine.host.platform,
+        machine.host.processor,
+        machine.host.governor,
+    )
+    if device is not None:
+        told["device"], told["driver"], told["runtime"] = device.name, device.driver, device.runtime
+    told.update(machine.settings)
+    told.update({name: _text(one.procedure.get(name)) for name in _WORTH})
+    told.update({name: _text(value) for name, value in flat(one.facts).items() if name.startswith(_FACTS)})
+    return told
+
+
+def _text(value: Scalar | object) -> str | None:
+    return None if value is None else str(value)
+
 
 _LEVEL, _BY_LEVELS = 0.95, "t on the log over runs, the spread that of all levels"
 _SHORTEST_ID = 4  # characters of a case_id that are taken for one
 
 
-class Point(msgspec.Struct, frozen=True):
+class LevelPoint(msgspec.Struct, frozen=True):
     """One run. `value` with its 95 % interval over `trials`. `counted`: False where it was left out, and `why`."""
 
     run_id: str
@@ -52,7 +107,7 @@ class Segment(msgspec.Struct, frozen=True):
     high: float
 
 
-class Change(msgspec.Struct, frozen=True):
+class LevelChange(msgspec.Struct, frozen=True):
     """Where the level changed: `at` is the first point after it. `ratio`: after ÷ before, the replicate is the run."""
 
     at: int
@@ -75,9 +130,9 @@ class History(msgspec.Struct, frozen=True):
     configuration: dict[str, Scalar]
     metric: str
     unit: str
-    points: tuple[Point, ...]
+    points: tuple[LevelPoint, ...]
     segments: tuple[Segment, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[LevelChange, ...]
     deviation: float | None
 
     @property
@@ -110,9 +165,9 @@ def history(place: Place, word: str | None = None, metric: str = "throughput", *
     return Histories(metric, found, store.runs, store.problems)
 
 
-def histories_of(readings: Sequence[Measured], metric: str, *, suspect: bool = False) -> tuple[History, ...]:
+def histories_of(readings: Sequence[MeasuredCase], metric: str, *, suspect: bool = False) -> tuple[History, ...]:
     """Return the histories of Cases, oldest run first, machine by machine: those with a change first."""
-    groups: dict[tuple[str, str, str], list[Measured]] = {}
+    groups: dict[tuple[str, str, str], list[MeasuredCase]] = {}
     for one in readings:
         if one.values(metric):
             groups.setdefault((one.case_id, one.device_name, one.machine.host.hostname), []).append(one)
@@ -121,7 +176,7 @@ def histories_of(readings: Sequence[Measured], metric: str, *, suspect: bool = F
     return tuple(found)
 
 
-def _meant(place: Place, readings: Sequence[Measured], word: str | None) -> list[Measured]:
+def _meant(place: Place, readings: Sequence[MeasuredCase], word: str | None) -> list[MeasuredCase]:
     if word is None or not readings:
         return list(readings)
     if len(word) >= _SHORTEST_ID and (found := [one for one in readings if one.case_id.startswith(word)]):
@@ -138,12 +193,12 @@ def _meant(place: Place, readings: Sequence[Measured], word: str | None) -> list
     return [one for one in readings if one.case_id in ours]
 
 
-def _history(group: Sequence[Measured], metric: str, *, suspect: bool) -> History:
+def _history(group: Sequence[MeasuredCase], metric: str, *, suspect: bool) -> History:
     points = [_point(one, metric, suspect=suspect) for one in group]
     places = [place for place, point in enumerate(points) if point.counted]
     first = group[0]
     segments: list[Segment] = []
-    changes: list[Change] = []
+    changes: list[LevelChange] = []
     deviation = None
     if places:
         told = change_points.levels(
@@ -163,7 +218,7 @@ def _history(group: Sequence[Measured], metric: str, *, suspect: bool) -> Histor
     )  # fmt: skip
 
 
-def _point(one: Measured, metric: str, *, suspect: bool) -> Point:
+def _point(one: MeasuredCase, metric: str, *, suspect: bool) -> LevelPoint:
     values = one.values(metric)
     each = interval_of(metric, values, prior=one.prior(metric))
     why = None
@@ -171,7 +226,7 @@ def _point(one: Measured, metric: str, *, suspect: bool) -> Point:
         why = "not above 0: no ratio"
     elif one.doubts and not suspect:
         why = f"SUSPECT: {', '.join(dict.fromkeys(f.check for f in one.doubts))}"
-    return Point(one.run_id, one.started_utc, each.value, each.low, each.high, len(values), why is None, why)
+    return LevelPoint(one.run_id, one.started_utc, each.value, each.low, each.high, len(values), why is None, why)
 
 
 def _error(values: Sequence[float]) -> float | None:
@@ -187,18 +242,21 @@ def _segments(told: change_points.Levels, places: Sequence[int]) -> Iterator[Seg
 
 
 def _changes(
-    told: change_points.Levels, places: Sequence[int], group: Sequence[Measured], metric: str
-) -> Iterator[Change]:
+    told: change_points.Levels, places: Sequence[int], group: Sequence[MeasuredCase], metric: str
+) -> Iterator[LevelChange]:
     for before, after in zip(told.levels, told.levels[1:], strict=False):
         value, low, high = told.difference(before, after).ratio(_LEVEL)
         runs = min(before.values, after.values)
         at = group[places[after.begin]]
         sides = [[group[place] for place in places[level.begin : level.end]] for level in (before, after)]
-        yield Change(
-            places[after.begin], at.run_id, at.started_utc,
+        yield LevelChange(
+            places[after.begin],
+            at.run_id,
+            at.started_utc,
             Estimate(value, low, high, _LEVEL, "ratio", _BY_LEVELS, runs, before.values + after.values),
-            verdict(low, high, metric), changed(sides[0], sides[1]),
-        )  # fmt: skip
+            verdict(low, high, metric),
+            changed(sides[0], sides[1]),
+        )
 
 
 def verdict(low: float, high: float, metric: str) -> Judgement:
@@ -221,3 +279,30 @@ def worse(histories: Sequence[History], margin: float) -> list[History]:
         ):
             found.append(one)
     return found
+
+
+def without_level(histories: Sequence[History]) -> list[History]:
+    """Return the histories of which no run counts: they have no level that others could be held against."""
+    return [one for one in histories if not one.segments]
+
+
+def why_without_level(histories: Sequence[History]) -> str:
+    """Return why no run of these counts; of runs that are doubted, what counts them."""
+    reasons = dict.fromkeys(point.why for one in histories for point in one.points if point.why is not None)
+    told = "; ".join(reasons)
+    return f"{told} (--suspect counts them)" if any(why.startswith("SUSPECT") for why in reasons) else told
+
+
+def reference_lines(histories: Sequence[History]) -> Iterator[bytes]:
+    """Yield a line for each case and machine that has a level: its value with its interval, since when, of how many."""
+    for one in histories:
+        if not one.segments:
+            continue
+        last = one.segments[-1]
+        body = {
+            "case_id": one.case_id, "task": one.task, "model": one.model, "data": one.data, "device": one.device,
+            "host": one.host, **one.configuration, one.metric: last.value, f"{one.metric}_low": last.low,
+            f"{one.metric}_high": last.high, "unit": one.unit, "runs": last.runs,
+            "since_utc": one.points[last.first].started_utc, "until_utc": one.points[last.last].started_utc,
+        }  # fmt: skip
+        yield encode(body) + b"\n"

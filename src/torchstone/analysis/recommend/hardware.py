@@ -10,11 +10,13 @@ import msgspec
 
 from torchstone.analysis.advice.choices import AS_FAST
 from torchstone.analysis.recommend.candidates import (
-    Entered,
+    Criterion,
     Offer,
+    RankedOffer,
     best_among,
     device_and_settings,
     differing,
+    doubted,
     entered,
     few_trials,
     given,
@@ -25,15 +27,77 @@ from torchstone.analysis.recommend.candidates import (
     valid,
     what_is_computed,
 )
-from torchstone.analysis.recommend.criteria import Criterion
-from torchstone.analysis.recommend.suggested_command import Vary, run_command
-from torchstone.analysis.recommend.undecided import Tried, undecided
+from torchstone.analysis.recommend.suggested_command import TRIALS, Vary, run_command
 from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import portable
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.stats.best_of_many import WITH_THE_BEST, best_of
-from torchstone.core.stats.comparing import Part, difference
-from torchstone.storage.measured import Measured
+from torchstone.core.stats.comparing import VariancePart, difference
+from torchstone.storage.measured import MeasuredCase
+
+
+class ModelCandidates(msgspec.Struct, frozen=True):
+    """Of one model: all that ran, what may be recommended, and what can be judged. `why_not`: lines on what cannot."""
+
+    ran: Sequence[RankedOffer]
+    allowed: Sequence[RankedOffer]
+    judged: Sequence[RankedOffer]
+    why_not: Sequence[str]
+
+
+class Undecided(msgspec.Struct, frozen=True):
+    """Of the model that most devices ran: those devices, those that can be judged, and what stands in the way."""
+
+    ran: tuple[str, ...]
+    judged: tuple[str, ...]
+    left_out: tuple[str, ...]
+    cautions: tuple[str, ...]
+    to_type: str | None
+
+
+def undecided(tried: Sequence[ModelCandidates], learned: Callable[[MeasuredCase], Vary]) -> Undecided:
+    """Return it. `tried`: one a model, each with an entrant that ran; of equals the last speaks.
+
+    `learned`: the learning rate to type, where losses say which.
+    """
+    one = max(reversed(tried), key=lambda one: (len(_devices(one.ran)), len(one.judged) > 0))
+    ran, judged = _devices(one.ran), _devices(one.judged)
+    alone = len(ran) < 2
+    return Undecided(
+        ran,
+        judged,
+        (*one.why_not, *_not_allowed(one)),
+        tuple(doubted(one.ran)),
+        _elsewhere(one, learned) if alone else _more_trials(one, judged, learned),
+    )
+
+
+def _devices(entrants: Sequence[RankedOffer]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one.offer.device for one in entrants))
+
+
+def _not_allowed(one: ModelCandidates) -> Iterator[str]:
+    if count := len(one.ran) - len(one.allowed):
+        yield f"{count} of {len(one.ran)} settings: they nearly fill the memory or train worse"
+
+
+def _best(entrants: Sequence[RankedOffer]) -> RankedOffer:
+    return max(entrants, key=lambda one: one.offer.value)
+
+
+def _elsewhere(one: ModelCandidates, learned: Callable[[MeasuredCase], Vary]) -> str:
+    """Return what to type on another machine, or for another device of this one."""
+    newest = _best(one.judged or one.allowed or one.ran).readings[-1]
+    return run_command(newest, learned(newest), device="auto")
+
+
+def _more_trials(one: ModelCandidates, judged: Sequence[str], learned: Callable[[MeasuredCase], Vary]) -> str | None:
+    """Return what to type for a device whose trials differ too much; None where that is not what is in the way."""
+    among = [each for each in one.allowed if each.offer.device not in judged]
+    if not among:
+        return None
+    best = _best(among)
+    return run_command(best.readings[-1], learned(best.readings[-1]), trials=2 * max(TRIALS, len(best.logs)))
 
 
 class OnModel(msgspec.Struct, frozen=True):
@@ -55,7 +119,7 @@ class Relative(msgspec.Struct, frozen=True):
     ratios: Mapping[str, float]
 
 
-class Standing(msgspec.Struct, frozen=True):
+class DeviceRank(msgspec.Struct, frozen=True):
     """One device over all models: the geometric mean of its figures over that of the best device, with its interval."""
 
     device: str
@@ -68,7 +132,7 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 # Of one model: all that ran, what may be recommended, and among how many.
-_Compared = tuple[Sequence[Entered], Sequence[Entered], int]
+_Compared = tuple[Sequence[RankedOffer], Sequence[RankedOffer], int]
 
 
 class Hardware(msgspec.Struct, frozen=True):
@@ -81,7 +145,7 @@ class Hardware(msgspec.Struct, frozen=True):
     family: str
     task: str
     by: str
-    standings: tuple[Standing, ...]
+    standings: tuple[DeviceRank, ...]
     models: tuple[OnModel, ...]
     recommended: str | None
     clear: bool
@@ -94,24 +158,24 @@ class Hardware(msgspec.Struct, frozen=True):
 
 
 def hardware(
-    readings: Sequence[Measured],
+    readings: Sequence[MeasuredCase],
     by: Criterion,
-    ran_of: Callable[[str, Sequence[Measured]], Sequence[Entered]],
-    refused: Callable[[Measured], bool],
+    ran_of: Callable[[str, Sequence[MeasuredCase]], Sequence[RankedOffer]],
+    refused: Callable[[MeasuredCase], bool],
     price: Callable[[str], float | None],
-    learned: Callable[[Measured], Vary],
+    learned: Callable[[MeasuredCase], Vary],
 ) -> Hardware | None:
     """Return the device to take for the readings of one family and task; None where none has the criterion's figure.
 
     `ran_of`: what is computed and its readings → their entrants. `refused`: settings that are not recommended anyway,
     of their losses or memory. `learned`: the learning rate to type, where losses say which.
     """
-    groups: dict[str, list[Measured]] = {}
+    groups: dict[str, list[MeasuredCase]] = {}
     for one in readings:
         groups.setdefault(what_is_computed(one.case), []).append(one)
     compared: list[_Compared] = []
     left_out: list[str] = []
-    lonely: list[Tried] = []
+    lonely: list[ModelCandidates] = []
     for what, group in groups.items():
         ran = ran_of(what, group)
         fit = [one for one in group if not refused(one)]
@@ -123,7 +187,7 @@ def hardware(
         if len({one.offer.device for one in kept}) > 1:
             compared.append((ran, kept, len(every)))
         elif ran:
-            lonely.append(Tried(ran, allowed, kept, (*wide, *few_trials(sure))))
+            lonely.append(ModelCandidates(ran, allowed, kept, (*wide, *few_trials(sure))))
     family, task = family_of(readings[0]), str(readings[0].case.workload.task)
     if not compared:
         return _open(family, task, by, lonely, learned) if lonely else None
@@ -138,14 +202,14 @@ def hardware(
     )  # fmt: skip
 
 
-def family_of(one: Measured) -> str:
+def family_of(one: MeasuredCase) -> str:
     """Return the family of a model; what belongs to none that is known is custom."""
     return one.case.workload.family or "custom"
 
 
 def _over_models(
     compared: Sequence[_Compared], price: Callable[[str], float | None]
-) -> tuple[Estimate | None, list[Standing]]:
+) -> tuple[Estimate | None, list[DeviceRank]]:
     """Return the lead and the standings over the models that all these devices ran: the most devices first.
 
     A device enters with the best of its settings, and pays for having had many: they all count as tried.
@@ -156,7 +220,7 @@ def _over_models(
         used = [max(compared, key=lambda one: len({e.offer.device for e in one[1]}))]
         everywhere = {one.offer.device for one in used[0][1]}
     devices = sorted(everywhere)
-    parts: dict[str, list[tuple[Part, Entered]]] = {device: [] for device in devices}
+    parts: dict[str, list[tuple[VariancePart, RankedOffer]]] = {device: [] for device in devices}
     for _, kept, _ in used:
         known = spreads(kept)
         for device in devices:
@@ -166,7 +230,7 @@ def _over_models(
     best = best_of(each, tried=sum(tried for _, _, tried in used))
     first = each[best.best]
     found = [
-        Standing(
+        DeviceRank(
             device, _against(first, part, best.level), len(used), sum(e.offer.trials for _, e in parts[device]),
             len({run for _, e in parts[device] for run in e.offer.runs}), place in best.could_be, price(device),
         )
@@ -175,32 +239,37 @@ def _over_models(
     return lead_of(best, found[best.best].trials), sorted(found, key=lambda one: -one.against_best.value)
 
 
-def _against(first: Part, part: Part, level: float) -> Estimate:
+def _against(first: VariancePart, part: VariancePart, level: float) -> Estimate:
     """Return how many times the best one is."""
     value, low, high = (1.0, 1.0, 1.0) if part is first else difference(first, part).ratio(level)
     return Estimate(value, low, high, level, "ratio", WITH_THE_BEST, part.trials, part.trials)
 
 
-def _mean(each: Sequence[Part]) -> Part:
+def _mean(each: Sequence[VariancePart]) -> VariancePart:
     """Return the mean over models: the log of a geometric mean of rates."""
     n, errors = len(each), [one.error() for one in each]
     total, below = math.fsum(errors), math.fsum(e * e / one.df for e, one in zip(errors, each, strict=True))
-    return Part(fmean(one.log for one in each), total / n, n, total * total / below if below > 0.0 else math.inf)
+    return VariancePart(
+        fmean(one.log for one in each), total / n, n, total * total / below if below > 0.0 else math.inf
+    )
 
 
-def _on_model(ran: Sequence[Entered], kept: Sequence[Entered], tried: int) -> OnModel:
+def _on_model(ran: Sequence[RankedOffer], kept: Sequence[RankedOffer], tried: int) -> OnModel:
     case = ran[0].readings[0].case
     _, ranked = best_among(kept, tried)
     best: dict[str, Offer] = {}
     for one in ranked:
         best.setdefault(one.offer.device, one.offer)
     return OnModel(
-        portable(case.workload.model), portable(case.workload.data), given(case.configuration),
-        tuple(best.values()), tuple(_relative(ran)),
-    )  # fmt: skip
+        portable(case.workload.model),
+        portable(case.workload.data),
+        given(case.configuration),
+        tuple(best.values()),
+        tuple(_relative(ran)),
+    )
 
 
-def _relative(ran: Sequence[Entered]) -> Iterator[Relative]:
+def _relative(ran: Sequence[RankedOffer]) -> Iterator[Relative]:
     """Yield each Case that two devices ran with equal settings, whatever their best is."""
     alike: dict[str, dict[str, Offer]] = {}
     for one in ran:
@@ -213,9 +282,9 @@ def _relative(ran: Sequence[Entered]) -> Iterator[Relative]:
             yield Relative(first.point, first.unit, values, {d: value / top for d, value in values.items()})
 
 
-def _settings_differ(kept: Sequence[Entered]) -> Iterator[str]:
+def _settings_differ(kept: Sequence[RankedOffer]) -> Iterator[str]:
     """Yield the settings that are not the same at the best of each device."""
-    best: dict[str, Entered] = {}
+    best: dict[str, RankedOffer] = {}
     for one in sorted(kept, key=lambda one: one.offer.value):
         best[one.offer.device] = one
     points = {device: one.offer.point for device, one in best.items()}
@@ -229,7 +298,7 @@ def _settings_differ(kept: Sequence[Entered]) -> Iterator[str]:
         yield f"the best settings differ between the devices ({told}): part of the difference is due to them"
 
 
-def _leanest(lean: Sequence[Standing], compared: Sequence[_Compared]) -> str:
+def _leanest(lean: Sequence[DeviceRank], compared: Sequence[_Compared]) -> str:
     """Return the cheapest, or the one with the least memory in use, of those that could be the best and are as good."""
     lean = [one for one in lean if one.against_best.value >= AS_FAST]
     if len(lean) > 1 and all(one.price_per_hour is not None for one in lean):
@@ -242,7 +311,7 @@ def _leanest(lean: Sequence[Standing], compared: Sequence[_Compared]) -> str:
 
 
 def _open(
-    family: str, task: str, by: Criterion, tried: Sequence[Tried], learned: Callable[[Measured], Vary]
+    family: str, task: str, by: Criterion, tried: Sequence[ModelCandidates], learned: Callable[[MeasuredCase], Vary]
 ) -> Hardware:
     told = undecided(tried, learned)
     return Hardware(
@@ -252,9 +321,10 @@ def _open(
 
 
 def _again(
-    compared: Sequence[_Compared], lean: Sequence[Standing],
-    learned: Callable[[Measured], Vary],
-) -> str:  # fmt: skip
+    compared: Sequence[_Compared],
+    lean: Sequence[DeviceRank],
+    learned: Callable[[MeasuredCase], Vary],
+) -> str:
     """Return what to type on each of the machines of no significant difference, with the best settings of one."""
     devices = {one.device for one in lean}
     kept = [one for _, some, _ in compared for one in some if one.offer.device in devices]

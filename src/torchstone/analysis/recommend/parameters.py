@@ -7,29 +7,140 @@ larger difference is no reason to give it up. What trains worse is left out.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
 from torchstone.analysis.advice.choices import AS_FAST, NEAR_THE_TOP, SAFE_SHARE
+from torchstone.analysis.advice.convergence import Convergence, LearningRates, Optimizers, convergence
+from torchstone.analysis.advice.trainings import LOSS_AXES, read_curves
 from torchstone.analysis.recommend.candidates import (
-    Entered,
+    Criterion,
     Offer,
+    RankedOffer,
     best_among,
     differing,
     given,
     known,
     lead_of,
     near_the_top,
+    once_a_case,
     valid,
 )
-from torchstone.analysis.recommend.criteria import Criterion
-from torchstone.analysis.recommend.losses import Losses, worse_of
 from torchstone.analysis.recommend.suggested_command import TRIALS, Vary, run_command
+from torchstone.analysis.summary import summarize
 from torchstone.core.schema.axis import AXES, Scalar
-from torchstone.core.schema.case import Task, portable
+from torchstone.core.schema.case import Case, Task, portable
 from torchstone.core.schema.estimate import Estimate
-from torchstone.storage.measured import Measured
+from torchstone.core.stats.convergence import UNSTABLE, Sameness
+from torchstone.storage.measured import MeasuredCase
+from torchstone.storage.place import Place
+from torchstone.storage.query import find
+
+_MOST_RUNS = 2  # the newest that compare trainings of one model on one device
+_MOST_BYTES = 64 * 2**20  # a larger record would make everybody wait: `show` reads it
+
+
+class Losses(msgspec.Struct, frozen=True):
+    """What the losses of one run say of trainings that differ in these axes alone, at one batch size.
+
+    `worse`: (axis, value) → why it is not recommended; `judged`: all (axis, value) of which the losses say something.
+    """
+
+    run_id: str
+    batch_size: Scalar
+    horizon_items: float
+    learning_rate: LearningRates | None
+    worse: Mapping[tuple[str, str], str]
+    judged: frozenset[tuple[str, str]]
+    notes: tuple[str, ...]  # what these losses cannot say
+
+
+def losses_of(place: Place, readings: Sequence[MeasuredCase], budget: list[int]) -> list[Losses]:
+    """Return what the newest runs say that compared trainings of one model on one device.
+
+    `readings`: of that model and device. `budget`: bytes of records that may still be read; what is read is taken off.
+    """
+    found = []
+    for run_id in _comparing(readings)[:_MOST_RUNS]:
+        entry = find(place, run_id)
+        size = entry.path.stat().st_size
+        if size > min(budget[0], _MOST_BYTES):
+            continue
+        budget[0] -= size
+        summary = summarize(entry)
+        ours = {one.case_id for one in readings}
+        groups = convergence(summary, read_curves(summary))
+        found += [_losses_of(run_id, one) for one in groups if ours & {training.case_id for training in one.trainings}]
+    return found
+
+
+def worse_of(losses: Sequence[Losses]) -> Mapping[tuple[str, str], str]:
+    """Return (axis, value) → why it is not recommended, by all of these; where several tell, the first does."""
+    return {key: why for one in reversed(losses) for key, why in one.worse.items()}
+
+
+def _comparing(readings: Sequence[MeasuredCase]) -> list[str]:
+    """Return the runs, newest first, that hold two Cases which differ in LOSS_AXES alone."""
+    cases = {one.case_id: one.case for one in readings}
+    alike = Counter(map(_all_but_learning, cases.values()))
+    comparable = {case_id for case_id, case in cases.items() if alike[_all_but_learning(case)] > 1}
+    seen: dict[tuple[str, str], set[str]] = {}
+    for one in readings:
+        if one.case_id in comparable:
+            seen.setdefault((one.run_id, _all_but_learning(one.case)), set()).add(one.case_id)
+    runs = dict.fromkeys(run_id for (run_id, _), cases in seen.items() if len(cases) > 1)
+    return list(runs)[::-1]
+
+
+@once_a_case
+def _all_but_learning(case: Case) -> str:
+    return str(sorted((name, value) for name, value in case.configuration.items() if name not in LOSS_AXES))
+
+
+def _losses_of(run_id: str, one: Convergence) -> Losses:
+    judged = set(_of_precisions(one)) | {
+        ("optimizer", s.optimizer) for group in one.optimizers for s in group.standings
+    }
+    rates = max(one.learning_rates, key=lambda rates: len(rates.tried), default=None)
+    worse = {
+        **_worse_precisions(one),
+        **{key: why for group in one.optimizers for key, why in _worse_optimizers(group)},
+    }
+    return Losses(run_id, one.batch_size, one.horizon_items, rates, worse, frozenset(judged), one.notes)
+
+
+def _of_precisions(one: Convergence) -> Iterator[tuple[str, str]]:
+    for effect in one.precisions:
+        yield "precision", effect.against
+        if effect.verdict != Sameness.UNCLEAR:
+            yield "precision", effect.precision
+
+
+def _worse_precisions(one: Convergence) -> Mapping[tuple[str, str], str]:
+    found = {}
+    for effect in one.precisions:
+        if effect.verdict != Sameness.DIFFERENT:
+            continue
+        if effect.difference is None:
+            found["precision", effect.precision] = f"precision {effect.precision}: its loss diverges"
+        elif effect.difference > 0.0:
+            more = f"{100 * effect.difference:.2g} % above that of {effect.against}"
+            found["precision", effect.precision] = f"precision {effect.precision}: its loss ends {more}"
+    return found
+
+
+def _worse_optimizers(group: Optimizers) -> Iterator[tuple[tuple[str, str], str]]:
+    best = group.standings[0]
+    for one in group.standings[1:]:
+        ends, least = one.loss_end, best.loss_end
+        if one.behaviour in UNSTABLE:
+            yield ("optimizer", one.optimizer), f"optimizer {one.optimizer}: its loss rises or diverges"
+        elif ends is not None and least is not None and (ends.low or 0.0) > (least.high or math.inf):
+            more = f"{ends.value:.3g}, that of {best.optimizer} at {least.value:.3g}"
+            yield ("optimizer", one.optimizer), f"optimizer {one.optimizer}: its loss ends at {more}"
+
 
 _SLOWER_PER_ITEM = 0.8  # of the fastest fall of the loss: below it, the saying is worth a line
 _SAME_MEMORY = 0.02  # of the log: what is closer takes as much
@@ -75,7 +186,7 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 def settings(
-    readings: Sequence[Measured], every: Sequence[Entered], by: Criterion, losses: Sequence[Losses]
+    readings: Sequence[MeasuredCase], every: Sequence[RankedOffer], by: Criterion, losses: Sequence[Losses]
 ) -> Settings | None:
     """Return what to set, by the readings of one workload on one device; None where the criterion has no figure.
 
@@ -112,7 +223,7 @@ def settings(
     )  # fmt: skip
 
 
-def _why_not(one: Entered, worse: Mapping[tuple[str, str], str]) -> str | None:
+def _why_not(one: RankedOffer, worse: Mapping[tuple[str, str], str]) -> str | None:
     share = one.offer.memory_share
     if share is not None and share > SAFE_SHARE:
         return f"settings that use more than {100 * SAFE_SHARE:.0f} % of the device's memory"
@@ -129,7 +240,7 @@ def _far(count: int) -> Iterator[str]:
         yield f"{count} setting{'s' * (count > 1)} more than {share} below the highest throughput"
 
 
-def _leanness(one: Entered) -> tuple[float, float]:
+def _leanness(one: RankedOffer) -> tuple[float, float]:
     """Sort by memory, in steps of 2 %, then by the value; a memory that is not known is not the least."""
     held = one.offer.memory_bytes
     return round(math.log(held) / _SAME_MEMORY) if held else math.inf, -one.offer.value
@@ -141,7 +252,7 @@ def _shown(offer: Offer, axes: Sequence[str]) -> Offer:
     return msgspec.structs.replace(offer, point={axis: offer.point.get(axis) for axis in named})
 
 
-def _learning(losses: Sequence[Losses], pick: Entered | None) -> Learning | None:
+def _learning(losses: Sequence[Losses], pick: RankedOffer | None) -> Learning | None:
     having = [one for one in losses if one.learning_rate is not None]
     size = pick.offer.point.get("batch_size") if pick is not None else None
     best = next((one for one in having if one.batch_size == size), having[0] if having else None)
@@ -156,7 +267,9 @@ def _learning(losses: Sequence[Losses], pick: Entered | None) -> Learning | None
     )  # fmt: skip
 
 
-def _cautions(ranked: Sequence[Entered], pick: Entered | None, losses: Sequence[Losses], task: Task) -> Iterator[str]:
+def _cautions(
+    ranked: Sequence[RankedOffer], pick: RankedOffer | None, losses: Sequence[Losses], task: Task
+) -> Iterator[str]:
     yield from differing(ranked)
     if pick is None:
         return
@@ -173,7 +286,7 @@ def _cautions(ranked: Sequence[Entered], pick: Entered | None, losses: Sequence[
         yield f"{slower}: a larger batch may need another learning rate and more items to reach the same loss"
 
 
-def _unjudged(ranked: Sequence[Entered], pick: Entered, losses: Sequence[Losses]) -> Iterator[tuple[str, str]]:
+def _unjudged(ranked: Sequence[RankedOffer], pick: RankedOffer, losses: Sequence[Losses]) -> Iterator[tuple[str, str]]:
     """Yield the choices of which no stored loss says whether they train (or answer) as well as the others."""
     judged = {key for one in losses for key in one.judged}
     for axis in ("precision", "optimizer"):
@@ -182,20 +295,24 @@ def _unjudged(ranked: Sequence[Entered], pick: Entered, losses: Sequence[Losses]
             yield axis, value
 
 
-def _again(entrants: Sequence[Entered], rate: Vary) -> str | None:
+def _again(entrants: Sequence[RankedOffer], rate: Vary) -> str | None:
     """Return the command that measures these settings again, with more trials. `rate`: of learning, where known."""
     vary = {
-        axis: values for axis in entrants[0].offer.point
+        axis: values
+        for axis in entrants[0].offer.point
         if len(values := list(dict.fromkeys(one.offer.point.get(axis) for one in entrants))) > 1
-    }  # fmt: skip
+    }
     trials = max(10, 2 * max(len(one.logs) for one in entrants))
     return run_command(entrants[-1].readings[-1], {**rate, **vary}, trials=trials)
 
 
 def _to_type(
-    readings: Sequence[Measured], ranked: Sequence[Entered], pick: Entered | None, losses: Sequence[Losses],
+    readings: Sequence[MeasuredCase],
+    ranked: Sequence[RankedOffer],
+    pick: RankedOffer | None,
+    losses: Sequence[Losses],
     rate: Vary,
-) -> str | None:  # fmt: skip
+) -> str | None:
     """Return the command that would settle what is open first: one setting alone, a tie of few trials, the losses.
 
     Then a larger batch, where the largest is the best.
@@ -209,9 +326,10 @@ def _to_type(
     could_be = [one for one in ranked if one.offer.could_be]
     if len(could_be) > 1 and any(one.offer.doubts or len(one.logs) < TRIALS for one in could_be):
         vary = {
-            axis: values for axis in pick.offer.point
+            axis: values
+            for axis in pick.offer.point
             if len(values := list(dict.fromkeys(one.offer.point.get(axis) for one in could_be))) > 1
-        }  # fmt: skip
+        }
         return run_command(source, {**rate, **vary}, trials=max(TRIALS, 2 * max(len(one.logs) for one in could_be)))
     if source.case.workload.task == Task.TRAIN and (of_losses := _to_learn(source, ranked, pick, losses)):
         return run_command(source, {**rate, **of_losses, "feed": ["loader"]}, trials=1)
@@ -223,7 +341,7 @@ def _to_type(
 
 
 def _to_learn(
-    source: Measured, ranked: Sequence[Entered], pick: Entered, losses: Sequence[Losses]
+    source: MeasuredCase, ranked: Sequence[RankedOffer], pick: RankedOffer, losses: Sequence[Losses]
 ) -> Mapping[str, Sequence[Scalar]]:
     """Return the axes whose effect on the loss is not known; none where the data has nothing to learn."""
     if source.case.workload.data.partition(":")[0] == "synthetic":

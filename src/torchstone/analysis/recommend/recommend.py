@@ -11,24 +11,30 @@ from typing import TypeVar
 import msgspec
 
 from torchstone.analysis.advice.choices import SAFE_SHARE
-from torchstone.analysis.recommend.candidates import Entered, device_and_settings, entered, in_order, what_is_computed
-from torchstone.analysis.recommend.criteria import criterion, memory_of
+from torchstone.analysis.recommend.candidates import (
+    RankedOffer,
+    criterion,
+    device_and_settings,
+    entered,
+    in_order,
+    memory_of,
+    what_is_computed,
+)
 from torchstone.analysis.recommend.hardware import Hardware, family_of, hardware
-from torchstone.analysis.recommend.losses import losses_of, worse_of
-from torchstone.analysis.recommend.parameters import Settings, settings
+from torchstone.analysis.recommend.parameters import Settings, losses_of, settings, worse_of
 from torchstone.analysis.recommend.suggested_command import Vary
 from torchstone.config.prices import HourlyPrice, Prices
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.case import Task
 from torchstone.storage.index import Problem
-from torchstone.storage.measured import Measured, measured_kept
+from torchstone.storage.measured import MeasuredCase, measured_kept
 from torchstone.storage.place import Place
 
 K = TypeVar("K")
 _MOST_READ_BYTES = 192 * 2**20  # of records, for their losses
 
 
-class Asked(msgspec.Struct, frozen=True):
+class RecommendRequest(msgspec.Struct, frozen=True):
     """What to recommend for: a family, a model (or a part of its name), a task; None: all."""
 
     by: str = "speed"
@@ -55,7 +61,7 @@ class Recommendation(msgspec.Struct, frozen=True):
     prices: Mapping[str, HourlyPrice] = {}
 
 
-def recommend(place: Place, asked: Asked) -> Recommendation:
+def recommend(place: Place, asked: RecommendRequest) -> Recommendation:
     """Return what the store says. Raises UsageError for a task, family or model that it does not have."""
     with _uncollected():
         return _recommended(place, asked)
@@ -73,13 +79,13 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _recommended(place: Place, asked: Asked) -> Recommendation:
+def _recommended(place: Place, asked: RecommendRequest) -> Recommendation:
     by = criterion(asked.by, asked.prices)
     store = measured_kept(place)
-    ours = _asked_for(store.measured, asked)
+    ours = _selected(store.measured, asked)
     budget = [_MOST_READ_BYTES]
     told: list[Settings] = []
-    entrants: dict[str, list[Entered]] = {}
+    entrants: dict[str, list[RankedOffer]] = {}
     counts: Counter[str] = Counter()
     worse: dict[tuple[str, str], Mapping[tuple[str, str], str]] = {}
     rates: dict[tuple[str, str], Vary] = {}
@@ -95,15 +101,15 @@ def _recommended(place: Place, asked: Asked) -> Recommendation:
             if found.learning is not None and found.learning.best is not None:
                 rates[key] = {"learning_rate": [found.learning.best]}
 
-    def ran_of(what: str, group: Sequence[Measured]) -> Sequence[Entered]:
+    def ran_of(what: str, group: Sequence[MeasuredCase]) -> Sequence[RankedOffer]:
         if len(group) < counts[what]:  # some are recorded with another family
             return entered(group, by, device_and_settings)
         return in_order(entrants[what], group)
 
-    def refused(one: Measured) -> bool:
+    def refused(one: MeasuredCase) -> bool:
         return _is_refused(one, worse.get(_workload_and_device(one), {}) if worse else {})
 
-    def learned(one: Measured) -> Vary:
+    def learned(one: MeasuredCase) -> Vary:
         return rates.get(_workload_and_device(one), {})
 
     offers = _offers(ours, asked.prices)
@@ -120,7 +126,7 @@ def _recommended(place: Place, asked: Asked) -> Recommendation:
     )  # fmt: skip
 
 
-def _offers(readings: Sequence[Measured], prices: Prices | None) -> dict[str, HourlyPrice | None]:
+def _offers(readings: Sequence[MeasuredCase], prices: Prices | None) -> dict[str, HourlyPrice | None]:
     """Return the offer of each device by its name; nothing where no prices were asked for."""
     return {} if prices is None else {one.device_name: prices.of(one.device_name) for one in readings}
 
@@ -130,7 +136,7 @@ def _per_hour(offers: Mapping[str, HourlyPrice | None], name: str) -> float | No
     return None if offer is None else offer.per_hour
 
 
-def _asked_for(readings: Sequence[Measured], asked: Asked) -> list[Measured]:
+def _selected(readings: Sequence[MeasuredCase], asked: RecommendRequest) -> list[MeasuredCase]:
     if asked.task is not None and asked.task not in list(Task):
         raise unknown("task", asked.task, Task)
     found = [one for one in readings if asked.task in (None, one.case.workload.task)]
@@ -150,18 +156,18 @@ def _asked_for(readings: Sequence[Measured], asked: Asked) -> list[Measured]:
     return found
 
 
-def _groups(readings: Sequence[Measured], key: Callable[[Measured], K]) -> dict[K, list[Measured]]:
-    found: dict[K, list[Measured]] = {}
+def _groups(readings: Sequence[MeasuredCase], key: Callable[[MeasuredCase], K]) -> dict[K, list[MeasuredCase]]:
+    found: dict[K, list[MeasuredCase]] = {}
     for one in readings:
         found.setdefault(key(one), []).append(one)
     return found
 
 
-def _workload_and_device(one: Measured) -> tuple[str, str]:
+def _workload_and_device(one: MeasuredCase) -> tuple[str, str]:
     return what_is_computed(one.case), one.device_name
 
 
-def _is_refused(one: Measured, worse: Mapping[tuple[str, str], str]) -> bool:
+def _is_refused(one: MeasuredCase, worse: Mapping[tuple[str, str], str]) -> bool:
     if worse and any(str(one.case.configuration.get(axis)) == value for axis, value in worse):
         return True
     held = one.device.memory_bytes if one.device is not None else None

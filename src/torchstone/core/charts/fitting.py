@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from torchstone.core.plain_text import plain
+from torchstone.core.units import plain
 
 Points = Sequence[tuple[float, float]]
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from torchstone.core.plain_text import plain
-from torchstone.core.schema import phase
+from torchstone.core.schema import metric
+from torchstone.core.units import plain
 
 Spec = dict[str, Any]
 Values = Sequence[Mapping[str, Any]]
@@ -23,13 +23,15 @@ Values = Sequence[Mapping[str, Any]]
 PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999", "#000000")
 # Colour and shape of a verdict, in the order of reading. No verdict is told by its colour alone.
 VERDICTS = {
-    "worse": ("#d55e00", "triangle-down"), "better": ("#0072b2", "triangle-up"), "unclear": ("#777777", "diamond"),
+    "worse": ("#d55e00", "triangle-down"),
+    "better": ("#0072b2", "triangle-up"),
+    "unclear": ("#777777", "diamond"),
     "same": ("#009e73", "circle"),
-}  # fmt: skip
+}
 OTHER_VERDICT = ("#333333", "square")
 _PHASES = {
-    phase.DATA: "#e69f00", phase.TRANSFER: "#cc79a7", phase.PREFILL: "#f0e442", phase.DECODE: "#d55e00",
-    phase.FORWARD: "#56b4e9", phase.BACKWARD: "#0072b2", phase.OPTIMIZER: "#009e73", phase.REST: "#bbbbbb",
+    metric.DATA: "#e69f00", metric.TRANSFER: "#cc79a7", metric.PREFILL: "#f0e442", metric.DECODE: "#d55e00",
+    metric.FORWARD: "#56b4e9", metric.BACKWARD: "#0072b2", metric.OPTIMIZER: "#009e73", metric.REST: "#bbbbbb",
 }  # fmt: skip
 _INK, _ALARM, _MARKED, _SHADE = "#333333", "#b3261e", "#d62728", "#888888"
 _SPACING = 28
@@ -104,8 +106,12 @@ def panel(
     ]
     encoding = {"x": x, "y": y, **({"color": color} if color is not None else {})}
     view = {
-        "width": width, "height": height, "data": {"values": list(values)}, "encoding": encoding, "layer": drawn,
-    }  # fmt: skip
+        "width": width,
+        "height": height,
+        "data": {"values": list(values)},
+        "encoding": encoding,
+        "layer": drawn,
+    }
     return Panel(title, view, subtitle, group)
 
 
@@ -179,7 +185,7 @@ def colours(field: str, shown: Iterable[str], among: Sequence[str]) -> Spec:
 
 def phase_colours(measured: Collection[object]) -> Spec:
     """Return the colours of the phases among those measured, the same in every chart, in the order of the step."""
-    return shaded("phase", {name: _PHASES[name] for name in phase.PHASES if name in measured})
+    return shaded("phase", {name: _PHASES[name] for name in metric.PHASES if name in measured})
 
 
 # ── marks ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -339,9 +345,11 @@ def _group(name: str, panels: Sequence[Panel], picture: Picture) -> Spec:
 def _rows(panels: Sequence[Panel], picture: Picture) -> Spec:
     colour = "shared" if picture.one_legend else "independent"
     return {
-        "columns": picture.columns, "concat": [_view(one) for one in panels], "spacing": _SPACING,
+        "columns": picture.columns,
+        "concat": [_view(one) for one in panels],
+        "spacing": _SPACING,
         "resolve": {"scale": {"color": colour, "shape": colour, "y": "independent"}},
-    }  # fmt: skip
+    }
 
 
 def _view(one: Panel) -> Spec:
@@ -352,8 +360,10 @@ def _view(one: Panel) -> Spec:
         encoding[name] = {**encoding[name], "title": _wrapped(encoding[name]["title"], room, "small")}
     layers = [
         {**layer, "encoding": {name: _fitted(channel, view["width"]) for name, channel in layer["encoding"].items()}}
-        if "encoding" in layer else layer for layer in view["layer"]
-    ]  # fmt: skip
+        if "encoding" in layer
+        else layer
+        for layer in view["layer"]
+    ]
     title = _title(one.title, one.subtitle, _across(one), "panel")
     titled: Spec = {"title": title if one.subtitle else title["text"]} if one.title else {}
     return {**titled, **view, "encoding": encoding, "layer": layers}

@@ -66,8 +66,12 @@ class Axis(msgspec.Struct, frozen=True):
 
 
 _ARTICLE = {
-    "int": "a whole number", "float": "a number", "bool": "true or false", "str": "a word", "switch": "on, off or auto",
-}  # fmt: skip
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "str": "a word",
+    "switch": "on, off or auto",
+}
 
 
 def _whole(value: Scalar) -> int | None:

@@ -24,6 +24,7 @@ class Task(StrEnum):
     LOAD = "load"
     GENERATE = "generate"
     LOADGEN = "loadgen"
+    CALL = "call"
 
 
 class Workload(msgspec.Struct, frozen=True):

@@ -47,15 +47,15 @@ def encode(term: Any) -> bytes:
 
 def with_texts(term: Any) -> Any:
     """Return a term as plain data, each finding with its English texts beside its values: for programs that show it."""
-    return _told(msgspec.to_builtins(term))
+    return _plain(msgspec.to_builtins(term))
 
 
-def _told(plain: Any) -> Any:
+def _plain(plain: Any) -> Any:
     if isinstance(plain, list | tuple):
-        return [_told(one) for one in plain]
+        return [_plain(one) for one in plain]
     if not isinstance(plain, dict):
         return plain
-    found = {key: _told(one) for key, one in plain.items()}
+    found = {key: _plain(one) for key, one in plain.items()}
     if found.keys() >= _OF_A_FINDING:
         finding = msgspec.convert(found, Finding)
         found |= {"message": finding.message, "advice": finding.advice}

@@ -27,7 +27,7 @@ class Differing(msgspec.Struct, frozen=True):
     what: str  # "torch", "driver", "precision", "neighbours", …
     baseline: str | None
     candidate: str | None
-    matters: str | None = None
+    matters: Statement | None = None
 
 
 class Side(msgspec.Struct, frozen=True):

@@ -15,15 +15,18 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar, axis_named
 
 _ORDER: Mapping[str, Callable[[float, float], bool]] = {
-    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 _SIGN = r"<=|>=|!=|==|=|<|>"
 _COMPARISON = re.compile(rf"\s*(\w+)\s*({_SIGN})(.*)", re.ASCII | re.DOTALL)
 _SIGNED = re.compile(rf"\s*({_SIGN})?(.*)", re.ASCII | re.DOTALL)
 _FORM = "write AXIS=VALUE, AXIS=A|B, AXIS!=VALUE or AXIS>=VALUE, with commas between"
 
 
-class Comparison(msgspec.Struct, frozen=True):
+class AxisTest(msgspec.Struct, frozen=True):
     """One axis against one value, or (= and !=) several: `=` means one of them, `!=` none of them."""
 
     axis: str
@@ -47,7 +50,7 @@ class Comparison(msgspec.Struct, frozen=True):
 class Condition(msgspec.Struct, frozen=True):
     """Comparisons all of which must hold. Its text is parsed back to it."""
 
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[AxisTest, ...]
 
     def holds(self, point: Mapping[str, Scalar]) -> bool:
         """Return whether every comparison holds."""
@@ -65,7 +68,7 @@ def parse(text: str) -> Condition:
     return Condition(tuple(_comparison(m[1], m[2], m[3].split("|")) for m in matches if m is not None))
 
 
-def comparison_of(axis: str, given: Scalar | Sequence[Scalar]) -> Comparison:
+def comparison_of(axis: str, given: Scalar | Sequence[Scalar]) -> AxisTest:
     """Return the Comparison that a mapping's entry means: `1024`, `">=1024"`, `"a|b"` or a list. Raises UsageError."""
     if isinstance(given, str):
         match = _SIGNED.fullmatch(given)
@@ -74,7 +77,7 @@ def comparison_of(axis: str, given: Scalar | Sequence[Scalar]) -> Comparison:
     return _comparison(axis, "=", given if isinstance(given, Sequence) else [given])
 
 
-def _comparison(axis: str, sign: str, words: Sequence[Scalar]) -> Comparison:
+def _comparison(axis: str, sign: str, words: Sequence[Scalar]) -> AxisTest:
     named = axis_named(axis)
     if not words:
         raise UsageError(f"axis {axis}: has no value to compare with")
@@ -83,7 +86,7 @@ def _comparison(axis: str, sign: str, words: Sequence[Scalar]) -> Comparison:
         raise UsageError(f"axis {axis}: its values have no order; write {axis}=… or {axis}!=…")
     if sign in _ORDER and len(words) > 1:
         raise UsageError(f"axis {axis}: {sign} takes one value, not {'|'.join(map(str, words))}")
-    return Comparison(axis, sign, tuple(named.parse(word) for word in words))
+    return AxisTest(axis, sign, tuple(named.parse(word) for word in words))
 
 
 def without(points: Sequence[Mapping[str, Scalar]], exclude: Iterable[Condition | str]) -> list[Mapping[str, Scalar]]:

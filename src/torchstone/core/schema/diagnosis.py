@@ -21,7 +21,7 @@ _LEAST = 0.02  # of the step that is taken to remain, whatever goes
 _REMAINS = 0.65  # of the time of what remains (docs/diagnosing.md: 0.75 was measured)
 
 
-class Kind(StrEnum):
+class CauseKind(StrEnum):
     """The class of a bottleneck: what there is too little of."""
 
     COMPUTE = "compute"
@@ -30,7 +30,7 @@ class Kind(StrEnum):
     OVERHEAD = "overhead"  # of none: the host, or the device, is busy with what is not the work itself
 
 
-class Place(msgspec.Struct, frozen=True):
+class CodePlace(msgspec.Struct, frozen=True):
     """A line of the user's own code. `share` is of the step (of the loading of a batch, where that was looked at)."""
 
     file: str
@@ -64,12 +64,12 @@ class Cause(msgspec.Struct, frozen=True):
     """
 
     id: str
-    kind: Kind
+    kind: CauseKind
     title: Statement
     share: float
     evidence: tuple[Statement, ...]
     high: float | None = None
-    where: tuple[Place, ...] = ()
+    where: tuple[CodePlace, ...] = ()
     usual: tuple[Statement, ...] = ()
     remedies: tuple[Remedy, ...] = ()
     what_ifs: tuple[WhatIf, ...] = ()
@@ -89,7 +89,7 @@ class Cause(msgspec.Struct, frozen=True):
         return Estimate(value, 1.0, most, 0.95, "ratio", "share of the step, not measured", 1, 1)
 
 
-class Tried(msgspec.Struct, frozen=True):
+class TriedRemedy(msgspec.Struct, frozen=True):
     """What came of a what-if. `gain`: how many times as fast, by items; None where there is none, `message` says why.
 
     `memory_ratio`: peak of the candidate ÷ present. `loss`: what it does to what is computed. `first_look`: times the
@@ -118,10 +118,63 @@ class Tried(msgspec.Struct, frozen=True):
         return self.verdict == Judgement.BETTER and low is not None and low > 1.0 and not self.breaks
 
 
-class Check(Statement, frozen=True):
+class ChecklistItem(Statement, frozen=True):
     """One line of the list of what to have looked at before a long training: done, or not."""
 
     done: bool = False
+
+
+class Role(StrEnum):
+    """What a process of a program does."""
+
+    TRAINING = "training"  # or serving: it does the steps
+    LOADER = "loader"
+    OTHER = "other"
+
+
+class SampledLine(msgspec.Struct, frozen=True):
+    """A line of the user's own code as it was sampled from outside. `share`: of the step; of loading, by a loader.
+
+    `low`, `high`: its 95 % confidence interval over windows of time.
+    """
+
+    file: str
+    line: int
+    code: str
+    phase: str
+    share: float
+    low: float | None = None
+    high: float | None = None
+
+
+class SampledProcess(msgspec.Struct, frozen=True):
+    """A process that was looked at. `cores`: that it kept busy."""
+
+    pid: int
+    role: Role
+    command: str
+    cores: float | None = None
+    rank: int | None = None
+
+
+class Attached(msgspec.Struct, frozen=True):
+    """How a program that ran already was looked at, and what was seen. `cost_s`: CPU time that this took.
+
+    `paused_s`: how long the program stood still for it. `others_cores`: kept busy by other programs.
+    """
+
+    pid: int
+    elapsed_s: float
+    samples: int
+    windows: int
+    cost_s: float
+    lines: tuple[SampledLine, ...] = ()
+    loader_lines: tuple[SampledLine, ...] = ()
+    processes: tuple[SampledProcess, ...] = ()
+    paused_s: float = 0.0
+    others_cores: float | None = None
+    utilization: float | None = None
+    ended: bool = False
 
 
 class Diagnosis(msgspec.Struct, frozen=True, tag="diagnosis", tag_field="kind"):
@@ -130,7 +183,8 @@ class Diagnosis(msgspec.Struct, frozen=True, tag="diagnosis", tag_field="kind"):
     `pattern`: what the recorded Cases say together. `limits`: what bounds the step, by the device's peaks. `applied`:
     what to take, all that helped at once. `unmeasured`: why nothing was measured here, where that is so. `fed`: what a
     trial tells of the user's own data. `disturbance`: what else the machine did each time the step was measured, so
-    that no cause can be named. `command`: what runs with the settings of `applied`.
+    that no cause can be named. `command`: what runs with the settings of `applied`. `attached`: how it
+    was looked at from outside, and its lines.
     """
 
     run_id: str
@@ -139,13 +193,14 @@ class Diagnosis(msgspec.Struct, frozen=True, tag="diagnosis", tag_field="kind"):
     throughput: float | None
     step_s: float | None
     causes: tuple[Cause, ...]
-    tried: tuple[Tried, ...] = ()
-    applied: Tried | None = None
+    tried: tuple[TriedRemedy, ...] = ()
+    applied: TriedRemedy | None = None
     pattern: tuple[Advice, ...] = ()
     limits: tuple[Statement, ...] = ()
     questions: tuple[Statement, ...] = ()
-    checklist: tuple[Check, ...] = ()
+    checklist: tuple[ChecklistItem, ...] = ()
     unmeasured: Statement | None = None
     fed: Facts = msgspec.field(default_factory=Facts)
     disturbance: Disturbance | None = None
     command: str | None = None
+    attached: Attached | None = None

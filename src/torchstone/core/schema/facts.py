@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ from torchstone.core.schema.axis import Scalar
 
 
 class SettingFact(msgspec.Struct, frozen=True):
-    """How an axis was set that could have been left to the device, and why (report/documents/settings.py)."""
+    """How an axis was set that could have been left to the device, and why (report/documents/run.py)."""
 
     value: str
     reason: str
@@ -71,6 +72,7 @@ class Facts(msgspec.Struct, omit_defaults=True):
     kv_cache_expected_bytes: int | None = None
     loader_workers: int | None = None  # of a program, as are those that follow
     loader_pinned: bool | None = None
+    pageable_copies: float | None = None  # of tensors to the device, a step
     loader_batch_size: int | None = None
     loading_s: float | None = None  # to load a batch, where its own process loads
     loading_busy: float | None = None  # the share of that in which it computed
@@ -87,7 +89,7 @@ class Facts(msgspec.Struct, omit_defaults=True):
     stopped_because: dict[str, str] = {}  # by window
     stopwatch: dict[str, str] = {}  # by window: what it reads
     flops_not_counted: Statement | None = None
-    nvtx: str | None = None
+    nvtx: Statement | None = None
     trace: str | None = None
     template: int | None = None  # the process that it was forked from
     # in the user's own process
@@ -189,3 +191,18 @@ def flat(facts: Facts) -> dict[str, Scalar]:
         else:
             found[name] = "; ".join(map(str, value)) if isinstance(value, tuple) else value
     return found
+
+
+TRAIN, HELD_OUT, TEST = "final_train_accuracy", "final_val_accuracy", "final_test_accuracy"
+_NAMES = {TRAIN: "Train accuracy", HELD_OUT: "Held-out accuracy", TEST: "Test accuracy"}
+
+
+def accuracies(facts: Facts) -> dict[str, float]:
+    """Return the accuracies that are among the facts of a trial, by fact, the training items' first."""
+    found: dict[str, float | None] = {name: getattr(facts, name) for name in _NAMES}
+    return {name: value for name, value in found.items() if value is not None and math.isfinite(value)}
+
+
+def accuracy_name(fact: str) -> str:
+    """Return what people call the accuracy of a fact."""
+    return _NAMES[fact]

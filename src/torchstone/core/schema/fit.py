@@ -76,7 +76,7 @@ class Evaluation(msgspec.Struct, frozen=True):
     held_out: float | None = None
 
 
-class Judged(msgspec.Struct, frozen=True, tag="judged", tag_field="event"):
+class Evaluated(msgspec.Struct, frozen=True, tag="judged", tag_field="event"):
     """What came of an Evaluation: how good, how long each batch took (host clock, its answers read), how many items."""
 
     quality: Quality

@@ -11,7 +11,7 @@ class HostLine(msgspec.Struct, frozen=True):
     """A line of the user's own code, the deepest of them on the stack. `share`: of the samples, so of the step.
 
     `runs_per_step`, `waits_per_step`: how often it runs, and how often it calls for a value of a tensor (item, tolist,
-    …), counted in one step; None where that step was not traced.
+    …), counted in one step; None where that step was not traced. `asks`: its samples are such calls.
     """
 
     file: str
@@ -22,6 +22,7 @@ class HostLine(msgspec.Struct, frozen=True):
     share: float
     runs_per_step: float | None = None
     waits_per_step: float | None = None
+    asks: bool = False
 
 
 class Operators(msgspec.Struct, frozen=True):
@@ -43,7 +44,7 @@ class HostProfile(msgspec.Struct, frozen=True, tag="host_profile", tag_field="ev
 
     `main_busy`: the share of the time in which the thread that does the steps had a core; the rest it waited, of it
     `main_queued` for a core (None where the system does not tell). CPU times are of the whole process, a step.
-    `tensors`: how many the optimizer updates; `elements`: their median size.
+    `tensors`: how many the optimizer updates; `elements`: their median size. `read_bytes`: from files or pipes, a step.
     """
 
     steps: int
@@ -62,6 +63,7 @@ class HostProfile(msgspec.Struct, frozen=True, tag="host_profile", tag_field="ev
     tensors: int | None = None
     elements: float | None = None
     main_queued: float | None = None
+    read_bytes: float | None = None
 
     @property
     def at_work(self) -> float:

@@ -8,7 +8,7 @@ import msgspec
 
 from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.facts import Facts
-from torchstone.core.schema.fit import EpochEnded, Evaluation, Fit, Judged
+from torchstone.core.schema.fit import EpochEnded, Evaluated, Evaluation, Fit
 from torchstone.core.schema.host_profile import HostProfile
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.own_data import OwnData
@@ -45,7 +45,7 @@ class RehearseRequest(_CaseRequest, frozen=True, tag="rehearse"):
     left_open: tuple[str, ...] = ()
 
 
-class FitRequest(_CaseRequest, frozen=True, tag="fit", kw_only=True):
+class TrainRequest(_CaseRequest, frozen=True, tag="fit", kw_only=True):
     """Train to an end, and send every epoch."""
 
     fit: Fit
@@ -121,7 +121,7 @@ class BurstRequest(msgspec.Struct, frozen=True, tag="burst", tag_field="ask"):
     cores: tuple[int, ...] = ()
 
 
-CaseRequest = TrialRequest | RehearseRequest | FitRequest | EvaluateRequest | TurnsRequest
+CaseRequest = TrialRequest | RehearseRequest | TrainRequest | EvaluateRequest | TurnsRequest
 Request = CaseRequest | NodeRequest | InspectRequest | PeaksRequest | MemoryRequest | BurstRequest
 
 
@@ -267,6 +267,20 @@ class Ended(msgspec.Struct, frozen=True, tag="ended", tag_field="event"):
 
 
 Event = (
-    Live | Entered | Progress | EpochEnded | Judged | Ready | TurnTaken | Brought | Measured | HostProfile | Inspected
-    | PeaksMeasured | MemoryTold | BurstDone | Stack | Ended
-)  # fmt: skip
+    Live
+    | Entered
+    | Progress
+    | EpochEnded
+    | Evaluated
+    | Ready
+    | TurnTaken
+    | Brought
+    | Measured
+    | HostProfile
+    | Inspected
+    | PeaksMeasured
+    | MemoryTold
+    | BurstDone
+    | Stack
+    | Ended
+)

@@ -2,10 +2,74 @@
 
 from __future__ import annotations
 
-from torchstone.core.schema.counter_metrics import COUNTER_FIGURES, COUNTERS_SHOWN, ENERGY_SHOWN, RAW_COUNTERS
-from torchstone.core.schema.load_metrics import BATCHES_OF_LOAD, FIGURES_OF_LOAD, LATENCIES_OF_LOAD, RAW_OF_LOAD
-from torchstone.core.schema.metric_table import MetricGroup, Named, table
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+
 from torchstone.core.schema.quantity import Better, Pool, Unit
+
+DATA = "data"  # waiting for the next batch
+TRANSFER = "transfer"  # bringing it to the device; a batch that is there already has none
+PREFILL = "prefill"  # the whole prompt in one pass, which gives the first token
+DECODE = "decode"  # the further tokens, a pass each
+FORWARD = "forward"  # the model and its loss
+BACKWARD = "backward"
+OPTIMIZER = "optimizer"  # clipping, the update, and clearing the gradients
+REST = "rest"  # what lies between the phases: the loop itself
+PHASES = (DATA, TRANSFER, PREFILL, DECODE, FORWARD, BACKWARD, OPTIMIZER, REST)
+
+
+class MetricGroup(StrEnum):
+    """What a figure is about: figures of one group are shown together, groups in this order."""
+
+    THROUGHPUT = "throughput"
+    PHASES = "phases"
+    RANKS = "ranks"
+    LATENCY = "latency"
+    START = "start"
+    MEMORY = "memory"
+    ENERGY = "energy"
+    ROOFLINE = "roofline"
+    TRAINING = "training"
+    DEVICE = "device"
+    RUNTIME = "runtime"
+
+    @property
+    def heading(self) -> str:
+        """The name of the group, as a heading has it."""
+        return {"start": "Start-up", "device": "Device and other processes"}.get(self.value, self.value.capitalize())
+
+
+class Metric(msgspec.Struct, frozen=True):
+    """One thing that is measured or derived: a per-trial figure of FIGURES, or the values of RAW.
+
+    Of figures: `title`, a few words without the unit; `group`; `rank`: in a table of Cases, the highest leaves first
+    where there is no room (None: it is not in that table).
+    """
+
+    name: str
+    unit: Unit
+    better: Better
+    over_steps: Pool
+    over_ranks: Pool
+    meaning: str
+    title: str = ""
+    group: MetricGroup = MetricGroup.RUNTIME
+    rank: int | None = None
+
+
+_Row = tuple[str, Unit, Better, Pool, Pool, str]
+Named = Mapping[MetricGroup, tuple[tuple[str, str, int | None], ...]]
+
+
+def table(*rows: _Row, named: Named | None = None) -> dict[str, Metric]:
+    """Return the metrics by name. `named`: the name, title and rank of each, by group; None: raw values have none."""
+    if named is None:
+        return {row[0]: Metric(*row) for row in rows}
+    shown = {name: (title, group, rank) for group, members in named.items() for name, title, rank in members}
+    return {row[0]: Metric(*row, *shown[row[0]]) for row in rows}
+
 
 _H, _L, _N = Better.HIGHER, Better.LOWER, Better.NEITHER
 _U, _P = Unit, Pool
@@ -34,7 +98,9 @@ RAW = table(
     ("time_per_output_token_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "a batch's mean time between its tokens"),
     ("output_token_time_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "one token to the next, of the first generations"),
     ("kv_cache_bytes", _U.BYTE, _L, _P.LAST, _P.SUM, "keys and values kept for a batch at the end of its generation"),
-    *RAW_OF_LOAD,
+    ("query_latency_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX,
+     "one query of a load: from its scheduled arrival to its answer"),
+    ("batch_time_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "one batch of a load, from its queries' collection to its answer"),
     ("loss", _U.NUMBER, _L, _P.LAST, _P.MEAN, "training loss of the kept steps"),
     ("fingerprint", _U.NUMBER, _N, _P.FIRST, _P.MEAN,
      "what the first steps computed: losses, moments of the output, or a digest of the tokens"),
@@ -80,7 +146,9 @@ RAW = table(
     ("host_swapped_bytes", _U.BYTE, _L, _P.LAST, _P.MAX, "bytes swapped in and out since boot"),
     ("host_clock_hz", _U.HERTZ, _N, _P.MEAN, _P.MIN, "clock of the CPU cores"),
     ("host_temperature_c", _U.CELSIUS, _N, _P.MEAN, _P.MAX, "temperature of the CPU"),
-    *RAW_COUNTERS,
+    ("instructions", _U.COUNT, _N, _P.LAST, _P.SUM, "instructions that the trial retired in user mode"),
+    ("cpu_cycles", _U.COUNT, _N, _P.LAST, _P.SUM, "CPU cycles of the trial in user mode"),
+    ("cache_misses", _U.COUNT, _N, _P.LAST, _P.SUM, "accesses of the trial that missed the last cache"),
 )  # fmt: skip
 
 # Name, title and rank of every figure, by group.
@@ -105,7 +173,7 @@ _NAMED: Named = {
         ("step_time_max", "slowest step", None), ("step_time_std", "std of step time", None),
         ("time_per_item_s", "time per item", None), ("data_wait_share", "data wait", 16),
         ("data_wait_s", "data wait per step", None), ("epoch_time_s", "epoch time", None),
-        ("dataset_time_s", "data set time", None), BATCHES_OF_LOAD,
+        ("dataset_time_s", "data set time", None), ("items_per_batch", "items per batch", 9),
     ),
     MetricGroup.LATENCY: (
         ("latency_per_batch_mean_s", "mean latency", None), ("latency_per_batch_p50_s", "latency p50", 2),
@@ -122,7 +190,9 @@ _NAMED: Named = {
         ("time_per_output_token_p90_s", "TPOT p90", None),
         ("time_per_output_token_p95_s", "TPOT p95", 6),
         ("time_per_output_token_p99_s", "TPOT p99", None),
-        *LATENCIES_OF_LOAD, ("time_to_first_prediction_s", "first prediction", 15),
+        ("query_latency_mean_s", "mean query latency", None), ("query_latency_p50_s", "query latency p50", 2),
+        ("query_latency_p90_s", "query latency p90", 6), ("query_latency_p95_s", "query latency p95", None),
+        ("query_latency_p99_s", "query latency p99", 1), ("time_to_first_prediction_s", "first prediction", 15),
     ),
     MetricGroup.START: (
         ("first_step_time_s", "first step", None), ("model_load_time_s", "model load", 19),
@@ -141,7 +211,7 @@ _NAMED: Named = {
     ),
     MetricGroup.ENERGY: (
         ("energy_j", "energy", None), ("energy_per_item_j", "energy per item", 13),
-        ("average_power_w", "mean power", 13), *ENERGY_SHOWN,
+        ("average_power_w", "mean power", 13), ("energy_per_step_j", "energy per step", None),
     ),
     MetricGroup.ROOFLINE: (
         ("flops_per_step", "FLOP per step", None), ("achieved_flops", "achieved FLOP/s", 12),
@@ -159,7 +229,9 @@ _NAMED: Named = {
     MetricGroup.DEVICE: (
         ("device_utilization", "device utilization", 7), ("device_temperature_c", "device temperature", None),
         ("device_clock_hz", "device clock", None), ("other_cpu_cores", "cores of other processes", None),
-        ("steal_share", "CPU steal", None), ("minor_faults_per_step", "page faults per step", None), *COUNTERS_SHOWN,
+        ("steal_share", "CPU steal", None), ("minor_faults_per_step", "page faults per step", None),
+        ("instructions_per_cycle", "instructions per cycle", None),
+        ("cache_misses_per_item", "cache misses per item", None),
     ),
     MetricGroup.RUNTIME: (
         ("steps", "steps", None), ("total_items", "items", None), ("total_time_s", "measured time", None),
@@ -194,7 +266,12 @@ FIGURES = table(
     ("time_per_output_token_p90_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "90th percentile of the time per output token"),
     ("time_per_output_token_p95_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "95th percentile of the time per output token"),
     ("time_per_output_token_p99_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "99th percentile of the time per output token"),
-    *FIGURES_OF_LOAD,
+    ("query_latency_mean_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean time from a query's arrival to its answer"),
+    ("query_latency_p50_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "median time from a query's arrival to its answer"),
+    ("query_latency_p90_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "90th percentile of the latency of a query"),
+    ("query_latency_p95_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "95th percentile of the latency of a query"),
+    ("query_latency_p99_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "99th percentile of the latency of a query"),
+    ("items_per_batch", _U.NUMBER, _N, _P.MEAN, _P.MEAN, "mean items of a batch that queries were put together to"),
     ("output_token_throughput", _U.TOKEN_RATE, _H, _P.ONLY, _P.SUM,
      "generated tokens over total time, including prefill"),
     ("prompt_token_throughput", _U.TOKEN_RATE, _H, _P.ONLY, _P.SUM, "prompt tokens over the time to the first token"),
@@ -269,5 +346,10 @@ FIGURES = table(
     ("steps", _U.COUNT, _N, _P.ONLY, _P.ONLY, "steady steps measured"),
     ("total_items", _U.COUNT, _N, _P.ONLY, _P.SUM, "items of the steady windows"),
     ("total_time_s", _U.SECOND, _N, _P.ONLY, _P.MAX, "total time of the measured windows"),
-    *COUNTER_FIGURES, named=_NAMED,
+    ("instructions_per_cycle", _U.NUMBER, _H, _P.ONLY, _P.MEAN,
+     "instructions over cycles of the CPU in user mode, in the windows"),
+    ("cache_misses_per_item", _U.NUMBER, _L, _P.ONLY, _P.MEAN,
+     "misses of the CPU's last cache per item, in user mode, in the windows"),
+    ("energy_per_step_j", _U.JOULE, _L, _P.ONLY, _P.SUM, "energy over the steps of the steady windows"),
+    named=_NAMED,
 )  # fmt: skip

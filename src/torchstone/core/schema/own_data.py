@@ -47,8 +47,9 @@ class OwnData(msgspec.Struct, frozen=True):
         resident = configuration.get("feed") == "resident"
         return next(
             (
-                axis for axis, value in self.fixed.items()
+                axis
+                for axis, value in self.fixed.items()
                 if axis in configuration and configuration[axis] != value and not (resident and axis in LOADER_AXES)
             ),
             None,
-        )  # fmt: skip
+        )

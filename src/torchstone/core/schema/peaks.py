@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from torchstone.core.schema.advice import Statement
+
 MATMUL = "matmul_"  # with a number format: products of matrices, the best burst of some milliseconds
 SUSTAINED = "sustained_matmul_"  # the same without a pause for seconds, which a power limit holds; of accelerators
 COPY, TRIAD = "memory_copy", "memory_triad"
@@ -57,3 +59,18 @@ class Peaks(msgspec.Struct, frozen=True):
         """Return the value of a Rate, or None where it was not measured: a stranger's record may have 0 there."""
         found = next((rate.value for rate in self.rates if rate.name == name), None)
         return found if found is not None and found > 0.0 else None
+
+
+class StepCounts(msgspec.Struct, frozen=True):
+    """What was counted of one step; what could not be is None, for the reason `why_not`, which no page shows.
+
+    `flops`: 2 a multiply-add, of products only. `traffic_bytes`: every product (of matrices, convolution, attention)
+    reads its operands and writes its result once, an optimizer reads and writes weights, gradients and its own state
+    once, and all else happens on the way: no way to compute the step moves less, unless a cache keeps it.
+    `operators`: calls of torch's operators that make a device work, views left out, the optimizer's left out.
+    """
+
+    flops: float | None = None
+    traffic_bytes: float | None = None
+    operators: float | None = None
+    why_not: Statement | None = None

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+
 import msgspec
 
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.fit import Fit
 
 HEAPS = ("fixed", "huge", "default")
 DISTURBED = ("replace", "keep")
+DEVICE_SETTINGS = "device"  # of PyTorch and the process: what a device is faster with
 
 
 class Procedure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -36,7 +40,7 @@ class Procedure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pin_threads: bool | None = None
     # the logical cores of a trial: device (those next to it), node:N, a list 0-3,8; None: those of the command
     cpu_affinity: str | None = None
-    settings: str | None = "device"  # device: what it is faster with; torch: PyTorch's; None: another tool's
+    settings: str | None = DEVICE_SETTINGS  # or torch: PyTorch's own; None: another tool's
     telemetry_period_s: float = 0.5  # 0 switches it off
     count_flops: bool = True
     phases: bool = True  # a pass of its own, after the measured windows, that tells where the time of a step goes
@@ -60,3 +64,28 @@ class Procedure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Where only the steps were given: three.
         """
         return self.trials or (1 if self.in_rounds else 3)
+
+
+SINGLE_STREAM, MULTI_STREAM, OFFLINE, SERVER = "single_stream", "multi_stream", "offline", "server"
+PERCENTILES_OF_SCENARIO = {SINGLE_STREAM: 0.90, MULTI_STREAM: 0.99, SERVER: 0.99}  # of MLPerf's rules
+SEARCH = "goodput"  # the command of a run that looked for a rate
+MLPERF_DURATION_S = 600.0  # the least of a submission
+
+Tell = Callable[[int, float, float], None]  # steps, elapsed (s), time of a recent step (s)
+
+
+class LoadPlan(msgspec.Struct, frozen=True):
+    """How long queries arrive at least, the seed of their arrivals, and what a full batch took in the warm-up."""
+
+    duration_s: float
+    seed: int
+    step_s: float
+
+
+class LoadMeasured(msgspec.Struct, frozen=True):
+    """Raw values by metric, facts, and when the load began and ended on the shared clock."""
+
+    values: Mapping[str, Sequence[float]]
+    facts: Facts
+    begin_s: float
+    end_s: float

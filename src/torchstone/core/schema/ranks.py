@@ -11,6 +11,18 @@ from torchstone.core.schema.axis import AxisStage, Scalar, axes_of
 from torchstone.core.schema.case import Case, Placement, Workload
 from torchstone.core.schema.machine import Machine
 
+ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER = "all_reduce", "all_gather", "reduce_scatter"
+
+
+class Collective(msgspec.Struct, frozen=True):
+    """`elements`: of the whole, before it is scattered or once it is gathered. `dtype`: torch's word, as "float32"."""
+
+    kind: str
+    elements: int
+    dtype: str
+    bytes: int
+
+
 WORLD_SIZE = "world_size"
 NODES = "nodes"
 STRATEGY = "strategy"
@@ -19,8 +31,11 @@ AXES_OF_RANKS = axes_of(AxisStage.RANKS)
 NO_STRATEGY = "none"
 # What torch.distributed has for each kind of device. AMD's RCCL is called nccl by PyTorch.
 _BACKENDS: Mapping[str, tuple[str, ...]] = {
-    "cpu": ("gloo",), "cuda": ("nccl", "gloo"), "rocm": ("nccl", "gloo"), "xpu": ("xccl", "gloo"),
-}  # fmt: skip
+    "cpu": ("gloo",),
+    "cuda": ("nccl", "gloo"),
+    "rocm": ("nccl", "gloo"),
+    "xpu": ("xccl", "gloo"),
+}
 _SAME = {"rccl": "nccl"}
 
 

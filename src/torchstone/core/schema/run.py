@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -10,6 +10,7 @@ from torchstone.core.schema.answer import AbResult, Answer, TuneSpec
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.comparison import Comparison, Rules
 from torchstone.core.schema.estimate import Finding
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Trial
@@ -34,7 +35,7 @@ class Plan(msgspec.Struct, frozen=True):
     slots: tuple[Slot, ...]
 
 
-class Source(msgspec.Struct, frozen=True):
+class RequestSource(msgspec.Struct, frozen=True):
     """Where a request came from: the recipe's name or the file's path as typed, and the digest of its text."""
 
     word: str
@@ -64,7 +65,7 @@ class Head(msgspec.Struct, frozen=True, tag="head", tag_field="record"):
     machine: Machine
     procedure: Procedure
     plan: Plan
-    source: Source | None = None  # the recipe or file the request came from
+    source: RequestSource | None = None  # the recipe or file the request came from
     code: Mapping[str, str] = {}  # the user's own model files: SHA-256 of their text, by what the model is called
     tune: TuneSpec | None = None  # what a tune looks for
     ab: Rules | None = None  # of a live comparison: its two sides are the Cases of the plan, the baseline first
@@ -129,3 +130,26 @@ class Run(msgspec.Struct, frozen=True):
     def of_case(self, case_id: str) -> tuple[Trial, ...]:
         """Return the trials of one Case in the order they were taken."""
         return tuple(t for t in self.trials if t.case_id == case_id)
+
+
+IMPORTED = "imported"  # the isolation of a Procedure that is not known
+
+
+def total_runtime_s(taken: Iterable[tuple[Facts, float | None]]) -> float | None:
+    """Return how long trials took in all (s), of pairs of their facts and durations: of another tool's, as it says.
+
+    None where it does not: of such trials no duration is known.
+    """
+    trials = list(taken)
+    for facts, _ in trials:
+        told = facts.total_runtime_s
+        if told is not None and told > 0.0:
+            return told
+    if any(facts.imported_from is not None for facts, _ in trials):
+        return None
+    return sum(duration_s or 0.0 for _, duration_s in trials)
+
+
+def is_imported(run: Run) -> bool:
+    """Say whether another tool measured this run."""
+    return run.head.procedure.isolation == IMPORTED

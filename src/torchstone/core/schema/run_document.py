@@ -15,7 +15,7 @@ from torchstone.core.schema.run import SCHEMA, End, Head, Run
 from torchstone.core.schema.trial import Trial
 
 
-class Document(msgspec.Struct, frozen=True, tag="document", tag_field="record"):
+class RunDocument(msgspec.Struct, frozen=True, tag="document", tag_field="record"):
     """A whole run. `rows` and `performance_summary` are derived, for other programs: written, never read again."""
 
     schema: int
@@ -38,7 +38,5 @@ def document_bytes(
     if summary is None:
         diverged = {finding.subject for finding in run.findings if finding.check == "loss_diverged"}
         summary = performance_summaries(rows, diverged)
-    whole = Document(
-        SCHEMA, run.head, run.trials, run.findings, run.end, tuple(rows), run.answer, tuple(summary)
-    )  # fmt: skip
+    whole = RunDocument(SCHEMA, run.head, run.trials, run.findings, run.end, tuple(rows), run.answer, tuple(summary))
     return encode(with_texts(whole)) + b"\n"

@@ -167,7 +167,7 @@ class Trial(msgspec.Struct, frozen=True, tag="trial", tag_field="record"):
         return ()
 
 
-class _Taken(Protocol):
+class _TrialLike(Protocol):
     @property
     def outcome(self) -> Outcome: ...
 
@@ -178,7 +178,7 @@ class _Taken(Protocol):
     def disturbed(self) -> bool: ...
 
 
-T = TypeVar("T", bound=_Taken)
+T = TypeVar("T", bound=_TrialLike)
 
 FEWEST_UNDISTURBED = 3  # trials that an estimate can rest on
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import NamedTuple
 
-from torchstone.core.stats.comparing import Part, bonferroni, difference
+from torchstone.core.stats.comparing import VariancePart, bonferroni, difference
 from torchstone.core.stats.moderated import spread_of
 
 WITH_THE_BEST = "Welch's t on the log over trials, against all others (Bonferroni)"
@@ -48,7 +48,7 @@ def pair_level(many: int) -> float:
     return bonferroni(many * (many - 1) // 2)
 
 
-def best_of(entrants: Sequence[Part], alpha: float = 0.05, tried: int = 0) -> Best:
+def best_of(entrants: Sequence[VariancePart], alpha: float = 0.05, tried: int = 0) -> Best:
     """Return the best (of logs where higher is better) and what is not significantly different from it.
 
     tried: how many there were, where some that could not win are not among the entrants any more.
@@ -68,12 +68,12 @@ def best_of(entrants: Sequence[Part], alpha: float = 0.05, tried: int = 0) -> Be
     return Best(first, tuple(could_be), lead, level)
 
 
-def _is_below(one: Part, other: Part, level: float) -> bool:
+def _is_below(one: VariancePart, other: VariancePart, level: float) -> bool:
     """Say whether the whole interval of one less other lies below 0."""
     return other.log > one.log and difference(one, other).p_value() < 1.0 - level
 
 
-def entrants(groups: Sequence[Sequence[float]]) -> list[Part]:
+def entrants(groups: Sequence[Sequence[float]]) -> list[VariancePart]:
     """Return a Part for each group of logs, one a trial; a group has one at least.
 
     Where no group has two, a spread of 10 % is assumed.
@@ -90,5 +90,5 @@ def entrants(groups: Sequence[Sequence[float]]) -> list[Part]:
             spread, freedom = (worth * usual + own * shown.variance) / (worth + own), worth + own
         else:
             spread, freedom = usual, max(1.0, worth if df else _WORTH, float(own))
-        found.append(Part(fmean(group), spread, len(group), freedom))
+        found.append(VariancePart(fmean(group), spread, len(group), freedom))
     return found

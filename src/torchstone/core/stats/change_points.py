@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean, median
 from typing import NamedTuple
 
-from torchstone.core.stats.comparing import Difference, Part
+from torchstone.core.stats.comparing import Difference, VariancePart
 from torchstone.core.stats.student import from_log, t_quantile, two_sided
 
 # Where a series changes its level: the search behind stats.change_points, on logs with weights, outliers left out.
@@ -39,7 +39,7 @@ _LINE_GROWTH, _LINE_START, _LINE_MOST = 0.8, 1.8, 3.4
 _PLACES = 120  # ends of stretches that are tried: all of a short series, every so many-th of a long one
 
 
-class Series:
+class WeightedValues:
     """Values with their weights, and the sums that make any stretch's mean and spread O(1)."""
 
     def __init__(self, logs: Sequence[float], weights: Sequence[float], places: Sequence[int]) -> None:
@@ -67,12 +67,12 @@ class Series:
         return over * over * whole / (inside * (whole - inside))
 
 
-def edges(series: Series) -> list[int]:
+def edges(series: WeightedValues) -> list[int]:
     """Return where levels begin, and the length of the series at the end: [0, …, n]."""
     return _settled(series, _pruned(series, [0, *sorted(_changes(series)), len(series.logs)]))
 
 
-def _changes(series: Series) -> Iterator[int]:
+def _changes(series: WeightedValues) -> Iterator[int]:
     """Yield the places of changes, each part of the series looked at again until none is found in it."""
     waiting = [(0, len(series.logs))]
     while waiting:
@@ -83,7 +83,7 @@ def _changes(series: Series) -> Iterator[int]:
             waiting += itertools.pairwise((begin, *cuts, end))
 
 
-def _best_cuts(series: Series, begin: int, end: int) -> tuple[int, ...]:
+def _best_cuts(series: WeightedValues, begin: int, end: int) -> tuple[int, ...]:
     """Return the changes, or the two ends of a stretch, that part [begin, end) beyond their thresholds; else ()."""
     if end - begin < 2 * FEWEST:
         return ()
@@ -95,11 +95,11 @@ def _best_cuts(series: Series, begin: int, end: int) -> tuple[int, ...]:
     return cuts if over > 1.0 else ()
 
 
-def _best_cut(series: Series, begin: int, end: int) -> int:
+def _best_cut(series: WeightedValues, begin: int, end: int) -> int:
     return max(range(begin + FEWEST, end - FEWEST + 1), key=lambda k: series.parted(begin, end, begin, k))
 
 
-def _best_stretch(series: Series, begin: int, end: int) -> tuple[int, int] | None:
+def _best_stretch(series: WeightedValues, begin: int, end: int) -> tuple[int, int] | None:
     first, last = begin + FEWEST, end - FEWEST
     step = max(1, (end - begin) // _PLACES)
 
@@ -114,7 +114,7 @@ def _best_stretch(series: Series, begin: int, end: int) -> tuple[int, int] | Non
     return best(*near)
 
 
-def _excess(series: Series, begin: int, end: int, cuts: tuple[int, ...]) -> float:
+def _excess(series: WeightedValues, begin: int, end: int, cuts: tuple[int, ...]) -> float:
     """Return Student's t of the two levels over its threshold: above 1, they are two."""
     n, single = end - begin, len(cuts) == 1
     left, right = (begin, cuts[0]) if single else cuts
@@ -130,7 +130,7 @@ def _excess(series: Series, begin: int, end: int, cuts: tuple[int, ...]) -> floa
     return t / max(bound, growth * math.sqrt(2.0 * math.log(n)))
 
 
-def _around_means(series: Series, begin: int, inside: Sequence[bool]) -> list[float]:
+def _around_means(series: WeightedValues, begin: int, inside: Sequence[bool]) -> list[float]:
     """Return the values around the weighted mean of their own kind, inside or outside of a stretch."""
     both = list(zip(inside, series.logs[begin : begin + len(inside)], series.weights[begin:], strict=False))
     mean = {}
@@ -151,7 +151,7 @@ def resemblance(residuals: Sequence[float], parameters: int) -> float:
     return math.sqrt((1.0 + r) / (1.0 - r))
 
 
-def _exceeds_a_line(series: Series, begin: int, end: int, at: int) -> tuple[float, tuple[int, ...]]:
+def _exceeds_a_line(series: WeightedValues, begin: int, end: int, at: int) -> tuple[float, tuple[int, ...]]:
     """Return the change and how far it exceeds its threshold, or a staircase; 0 where it could be a straight line.
 
     The more values there are, the surer must it stand out: a drift over few of them is small. The steps of a staircase
@@ -170,7 +170,7 @@ def _exceeds_a_line(series: Series, begin: int, end: int, at: int) -> tuple[floa
     return max(others.values()), stairs
 
 
-def _t_against_a_line(series: Series, begin: int, end: int, cuts: Sequence[int]) -> float:
+def _t_against_a_line(series: WeightedValues, begin: int, end: int, cuts: Sequence[int]) -> float:
     """Return the root of F of the steps in a model of a line and steps: of one step, Student's t with its sign."""
     n, weights = end - begin, series.weights[begin:end]
     line = [[1.0] * n, [float(place) for place in series.places[begin:end]]]
@@ -193,7 +193,7 @@ def _t_against_a_line(series: Series, begin: int, end: int, cuts: Sequence[int])
     return math.copysign(math.sqrt(f), heights[0] if len(heights) == 1 else 1.0) if df > 0 else math.inf
 
 
-def _pruned(series: Series, edges: list[int]) -> list[int]:
+def _pruned(series: WeightedValues, edges: list[int]) -> list[int]:
     """Return the edges without those between levels that do not differ, once the others are known."""
     while len(edges) > 2:
         df = max(1, len(series.logs) - len(edges) + 1)
@@ -209,7 +209,7 @@ def _pruned(series: Series, edges: list[int]) -> list[int]:
     return edges
 
 
-def _settled(series: Series, edges: list[int]) -> list[int]:
+def _settled(series: WeightedValues, edges: list[int]) -> list[int]:
     """Return the edges, each moved to where it parts the two levels beside it best."""
     for place in range(1, len(edges) - 1):
         edges[place] = _best_cut(series, edges[place - 1], edges[place + 1])
@@ -241,7 +241,7 @@ class Levels(NamedTuple):
 
     def difference(self, before: Level, after: Level) -> Difference:
         """Return after less before: one spread is that of all levels. The place of the change is taken as known."""
-        part = Part(after.log - before.log, before.error**2 + after.error**2, 1, self.df)
+        part = VariancePart(after.log - before.log, before.error**2 + after.error**2, 1, self.df)
         return Difference(part.log, part._replace(log=0.0, variance=0.0), part)
 
     def interval(self, level: Level, confidence: float = 0.95) -> tuple[float, float, float]:
@@ -264,7 +264,7 @@ def levels(values: Sequence[float], errors: Sequence[float | None] = ()) -> Leve
     weights = _weights(logs, errors, deviation)
     apart = set(_outliers(logs, [1.0 / math.sqrt(w) for w in weights]))
     kept = [place for place in range(len(logs)) if place not in apart]
-    series = Series([logs[place] for place in kept], [weights[place] for place in kept], kept)
+    series = WeightedValues([logs[place] for place in kept], [weights[place] for place in kept], kept)
     return _described(series, edges(series), len(logs), tuple(sorted(apart)))
 
 
@@ -296,7 +296,7 @@ def _outliers(logs: Sequence[float], deviations: Sequence[float]) -> Iterator[in
             yield place
 
 
-def _described(series: Series, borders: Sequence[int], n: int, outliers: tuple[int, ...]) -> Levels:
+def _described(series: WeightedValues, borders: Sequence[int], n: int, outliers: tuple[int, ...]) -> Levels:
     parts = list(itertools.pairwise(borders))
     df = max(1, len(series.logs) - len(parts))
     spread = math.fsum(series.squares(a, b) for a, b in parts) / df

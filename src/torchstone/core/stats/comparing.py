@@ -212,7 +212,7 @@ _SURE = 0.99  # that a slope is no chance
 ASSUMED_OF_TIMES, ASSUMED_OF_MEMORY = 0.01, 0.001
 
 
-class Part(NamedTuple):
+class VariancePart(NamedTuple):
     """What is known of one side: mean log, variance of one trial, how many trials, degrees of freedom of the variance.
 
     `stays`: variance that more trials do not lower; `most_df`: what the degrees of freedom grow to with more trials.
@@ -238,8 +238,8 @@ class Difference(NamedTuple):
     """Candidate less baseline, of logs, and the two sides."""
 
     log: float
-    baseline: Part
-    candidate: Part
+    baseline: VariancePart
+    candidate: VariancePart
 
     def spread(self, more: int = 0) -> tuple[float, float]:
         """Return (standard error, degrees of freedom) with that many further trials of each side.
@@ -298,16 +298,18 @@ class Templates(NamedTuple):
 UNKNOWN = Templates()  # what trials of a template share is not known, or each has its own
 
 
-def of_independent(logs: Sequence[float], templates: Templates = UNKNOWN) -> Part:
+def of_independent(logs: Sequence[float], templates: Templates = UNKNOWN) -> VariancePart:
     """Return what two or more values say that do not depend on their neighbours. Raises ValueError for fewer."""
     if len(logs) < 2:
         raise ValueError("one value has no spread")
-    return _with_templates(Part(fmean(logs), _spread(logs, len(logs)), len(logs), len(logs) - 1.0), logs, templates)
+    return _with_templates(
+        VariancePart(fmean(logs), _spread(logs, len(logs)), len(logs), len(logs) - 1.0), logs, templates
+    )
 
 
 def of_run(
     logs: Sequence[float], lengths_apart: float | None = None, drift: float = 0.0, templates: Templates = UNKNOWN
-) -> Part:
+) -> VariancePart:
     """Return what two or more trials of one run say of it, in the order taken. Raises ValueError for fewer.
 
     `lengths_apart`: the time between this run and the other in lengths of the longer; None: on two machines, or of a
@@ -320,11 +322,11 @@ def of_run(
     far = min(_MOST_APART, max(0.0, lengths_apart or 0.0))
     spread, alike = _spread(logs, batches), _ALIKE + _ALIKE_APART * far
     stays = alike * spread + (drift * (1.0 + far)) ** 2
-    part = Part(fmean(logs), spread, len(logs), batches - 1.0, stays, max(BATCHES, batches) - 1.0)
+    part = VariancePart(fmean(logs), spread, len(logs), batches - 1.0, stays, max(BATCHES, batches) - 1.0)
     return _with_templates(part, logs, templates)
 
 
-def _with_templates(part: Part, logs: Sequence[float], templates: Templates) -> Part:
+def _with_templates(part: VariancePart, logs: Sequence[float], templates: Templates) -> VariancePart:
     """Return a part with what the templates of its trials add to its error.
 
     Degrees of freedom by Satterthwaite (Biometrics Bulletin 2, 1946).
@@ -365,12 +367,12 @@ def _spread(logs: Sequence[float], batches: int) -> float:
     return max(between, variance(logs, centre) / 10.0)
 
 
-def of_one(log: float, steps_error: float = 0.0) -> Part:
+def of_one(log: float, steps_error: float = 0.0) -> VariancePart:
     """Return what one trial says: its steps, and an assumed spread of processes, since its own is not seen."""
-    return Part(log, ASSUMED**2 + steps_error**2, 1, math.inf, most_df=BATCHES - 1.0)
+    return VariancePart(log, ASSUMED**2 + steps_error**2, 1, math.inf, most_df=BATCHES - 1.0)
 
 
-def difference(baseline: Part, candidate: Part) -> Difference:
+def difference(baseline: VariancePart, candidate: VariancePart) -> Difference:
     """Return candidate less baseline."""
     return Difference(candidate.log - baseline.log, baseline, candidate)
 
@@ -387,7 +389,7 @@ def paired(
     alone = of_independent(logs)
     spread = as_student(Spread(alone.variance, alone.df), len(logs), prior)
     part = _with_templates(alone._replace(variance=spread.variance, df=spread.df), logs, templates)
-    return Difference(part.log, Part(0.0, 0.0, part.trials, part.df), part)
+    return Difference(part.log, VariancePart(0.0, 0.0, part.trials, part.df), part)
 
 
 def drift_seen(cases: Sequence[tuple[Sequence[float], Sequence[float]]]) -> float:

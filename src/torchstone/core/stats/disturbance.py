@@ -26,7 +26,7 @@ import msgspec
 
 from torchstone.core.messages import DISTURBED, Values, filled
 from torchstone.core.schema.trial import Disturbance, Disturber, Measurement, Series, Stage, Trial
-from torchstone.core.stats.readings import gauge, increase, outside, processes_beside
+from torchstone.core.stats.readings import gauge, increase, outside, processes_on_device
 
 EVIDENCE_PERIOD_S = 0.1
 TOLERATED_CORES = 0.15  # that other processes may hold, mean over the windows of a trial
@@ -59,7 +59,7 @@ def disturbance(trial: Trial, *, cores: int | None, threads: int | None, one_pro
     """
     spans = _windows(trial)
     whole = tuple(spans.values())
-    evidence = _Evidence(
+    evidence = _OtherWork(
         trial, whole, cores, watches_waits=one_process and cores is not None and (threads or 1) <= cores
     )
     if not spans or not evidence.is_there:
@@ -155,7 +155,7 @@ def _enough_left(trial: Trial, spans: dict[str, Span], parts: Sequence[Span]) ->
     return True
 
 
-class _Evidence:
+class _OtherWork:
     """What the Series of a trial tell of other work, interval by interval and as a whole."""
 
     def __init__(self, trial: Trial, spans: Sequence[Span], cores: int | None, *, watches_waits: bool) -> None:
@@ -211,7 +211,7 @@ class _Evidence:
             found.append(Disturber.QUOTA)
         if self._total(_series(self._trial, "host_swapped_bytes"), spans) > _SWAPPED_BYTES:
             found.append(Disturber.SWAP)
-        beside, held = processes_beside(self._trial), gauge(self._trial, "device_throttled")
+        beside, held = processes_on_device(self._trial), gauge(self._trial, "device_throttled")
         capped = gauge(self._trial, "device_power_capped")  # a card at its power limit is as it should be
         if beside is not None and beside[0] > 0:
             found.append(Disturber.DEVICE_SHARED)

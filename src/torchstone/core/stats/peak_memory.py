@@ -7,6 +7,23 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from typing import NamedTuple
 
+_MIB = 1 << 20
+_CUBLAS = 2 * 4 * _MIB + 8 * 16 * 1024
+_CUBLAS_LARGE = 32 * _MIB
+_LARGE = ("9", "10", "12")  # major versions: Hopper, and Blackwell of torch 2.12 and newer
+_HIPBLAS, _HIPBLAS_LARGE, _HIPBLAS_LT = 32 * _MIB, 128 * _MIB, 76 * _MIB
+
+
+def workspace_bytes(kind: str, capability: str | None) -> int:
+    """Return the bytes for one thread on a device. `capability`: as torch calls it (9.0; gfx942); None: not known."""
+    known = capability or ""
+    if kind == "cuda":
+        return _CUBLAS_LARGE if known.partition(".")[0] in _LARGE else _CUBLAS
+    if kind == "rocm":
+        return _HIPBLAS_LT + (_HIPBLAS_LARGE if known.startswith(("gfx94", "gfx95")) else _HIPBLAS)
+    return 0
+
+
 # What a caching allocator takes from a device for a course of allocations: a simulation of torch's.
 #
 # By c10/cuda/CUDACachingAllocator.cpp with its default settings: sizes are rounded to 512 B; blocks of up to 1 MiB
@@ -16,12 +33,11 @@ from typing import NamedTuple
 # is what a process is seen to hold.
 
 GRANULE = 512  # bytes
-_MIB = 1 << 20
 _SMALL, _MIDDLE = _MIB, 10 * _MIB
 _SEGMENT_SMALL, _SEGMENT_MIDDLE, _ROUND_LARGE = 2 * _MIB, 20 * _MIB, 2 * _MIB
 
 
-class _Block:
+class _Piece:
     """A piece of a segment. `before`, `after`: its neighbours there."""
 
     __slots__ = ("after", "before", "free", "place", "size", "small")
@@ -29,8 +45,8 @@ class _Block:
     def __init__(self, place: int, size: int, *, small: bool) -> None:
         self.place, self.size, self.small = place, size, small
         self.free = False
-        self.before: _Block | None = None
-        self.after: _Block | None = None
+        self.before: _Piece | None = None
+        self.after: _Piece | None = None
 
     @property
     def key(self) -> tuple[int, int]:
@@ -38,16 +54,16 @@ class _Block:
         return (self.size, self.place)
 
 
-class Cached:
+class CachingAllocator:
     """An allocator without memory. `allocated`, `reserved`: bytes now; `most_…`: at most so far."""
 
     def __init__(self) -> None:
         self.allocated = self.reserved = self.most_allocated = self.most_reserved = 0
         self._free: dict[bool, list[tuple[int, int]]] = {True: [], False: []}
-        self._at: dict[int, _Block] = {}
+        self._at: dict[int, _Piece] = {}
         self._end = 0
 
-    def take(self, size: int) -> _Block:
+    def take(self, size: int) -> _Piece:
         """Allocate `size` bytes, more than 0."""
         need = rounded(size)
         small = need <= _SMALL
@@ -59,7 +75,7 @@ class Cached:
         self.most_allocated = max(self.most_allocated, self.allocated)
         return block
 
-    def give_back(self, block: _Block) -> None:
+    def give_back(self, block: _Piece) -> None:
         """Free what was taken."""
         self.allocated -= block.size
         for other in (block.before, block.after):
@@ -68,7 +84,7 @@ class Cached:
         block.free = True
         insort(self._free[block.small], block.key)
 
-    def _smallest_free(self, need: int, *, small: bool) -> _Block | None:
+    def _smallest_free(self, need: int, *, small: bool) -> _Piece | None:
         free = self._free[small]
         index = bisect_left(free, (need, -1))
         if index == len(free):
@@ -78,26 +94,26 @@ class Cached:
         block.free = False
         return block
 
-    def _new(self, need: int, *, small: bool) -> _Block:
+    def _new(self, need: int, *, small: bool) -> _Piece:
         if small:
             size = _SEGMENT_SMALL
         else:
             size = _SEGMENT_MIDDLE if need < _MIDDLE else -(-need // _ROUND_LARGE) * _ROUND_LARGE
-        block = self._at[self._end] = _Block(self._end, size, small=small)
+        block = self._at[self._end] = _Piece(self._end, size, small=small)
         self._end += size
         self.reserved += size
         self.most_reserved = max(self.most_reserved, self.reserved)
         return block
 
-    def _split(self, block: _Block, need: int) -> None:
-        rest = self._at[block.place + need] = _Block(block.place + need, block.size - need, small=block.small)
+    def _split(self, block: _Piece, need: int) -> None:
+        rest = self._at[block.place + need] = _Piece(block.place + need, block.size - need, small=block.small)
         rest.before, rest.after, rest.free = block, block.after, True
         if block.after is not None:
             block.after.before = rest
         block.after, block.size = rest, need
         insort(self._free[rest.small], rest.key)
 
-    def _joined(self, block: _Block, other: _Block) -> _Block:
+    def _joined(self, block: _Piece, other: _Piece) -> _Piece:
         """Return the two as one; `other` is free, and leaves the list of what is."""
         free = self._free[other.small]
         del free[bisect_left(free, other.key)]
@@ -121,7 +137,7 @@ def reserved_bytes(course: Iterable[tuple[int, int]]) -> int:
 
     Raises KeyError where something is freed that was not allocated.
     """
-    cached, blocks = Cached(), dict[int, _Block]()
+    cached, blocks = CachingAllocator(), dict[int, _Piece]()
     for number, size in course:
         if size > 0:
             blocks[number] = cached.take(size)
@@ -199,7 +215,7 @@ def _open(low: int, guess: float, most: int) -> int:
 _EXTRAPOLATED = 0.03  # of the part that was not measured: rounding of the allocator, workspaces that grow in steps
 
 
-class Peak(NamedTuple):
+class PredictedPeak(NamedTuple):
     """A predicted peak, and bounds within which it is expected, in bytes."""
 
     value: float
@@ -207,7 +223,7 @@ class Peak(NamedTuple):
     high: float
 
 
-def predict_peak(points: Sequence[tuple[float, float]], batch: float) -> Peak | None:
+def predict_peak(points: Sequence[tuple[float, float]], batch: float) -> PredictedPeak | None:
     """Return the peak (bytes) at `batch` from measured (batch, peak in bytes); None under two different batches.
 
     Peak memory is affine in the batch: weights, gradients and optimizer state, plus the activations of each item
@@ -229,13 +245,13 @@ def predict_peak(points: Sequence[tuple[float, float]], batch: float) -> Peak | 
     beyond = batch - sizes[-1]
     if beyond <= 0.0:
         value = _between(sizes, peaks, slopes, batch)
-        return Peak(value, value * (1.0 - _EXTRAPOLATED), value * (1.0 + _EXTRAPOLATED))
+        return PredictedPeak(value, value * (1.0 - _EXTRAPOLATED), value * (1.0 + _EXTRAPOLATED))
     local, overall = slopes[-1], (peaks[-1] - peaks[0]) / (sizes[-1] - sizes[0])
     # a slope from two points close together says little: it widens the bounds by no more than the local one doubled
     widest = min(max(slopes), 2.0 * local) if local > 0.0 else max(slopes)
     margin = _EXTRAPOLATED * local * beyond
     low, high = min(local, overall) * beyond - margin, widest * beyond + margin
-    return Peak(peaks[-1] + local * beyond, peaks[-1] + low, peaks[-1] + high)
+    return PredictedPeak(peaks[-1] + local * beyond, peaks[-1] + low, peaks[-1] + high)
 
 
 def _between(sizes: Sequence[float], peaks: Sequence[float], slopes: Sequence[float], batch: float) -> float:

@@ -69,7 +69,7 @@ def crossing(counts: Sequence[Count], share: float, level: float = 0.95) -> Cros
     return Crossing(at, low, high)
 
 
-class _Line(NamedTuple):
+class _LogLine(NamedTuple):
     """ln share = intercept + slope·(x - middle); the (co)variances are to be multiplied by the dispersion."""
 
     middle: float
@@ -81,7 +81,7 @@ class _Line(NamedTuple):
     dispersion: float
 
 
-def _fitted(counts: Sequence[Count]) -> _Line | None:
+def _fitted(counts: Sequence[Count]) -> _LogLine | None:
     """Fit the line; None where it does not converge: counts that are zero at all x but the largest, say."""
     middle = math.fsum(c.x for c in counts) / len(counts)
     spread = max(abs(c.x - middle) for c in counts)
@@ -105,7 +105,7 @@ def _fitted(counts: Sequence[Count]) -> _Line | None:
         return None
     pearson = math.fsum((c.counted - m) ** 2 / m for c, m in zip(counts, means, strict=True))
     dispersion = max(1.0, pearson / max(1, len(counts) - 2))
-    return _Line(middle, a, b / spread, i_bb / whole, i_aa / whole / spread**2, -i_ab / whole / spread, dispersion)
+    return _LogLine(middle, a, b / spread, i_bb / whole, i_aa / whole / spread**2, -i_ab / whole / spread, dispersion)
 
 
 def _bounded(logarithm: float) -> float:
@@ -125,7 +125,7 @@ _MOVED = 0.04
 _SHIFT = 1.2
 
 
-class Reading(NamedTuple):
+class LoadReading(NamedTuple):
     """What a load at a rate told: how many of its queries were late; `of` is 0 where it measured none."""
 
     rate: float
@@ -167,7 +167,7 @@ def bracket(capacity: float) -> Generator[float, bool, Bracket]:
             return Bracket(met, missed)
 
 
-def crossed(readings: Sequence[Reading], level: float = 0.95) -> Crossing | None:
+def crossed(readings: Sequence[LoadReading], level: float = 0.95) -> Crossing | None:
     """Return the rate at which as many queries are late as are allowed, with its interval; None where it is not known.
 
     Only rates near the crossing count: the line is one there.
@@ -180,7 +180,7 @@ def crossed(readings: Sequence[Reading], level: float = 0.95) -> Crossing | None
     return found if found.low is None or found.low > 0.0 else Crossing(found.x, None, None)
 
 
-def _near(readings: Sequence[Reading]) -> list[Reading]:
+def _near(readings: Sequence[LoadReading]) -> list[LoadReading]:
     """Return the readings about the place where the bound is passed."""
     met = max((r.rate for r in readings if r.met), default=None)
     missed = min((r.rate for r in readings if not r.met), default=None)
@@ -201,7 +201,7 @@ def rates_about(middle: float) -> tuple[float, ...]:
     return tuple(rounded(middle * share) for share in SPREAD)
 
 
-def moved(middle: float, readings: Sequence[Reading]) -> float:
+def moved(middle: float, readings: Sequence[LoadReading]) -> float:
     """Return about which rate the next round is: where the rounds so far cross, if that is elsewhere.
 
     Where they do not cross: lower if the last round missed the bound at all its rates, higher if it met it at all.

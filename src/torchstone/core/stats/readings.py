@@ -123,7 +123,7 @@ def gauge(trial: Trial, metric: str, over_steps: Pool | None = None) -> tuple[fl
     return value, sum(map(len, each))
 
 
-def processes_beside(trial: Trial) -> tuple[float, int] | None:
+def processes_on_device(trial: Trial) -> tuple[float, int] | None:
     """Return the most processes beside the trial that used its device, and the number of readings; None: not told.
 
     Where the driver does not tell which of them worked, all that have a context on it are taken for such.

@@ -70,9 +70,12 @@ def busiest(before: Snapshot, after: Snapshot, elapsed_s: float, own: int | None
 
 
 def wait_for_quiet(
-    longest_s: float, tell: Callable[[Sequence[Program]], None], clock: Clock = system_clock,
-    sleep: Callable[[float], None] = time.sleep, look: Callable[[], Snapshot] = snapshot,
-) -> float:  # fmt: skip
+    longest_s: float,
+    tell: Callable[[Sequence[Program]], None],
+    clock: Clock = system_clock,
+    sleep: Callable[[float], None] = time.sleep,
+    look: Callable[[], Snapshot] = snapshot,
+) -> float:
     """Wait until other programs use less than half a core, at most so long; return how long that took, in seconds.
 
     To be called while nothing of ours computes. `tell`: called once, with the busiest programs, where it has to wait.

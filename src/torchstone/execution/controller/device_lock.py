@@ -112,7 +112,7 @@ def _lock(descriptor: int, device: str, run_id: str, busy: WhenBusy, until_s: fl
         if busy.word == "refuse":
             raise BusyError(f"{device} is busy: {holder} measures on it") from None
         busy.say(f"waiting for {device}: {holder} is measuring on it (--when-busy share does not wait)")
-        if not _taken(descriptor, until_s):
+        if not _lock_in_time(descriptor, until_s):
             raise MissingError(f"{device} is busy for more than {busy.limit_s:g} s: {holder} measures on it") from None
     except OSError:  # a file system without locks
         return
@@ -122,7 +122,7 @@ def _lock(descriptor: int, device: str, run_id: str, busy: WhenBusy, until_s: fl
         os.pwrite(descriptor, msgspec.json.encode(Holder(run_id, os.getpid(), now)), 0)
 
 
-def _taken(descriptor: int, until_s: float) -> bool:
+def _lock_in_time(descriptor: int, until_s: float) -> bool:
     """Wait for a lock; say whether it came in time."""
     if math.isinf(until_s):
         fcntl.flock(descriptor, fcntl.LOCK_EX)

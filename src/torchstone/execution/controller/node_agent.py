@@ -15,14 +15,14 @@ import msgspec
 
 from torchstone.core.errors import TorchstoneError
 from torchstone.core.schema.message import Ended, Stack
-from torchstone.execution.controller.nodes.words import (
+from torchstone.execution.controller.nodes import (
+    AgentOpen,
+    AgentReady,
+    AgentRefused,
     Answer,
     AskWhere,
     Kill,
-    Open,
     Over,
-    Ready,
-    Refused,
     Start,
     Where,
     Word,
@@ -34,7 +34,7 @@ from torchstone.plugins.machine_protocols import LiveTrial
 _CHUNK_BYTES = 1 << 16
 
 
-class _Line:
+class _AgentLine:
     """stdin, word by word, and stdout, of which nothing else gets a copy: what models print goes to stderr."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class _Line:
 class _Agent:
     """Carries out one trial at a time. `session`: open."""
 
-    def __init__(self, line: _Line, session: Session) -> None:
+    def __init__(self, line: _AgentLine, session: Session) -> None:
         self._line, self._session = line, session
         self._live: LiveTrial | None = None
         self._ended: Ended | None = None
@@ -75,7 +75,7 @@ class _Agent:
     def serve(self) -> None:
         """Do what is said until nobody says anything any more."""
         while True:
-            both: list[_Line | LiveTrial] = [self._line, *([self._live] if self._live is not None else [])]
+            both: list[_AgentLine | LiveTrial] = [self._line, *([self._live] if self._live is not None else [])]
             ready = select.select(both, [], [])[0]
             if self._live is not None and self._live in ready:
                 self._hear(self._live)
@@ -113,7 +113,7 @@ class _Agent:
 
 def main() -> None:
     """Serve one controller."""
-    line = _Line()
+    line = _AgentLine()
     opened = _first(line)
     if opened is None:
         return
@@ -122,16 +122,16 @@ def main() -> None:
             session = stack.enter_context(Session(opened.procedure, opened.preload))
             machine, _ = session.inspect()
         except TorchstoneError as fault:
-            line.say(Refused(str(fault)))
+            line.say(AgentRefused(str(fault)))
             return
-        line.say(Ready(machine))
+        line.say(AgentReady(machine))
         _Agent(line, session).serve()
 
 
-def _first(line: _Line) -> Open | None:
+def _first(line: _AgentLine) -> AgentOpen | None:
     while (words := line.words()) is not None:
         for word in words:
-            if isinstance(word, Open):
+            if isinstance(word, AgentOpen):
                 return word
     return None
 

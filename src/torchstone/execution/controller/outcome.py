@@ -85,9 +85,10 @@ class TrialEnd:
         silent = [rank for rank, part in parts.items() if part.lstrip().startswith(SILENT)]
         frames = {rank: frames_in(part) for rank, part in parts.items()}
         busy = [
-            rank for rank, found in frames.items()
+            rank
+            for rank, found in frames.items()
             if any(is_own(file) for file, *_ in found) and _COLLECTIVES not in found[0][0]
-        ]  # fmt: skip
+        ]
         at_fault = silent or busy
         return at_fault[0] if len(at_fault) == 1 else None
 

@@ -31,7 +31,7 @@ from torchstone.core.schema.trial import (
     is_of_busy_machine,
     undisturbed,
 )
-from torchstone.execution.controller.allocation import least_window_s, usual_step_s, window_s
+from torchstone.execution.controller.session import least_window_s, usual_step_s, window_s
 from torchstone.execution.plan import rank
 
 FEWEST = 8  # trials of a case before its interval may say that they are enough
@@ -105,11 +105,15 @@ class Rounds:
             how = msgspec.structs.replace(how, warmup=1, warmup_budget_s=0.0, min_steps=_SLOW_STEPS)
         budget_s = max(window_s(good, how.budget_s), min(least_window_s(self._cases[place]), how.budget_s))
         return msgspec.structs.replace(
-            how, budget_s=budget_s, target=None, min_steps=min(_MIN_STEPS, how.min_steps),
+            how,
+            budget_s=budget_s,
+            target=None,
+            min_steps=min(_MIN_STEPS, how.min_steps),
             warmup_budget_s=min(_WARM_UP_S, how.warmup_budget_s),
             percentiles_s=_PERCENTILES_S if number else min(_PERCENTILES_FIRST_S, how.budget_s),
-            phases=how.phases and len(good) < _DISSECTED, count_flops=how.count_flops and len(good) < _COUNTED,
-        )  # fmt: skip
+            phases=how.phases and len(good) < _DISSECTED,
+            count_flops=how.count_flops and len(good) < _COUNTED,
+        )
 
     def next(self, elapsed_s: float) -> Next:
         """Return what to measure next, `elapsed_s` after the run began."""

@@ -4,30 +4,149 @@ from __future__ import annotations
 
 import copy
 import datetime
+import math
 import sys
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean, variance
 from typing import Any, Self
 
 import msgspec
 
-from torchstone.core.errors import TorchstoneError, UsageError
-from torchstone.core.schema.case import Case
-from torchstone.core.schema.machine import Machine
+from torchstone.core.errors import MissingError, TorchstoneError, UsageError
+from torchstone.core.figures import closed_loop_only, raw
+from torchstone.core.schema.case import Case, Placement, Task
+from torchstone.core.schema.machine import DeviceInfo, Machine, Room
 from torchstone.core.schema.message import Brought, Ended, Event, Inspected, InspectRequest, RehearseRequest
 from torchstone.core.schema.own_data import OwnData
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import SCHEMA, Head, Plan
-from torchstone.core.schema.trial import Outcome, Status
+from torchstone.core.schema.trial import Outcome, Status, Trial
+from torchstone.core.stats.correlated import relative_error
+from torchstone.core.stats.readings import FEWEST_TICKS, USUAL_TICK_S
+from torchstone.core.units import quantity
 from torchstone.execution import machine_facts
-from torchstone.execution.controller.nodes.launcher import SpreadLauncher, nodes_of
+from torchstone.execution.controller.nodes import SpreadLauncher, nodes_of
 from torchstone.execution.controller.observer import Silent, Watcher
 from torchstone.execution.controller.trial import TrialDrive
 from torchstone.execution.timing.clock import Clock, system_clock
 from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Launcher
 from torchstone.storage.stored_peaks import with_kept
+
+_APART = "measure one after the other: `torchstone run` of each, then `torchstone compare`"
+_TWICE = 0.9  # of a device's memory may be two sides together: contexts and workspaces are not in what was allocated
+
+
+def room_of(device: DeviceInfo | None) -> Room | None:
+    """Return what a device has left for one more process, or None where nobody knows."""
+    if device is None:
+        return None
+    rooms = (source.room(device) for _, source in registry.usable("telemetry"))
+    return next((room for room in rooms if room is not None), None)
+
+
+def refuse_unshared(device: DeviceInfo | None) -> None:
+    """Raise MissingError where a device admits a single process, before the first of two sides takes it."""
+    room = room_of(device)
+    if device is not None and room is not None and not room.shared:
+        raise MissingError(
+            f"{device.kind}:{device.index} accepts one process only (compute mode exclusive), but both sides of a "
+            f"live comparison use it at once: {_APART}"
+        )
+
+
+def holds_two(device: DeviceInfo | None, one_bytes: float | None) -> bool:
+    """Say whether a device holds two processes that allocate so much each, as far as that is known."""
+    room = room_of(device)
+    if room is not None and not room.shared:
+        return False
+    total = room.total_bytes if room is not None else device.memory_bytes if device is not None else None
+    return total is None or one_bytes is None or 2.0 * one_bytes <= _TWICE * total
+
+
+def beside(outcome: Outcome, room: Room | None) -> Outcome:
+    """Return how a side ended, with what the other left it where it ran out of memory. `room`: beside the other."""
+    if outcome.status != Status.OUT_OF_MEMORY or room is None:
+        return outcome
+    left, whole = quantity(room.free_bytes, "bytes"), quantity(room.total_bytes, "bytes")
+    why = f"both sides share the device, and the first left {left} of {whole} free: use smaller batches, or {_APART}"
+    return msgspec.structs.replace(outcome, message=f"{outcome.message or 'out of memory'}; {why}")
+
+
+UNKNOWN_S = 0.5  # while nothing is known of a case
+_SHORTEST_S, _LONGEST_S = 0.3, 2.5
+_FEWEST = 3
+_LEAST_SHARE = 0.02  # of the variance within: so much is between processes, whatever three of them show
+_LEAST_FOR_ENERGY_S = 1.1 * FEWEST_TICKS * USUAL_TICK_S
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """What a trial took besides its windows, their whole length, and how many of them there were."""
+
+    start_s: float
+    windows_s: float
+    windows: int
+
+
+def cost_of(trial: Trial) -> Cost | None:
+    """Return what a trial cost; None where it measured no window."""
+    windows = [m.values[0] for m in trial.measurements if m.metric == "window_time_s" and m.values]
+    if not windows:
+        return None
+    return Cost(max(0.0, trial.duration_s - math.fsum(windows)), math.fsum(windows), len(windows))
+
+
+def window_s(trials: Sequence[Trial], most_s: float) -> float:
+    """Return the length of a window for the next trial of a case, from those that ended well; at most `most_s`."""
+    known = [(cost, error, trial) for trial in trials if (cost := cost_of(trial)) and (error := _error(trial))]
+    if len(known) < _FEWEST:
+        return min(UNKNOWN_S, most_s)
+    within = fmean(error**2 * cost.windows_s / cost.windows for cost, error, _ in known)  # of a window of one second
+    logs = [math.log(_pace(trial)) for *_, trial in known]
+    explained = fmean(error**2 for _, error, _ in known)
+    between = max(variance(logs) - explained, _LEAST_SHARE * within)
+    start_s = fmean(cost.start_s / cost.windows for cost, *_ in known)
+    best = math.sqrt(start_s * within / between) if between > 0.0 else _SHORTEST_S
+    return min(max(best, _SHORTEST_S), _LONGEST_S, most_s)
+
+
+def usual_step_s(trials: Sequence[Trial]) -> float:
+    """Return what a step takes, over the trials of a case; 0 where none tells."""
+    return fmean([_pace(trial) for trial in trials if _steps(trial)] or [0.0])
+
+
+def _steps(trial: Trial) -> tuple[float, ...]:
+    return raw(trial, "latency_s", True) if closed_loop_only(trial) else raw(trial, "step_time_s", False)
+
+
+def _error(trial: Trial) -> float | None:
+    return relative_error(_steps(trial))
+
+
+def _pace(trial: Trial) -> float:
+    return fmean(_steps(trial))
+
+
+def least_window_s(case: Case) -> float:
+    """Return the least length of each window of a Case in seconds: for its energy, both together. 0: any will do.
+
+    Of a load, all it may have: its high percentiles are what it is for.
+    """
+    if case.workload.task == Task.LOADGEN:
+        return math.inf
+    if case.placement.device != "cuda":  # others have no counter, or one that moves every millisecond
+        return 0.0
+    return _LEAST_FOR_ENERGY_S / (2.0 if case.configuration.get("mode") == "both" else 1.0)
+
+
+def for_objective(procedure: Procedure, objective: str, placement: Placement) -> Procedure:
+    """Return the Procedure of a search for that objective: for energy its windows are long enough, and end by time."""
+    if objective != "energy" or placement.device != "cuda":
+        return procedure
+    return msgspec.structs.replace(procedure, target=None, budget_s=max(procedure.budget_s, _LEAST_FOR_ENERGY_S))
+
 
 _SERVES = 5.0  # times as long as it took to start
 

@@ -21,12 +21,12 @@ from torchstone.core.schema.message import (
     Entered,
     EvaluateRequest,
     Event,
-    FitRequest,
     Live,
     Measured,
     Progress,
     RehearseRequest,
     Stack,
+    TrainRequest,
     TurnsRequest,
     Word,
 )
@@ -53,9 +53,13 @@ class TrialDrive:
     """Drives one request that sets a Case up to a Trial. `others`: the devices of its further ranks."""
 
     def __init__(
-        self, request: CaseRequest, device: DeviceInfo | None, watcher: Watcher, clock: Clock = system_clock,
+        self,
+        request: CaseRequest,
+        device: DeviceInfo | None,
+        watcher: Watcher,
+        clock: Clock = system_clock,
         others: Sequence[DeviceInfo] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._request = request
         self._device, self._others = device, others
         self._watcher = watcher
@@ -103,9 +107,13 @@ class TrialDrive:
         self._live = launcher.start(self._request)
         if self._request.procedure.telemetry_period_s > 0:
             self._recorder = TelemetrySampler(
-                self._live.pid, self._device, self._began_s, self._clock, self._others,
+                self._live.pid,
+                self._device,
+                self._began_s,
+                self._clock,
+                self._others,
                 whole=self._request.case.placement.nodes == 1,
-            )  # fmt: skip
+            )
             self._next_reading_s = self._began_s
 
     def say(self, word: Word) -> None:
@@ -158,9 +166,11 @@ class TrialDrive:
         workers = workers or trial.facts.loader_workers  # of somebody's own program
         alone = case.placement.device == "cpu" and world_size(case.configuration) == 1
         found = disturbance(
-            trial, cores=cores if isinstance(cores, int) else os.cpu_count(),
-            threads=threads if isinstance(threads, int) else None, one_process=alone and not workers,
-        )  # fmt: skip
+            trial,
+            cores=cores if isinstance(cores, int) else os.cpu_count(),
+            threads=threads if isinstance(threads, int) else None,
+            one_process=alone and not workers,
+        )
         if found is None or not found.disturbed or Disturber.PROCESSES not in found.causes:
             return found
         named = busiest(self._before, snapshot(), self._clock() - self._began_s)
@@ -212,7 +222,7 @@ class TrialDrive:
     def _watch_window(self) -> None:
         """Read what tells of other work often from now on, if a window begins; seldom again, if one has ended."""
         how = self._request.procedure
-        if self._in_window and not isinstance(self._request, FitRequest) and how.disturbed == "replace":
+        if self._in_window and not isinstance(self._request, TrainRequest) and how.disturbed == "replace":
             now_s = self._clock()
             self._next_evidence_s, self._evidence_ends_s = now_s + EVIDENCE_PERIOD_S, now_s + _MOST_EVIDENCE_S
         else:
@@ -238,7 +248,7 @@ class TrialDrive:
             if self._recorder is not None:
                 # Stages begin and end where windows do: counters are read at their very edges, what disturbs is not.
                 # An epoch is long, and nothing lies between it and the next.
-                self._recorder.read(in_window=event.measures and not isinstance(self._request, FitRequest))
+                self._recorder.read(in_window=event.measures and not isinstance(self._request, TrainRequest))
                 self._watch_window()
         elif isinstance(event, Stack):
             self._ending.stack += event.lines

@@ -9,7 +9,7 @@ from enum import IntEnum
 import msgspec
 
 from torchstone.core.schema.host_profile import HostLine
-from torchstone.core.schema.phase import BACKWARD, DATA, FORWARD, OPTIMIZER, REST
+from torchstone.core.schema.metric import BACKWARD, DATA, FORWARD, OPTIMIZER, REST, TRANSFER
 
 _MOSTLY = 0.25  # of steps with a forward pass without gradients: from here on it is part of a step, as a teacher's is
 
@@ -26,11 +26,13 @@ class Mark(IntEnum):
     BACKWARD_END = 6
     OPTIMIZER = 7
     OPTIMIZER_END = 8
+    TRANSFER = 9  # of a tensor of the host, to a device
+    TRANSFER_END = 10
 
 
 _PHASES = {
     Mark.DATA_BEGIN: DATA, Mark.TRAIN_FORWARD: FORWARD, Mark.FORWARD: FORWARD, Mark.BACKWARD: BACKWARD,
-    Mark.OPTIMIZER: OPTIMIZER,
+    Mark.OPTIMIZER: OPTIMIZER, Mark.TRANSFER: TRANSFER,
 }  # fmt: skip
 
 
@@ -41,7 +43,8 @@ class Marks(msgspec.Struct, frozen=True):
     the optimizer of each OPTIMIZER_END. `window_mark`: the place of the first mark of the steady window; None: the
     program ended before it. `complete`: its window ended before the program did. `loader`: batch size (None: of no
     fixed size), workers and pinned memory of the loader that gave most batches. `weights`: numbers in each tensor of
-    the optimizer. `losses`: of the first backward passes. `turns`: when each began, and how long it took.
+    the optimizer. `losses`: of the first backward passes. `turns`: when each began, and how long it took. `copies`: of
+    tensors to the device, `pageable` of them from pageable memory.
     """
 
     kinds: str
@@ -66,6 +69,8 @@ class Marks(msgspec.Struct, frozen=True):
     fused: bool | None = None
     losses: tuple[float, ...] = ()
     turns: tuple[tuple[float, float], ...] = ()
+    copies: int = 0
+    pageable: int = 0
 
 
 class Sampled(msgspec.Struct, frozen=True):
@@ -86,6 +91,7 @@ class Sampled(msgspec.Struct, frozen=True):
     loading_s: float
     loading_cpu_s: float
     main_queued: float | None = None
+    read_bytes: float | None = None
 
 
 class Step(msgspec.Struct, frozen=True):

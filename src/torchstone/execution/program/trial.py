@@ -23,7 +23,6 @@ from typing import Any
 import msgspec
 
 from torchstone.core.errors import UsageError
-from torchstone.core.plain_text import plain
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.host_profile import HostProfile
@@ -41,8 +40,9 @@ from torchstone.core.schema.message import (
     TurnsRequest,
     TurnTaken,
 )
-from torchstone.core.schema.phase import DATA, PHASES
+from torchstone.core.schema.metric import DATA, PHASES
 from torchstone.core.schema.trial import Measurement, Outcome, Stage, Status
+from torchstone.core.units import plain
 from torchstone.execution.program.steps import Marks, Sampled, Step, steps_of
 from torchstone.execution.program.workspace import mirrored
 from torchstone.execution.timing.clock import resolution_s, system_clock
@@ -332,45 +332,11 @@ class ProgramTrial:
         )
 
     def _measured(self, marks: Marks, found: Sequence[Step], good: Sequence[Step]) -> Measured:
-        times_s = [step.elapsed_s for step in good]
-        facts = Facts(
-            task="train" if marks.has_optimizer else "infer", device=marks.device, logical_cores=os.cpu_count(),
-            threads_in_effect=marks.threads, torch=marks.torch, loader_workers=marks.workers,
-            warmup_steps=len(found) - len(good), warmup_settled=True, clock_resolution_s=resolution_s(system_clock),
-            steps=marks.steps, ranks=marks.world, fused_optimizer=marks.fused,
-        )  # fmt: skip
-        if marks.loader is not None:
-            size, _, facts.loader_pinned = marks.loader
-            facts.loader_batch_size = size or None
-        if self._sampled is not None and self._sampled.batches and self._sampled.loading_s > 0.0:
-            facts.loading_s = self._sampled.loading_s / self._sampled.batches
-            facts.loading_busy = min(1.0, self._sampled.loading_cpu_s / self._sampled.loading_s)
-        if found:
-            facts.backward_passes = median(step.passes for step in found)
-        if not good:
-            return Measured((), facts)
-        measurements = [
-            Measurement("step_time_s", Stage.WARMUP, tuple(step.elapsed_s for step in found if not step.steady)),
-            steady(WINDOW, "step_time_s", times_s),
-            steady(WINDOW, "window_time_s", [sum(times_s)]),
-            *(steady(WINDOW, metric, [float(held)]) for metric, held in marks.memory.items()),
-        ]
-        known = [step.items for step in good if step.items is not None]
-        if len(known) == len(good):
-            measurements.append(steady(WINDOW, "items", known))
-            facts.items_per_step = median(known)
-        if marks.losses:
-            measurements.append(steady(WINDOW, "fingerprint", marks.losses))
-        if marks.turns:
-            measurements.append(steady(WINDOW, "turn_begin_s", [begin_s for begin_s, _ in marks.turns]))
-            measurements.append(steady(WINDOW, "turn_time_s", [elapsed_s for _, elapsed_s in marks.turns]))
-        phases = {phase for step in good for phase in step.phases_s}
-        for phase in sorted(phases, key=PHASES.index):
-            spent_s = [step.phases_s.get(phase, 0.0) for step in good]
-            measurements.append(steady(WINDOW, "phase_time_s", spent_s, phase))
-            if phase == DATA:
-                measurements.append(steady(WINDOW, "data_wait_s", spent_s))
-        return Measured(tuple(measurements), facts, {WINDOW: (good[0].begin_s, good[-1].end_s)})
+        seen, sampled = measured(marks, found, good), self._sampled
+        if sampled is not None and sampled.batches and sampled.loading_s > 0.0:
+            seen.facts.loading_s = sampled.loading_s / sampled.batches
+            seen.facts.loading_busy = min(1.0, sampled.loading_cpu_s / sampled.loading_s)
+        return seen
 
     def _profile(self, found: Sampled, marks: Marks) -> HostProfile:
         """Return the samples as those of a model in torchstone's own loop are sent, with the user's own files."""
@@ -383,6 +349,48 @@ class ProgramTrial:
             **{**same, "lines": tuple(lines)}, threads=marks.threads, tensors=len(sizes) or None,
             elements=float(median(sizes)) if sizes else None,
         )  # fmt: skip
+
+
+def measured(marks: Marks, found: Sequence[Step], good: Sequence[Step]) -> Measured:
+    """Return what marks come to: their steps, of which the good ones are the window."""
+    times_s = [step.elapsed_s for step in good]
+    facts = Facts(
+        task="train" if marks.has_optimizer else "infer", device=marks.device, logical_cores=os.cpu_count(),
+        threads_in_effect=marks.threads, torch=marks.torch, loader_workers=marks.workers,
+        warmup_steps=len(found) - len(good), warmup_settled=True, clock_resolution_s=resolution_s(system_clock),
+        steps=marks.steps, ranks=marks.world, fused_optimizer=marks.fused,
+    )  # fmt: skip
+    if marks.loader is not None:
+        size, _, facts.loader_pinned = marks.loader
+        facts.loader_batch_size = size or None
+    if marks.copies:
+        facts.pageable_copies = marks.pageable / max(1, marks.steps)
+    if found:
+        facts.backward_passes = median(step.passes for step in found)
+    if not good:
+        return Measured((), facts)
+    measurements = [
+        Measurement("step_time_s", Stage.WARMUP, tuple(step.elapsed_s for step in found if not step.steady)),
+        steady(WINDOW, "step_time_s", times_s),
+        steady(WINDOW, "window_time_s", [sum(times_s)]),
+        *(steady(WINDOW, metric, [float(held)]) for metric, held in marks.memory.items()),
+    ]
+    known = [step.items for step in good if step.items is not None]
+    if len(known) == len(good):
+        measurements.append(steady(WINDOW, "items", known))
+        facts.items_per_step = median(known)
+    if marks.losses:
+        measurements.append(steady(WINDOW, "fingerprint", marks.losses))
+    if marks.turns:
+        measurements.append(steady(WINDOW, "turn_begin_s", [begin_s for begin_s, _ in marks.turns]))
+        measurements.append(steady(WINDOW, "turn_time_s", [elapsed_s for _, elapsed_s in marks.turns]))
+    phases = {phase for step in good for phase in step.phases_s}
+    for phase in sorted(phases, key=PHASES.index):
+        spent_s = [step.phases_s.get(phase, 0.0) for step in good]
+        measurements.append(steady(WINDOW, "phase_time_s", spent_s, phase))
+        if phase == DATA:
+            measurements.append(steady(WINDOW, "data_wait_s", spent_s))
+    return Measured(tuple(measurements), facts, {WINDOW: (good[0].begin_s, good[-1].end_s)})
 
 
 class ProgramLauncher(Launcher):

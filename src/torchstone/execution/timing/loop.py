@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from torchstone.core.schema.batch import Batch
-from torchstone.core.schema.phase import REST
+from torchstone.core.schema.metric import REST
 from torchstone.execution.timing.clock import Clock, LatencyStopwatch
 from torchstone.execution.timing.segments import Segments, Steps
-from torchstone.execution.timing.stopping import Reason, StoppingRule, WarmUpRule
+from torchstone.execution.timing.stopping import StoppingRule, StopReason, WarmUpRule
 from torchstone.plugins.machine_protocols import Stopwatch
 from torchstone.plugins.protocols import Mark
 
@@ -107,7 +107,7 @@ def unmarked(_phase: str) -> None:
     """Do nothing at the end of a phase, in a twentieth of a microsecond: the mark of all but the anatomy pass."""
 
 
-class Window(msgspec.Struct, frozen=True):
+class MeasuredWindow(msgspec.Struct, frozen=True):
     """What one window measured: per step the lap, the wait for data, items and tokens; and the whole, synchronised."""
 
     laps_s: Sequence[float]
@@ -117,7 +117,7 @@ class Window(msgspec.Struct, frozen=True):
     total_s: float
     begin_s: float
     end_s: float
-    stopped_because: Reason
+    stopped_because: StopReason
 
 
 class Instrument:
@@ -159,7 +159,7 @@ class Instrument:
             count += 1
         return first_s, tuple(watch.stop())
 
-    def window(self, watch: Stopwatch, rule: StoppingRule) -> Window:
+    def window(self, watch: Stopwatch, rule: StoppingRule) -> MeasuredWindow:
         """Measure until the rule says why to stop. The clock is read twice more than a bare loop would, a step."""
         step, clock, feed = self._step, self._clock, Feed(self._source, self._clock)
         lap, settle, consider, recent = _lap_of(watch, rule.looks), feed.settle, rule.consider, watch.recent
@@ -171,7 +171,7 @@ class Instrument:
             try:
                 step(feed, unmarked)
             except StopIteration:
-                reason = Reason.SOURCE_ENDED
+                reason = StopReason.SOURCE_ENDED
                 break
             lap()
             settle()
@@ -188,7 +188,7 @@ class Instrument:
         else:
             laps_s = watch.stop()
             end_s = clock()
-        return Window(
+        return MeasuredWindow(
             laps_s=laps_s,
             waits_s=feed.waits_s,
             items=feed.items,
@@ -199,7 +199,7 @@ class Instrument:
             stopped_because=reason,
         )
 
-    def turn(self, watch: Stopwatch, steps: int, lead_in: int) -> Window:
+    def turn(self, watch: Stopwatch, steps: int, lead_in: int) -> MeasuredWindow:
         """Measure so many steps of a device that runs behind the host, begun while it works on `lead_in` steps (≥ 1).
 
         Their time is the device's own, from the end of the last step before them to the end of their last. Timed by
@@ -207,7 +207,7 @@ class Instrument:
         context, caches to fill, a clock that rises) is equal on both sides of a comparison: it pulls their ratio to 1.
         """
         step, lap, feed = self._step, _lap_of(watch, read=False), Feed(self._source, self._clock)
-        reason = Reason.FIXED_COUNT
+        reason = StopReason.FIXED_COUNT
         self._synchronize()
         watch.start()
         try:
@@ -219,12 +219,12 @@ class Instrument:
                 lap()
                 feed.settle()
         except StopIteration:
-            reason = Reason.SOURCE_ENDED
+            reason = StopReason.SOURCE_ENDED
         self._synchronize()
         end_s = self._clock()
         laps_s = watch.stop()[lead_in:]
         total_s = math.fsum(laps_s)
-        return Window(
+        return MeasuredWindow(
             laps_s=laps_s,
             waits_s=feed.waits_s,
             items=feed.items,

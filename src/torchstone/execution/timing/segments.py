@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import msgspec
 
-from torchstone.core.schema.phase import DATA, REST
+from torchstone.core.schema.metric import DATA, REST
 from torchstone.core.schema.trial import Measurement, Stage
 from torchstone.execution.timing.clock import Clock
 from torchstone.plugins.machine_protocols import Stopwatch

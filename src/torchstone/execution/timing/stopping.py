@@ -14,7 +14,7 @@ from torchstone.core.stats.steady import settled
 DEVICE_S = 0.5
 
 
-class Reason(StrEnum):
+class StopReason(StrEnum):
     """Why a window ended."""
 
     FIXED_COUNT = "fixed_count"
@@ -32,7 +32,7 @@ class StoppingRule(Protocol):
 
     looks: bool
 
-    def consider(self, steps: int, elapsed_s: float, recent: Callable[[int], Sequence[float]]) -> Reason | None:
+    def consider(self, steps: int, elapsed_s: float, recent: Callable[[int], Sequence[float]]) -> StopReason | None:
         """Return why to stop after `steps` steps and `elapsed_s` seconds, or None to go on."""
 
 
@@ -51,9 +51,9 @@ class FixedCount:
     def __init__(self, steps: int) -> None:
         self._steps = steps
 
-    def consider(self, steps: int, elapsed_s: float, recent: Callable[[int], Sequence[float]]) -> Reason | None:
+    def consider(self, steps: int, elapsed_s: float, recent: Callable[[int], Sequence[float]]) -> StopReason | None:
         """Return FIXED_COUNT at the count."""
-        return Reason.FIXED_COUNT if steps >= self._steps else None
+        return StopReason.FIXED_COUNT if steps >= self._steps else None
 
 
 class UntilQuiet:
@@ -80,12 +80,12 @@ class UntilQuiet:
         self._enough_steps = max(enough_steps, self._min_steps)
         self._next_look_s = budget_s / 8
 
-    def consider(self, steps: int, elapsed_s: float, recent: Callable[[int], Sequence[float]]) -> Reason | None:
+    def consider(self, steps: int, elapsed_s: float, recent: Callable[[int], Sequence[float]]) -> StopReason | None:
         """Return the first reason that holds, or None."""
         if elapsed_s < self._next_look_s or steps < self._min_steps or steps % self._turn:
             return None
         if elapsed_s >= self._budget_s:
-            return Reason.BUDGET_SPENT
+            return StopReason.BUDGET_SPENT
         self._next_look_s = min(elapsed_s * 1.15, self._budget_s)
         if self._target is None or steps < self._enough_steps:
             return None
@@ -93,10 +93,10 @@ class UntilQuiet:
         if half_width is None:
             return None
         if half_width <= self._target:
-            return Reason.QUIET_ENOUGH
+            return StopReason.QUIET_ENOUGH
         needed_s = elapsed_s * (half_width / self._target) ** 2
         hopeless = elapsed_s >= self._budget_s / 2 and needed_s > 4 * self._budget_s
-        return Reason.NEVER_QUIET if hopeless else None
+        return StopReason.NEVER_QUIET if hopeless else None
 
 
 class WarmUp:

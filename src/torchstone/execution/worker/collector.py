@@ -12,13 +12,13 @@ from resource import struct_rusage
 import msgspec
 
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.counted import Counted
 from torchstone.core.schema.facts import Facts, merged
-from torchstone.core.schema.load import LoadMeasured
-from torchstone.core.schema.memory_figures import DEVICE_PEAKS
 from torchstone.core.schema.message import Measured
+from torchstone.core.schema.peak_memory import DEVICE_PEAKS
+from torchstone.core.schema.peaks import StepCounts
+from torchstone.core.schema.procedure import LoadMeasured
 from torchstone.core.schema.trial import Measurement, Outcome, Reason, Stage, Status
-from torchstone.execution.timing.loop import Window
+from torchstone.execution.timing.loop import MeasuredWindow
 from torchstone.plugins.machine_protocols import Device
 
 # The peak device memory of a trial: of its warm-up, and, after a reset, of its windows.
@@ -80,7 +80,7 @@ class Collector:
         """Add the most memory (bytes) that a device held before the windows."""
         self._measurements.append(Measurement(metric, Stage.WARMUP, (float(value),)))
 
-    def window(self, name: str, window: Window) -> None:
+    def window(self, name: str, window: MeasuredWindow) -> None:
         """Add one window: laps less the wait for data are latencies in a closed loop, laps are steps back to back."""
         if name == "latency":
             answers_s = [lap - wait for lap, wait in zip(window.laps_s, window.waits_s, strict=True)]
@@ -95,11 +95,11 @@ class Collector:
         self.facts.stopped_because[name] = str(window.stopped_because)
         self._spans_s[name] = (window.begin_s, window.end_s)
 
-    def turns(self, name: str, taken: Sequence[Window]) -> None:
+    def turns(self, name: str, taken: Sequence[MeasuredWindow]) -> None:
         """Add all turns as one window, and beside it when each began and how long it took."""
         if not taken:
             return
-        whole = Window(
+        whole = MeasuredWindow(
             [lap for w in taken for lap in w.laps_s],
             [wait for w in taken for wait in w.waits_s],
             [items for w in taken for items in w.items],
@@ -125,7 +125,7 @@ class Collector:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         self.steady("peak_rss_bytes", [peak * _RSS_UNIT_BYTES])
 
-    def epoch(self, name: str, window: Window) -> None:
+    def epoch(self, name: str, window: MeasuredWindow) -> None:
         """Add one epoch as a window of its own.
 
         The first step of all, in which loader processes start and kernels are compiled, is kept apart as ever.
@@ -152,7 +152,7 @@ class Collector:
         self.steady("involuntary_switches", [after.ru_nivcsw - before.ru_nivcsw])
         self.steady("peak_rss_bytes", [after.ru_maxrss * _RSS_UNIT_BYTES])
 
-    def counted(self, of_step: Counted) -> None:
+    def counted(self, of_step: StepCounts) -> None:
         """Add what one step needs, or why that was not counted."""
         for metric in ("flops", "traffic_bytes", "operators"):
             value = getattr(of_step, metric)

@@ -16,7 +16,6 @@ from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.facts import Facts
-from torchstone.core.schema.load import LoadPlan
 from torchstone.core.schema.message import (
     Brought,
     Burst,
@@ -28,7 +27,6 @@ from torchstone.core.schema.message import (
     Entered,
     EvaluateRequest,
     Event,
-    FitRequest,
     InspectRequest,
     Live,
     MemoryRequest,
@@ -38,26 +36,35 @@ from torchstone.core.schema.message import (
     Progress,
     RehearseRequest,
     Request,
+    TrainRequest,
     TrialRequest,
     TurnsRequest,
 )
 from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.peak_memory import PeakMemory
-from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.procedure import LoadPlan, Procedure
 from torchstone.core.schema.ranks import is_distributed
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.core.stats.peak_memory import largest_batch
 from torchstone.execution.timing.clock import Clock, resolution_s, system_clock
 from torchstone.execution.timing.loop import Instrument, Step
 from torchstone.execution.timing.stopping import WarmUp
-from torchstone.execution.worker.auto_settings import brought, settle
 from torchstone.execution.worker.collector import Collector, end_warm_up, judged
 from torchstone.execution.worker.outcome import ended_by
 from torchstone.execution.worker.pinning import Pinning
 from torchstone.execution.worker.pipe import EventPipe
 from torchstone.execution.worker.profiling import attention_facts, is_compiled
 from torchstone.execution.worker.ranks.group import ALONE, Alone, compare_communication
-from torchstone.execution.worker.setup import Setup, dataset_items, kept_to, load_model, open_device, open_samples
+from torchstone.execution.worker.setup import (
+    Setup,
+    brought,
+    dataset_items,
+    kept_to,
+    load_model,
+    open_device,
+    open_samples,
+    settle,
+)
 from torchstone.execution.worker.train_loop import evaluate, fit_model
 from torchstone.execution.worker.turns import (
     ANATOMY,
@@ -79,12 +86,12 @@ def foretell(request: MemoryRequest) -> MemoryTold:
     """Return what was asked. Raises Unsupported, with the reason, where the model cannot be followed without data."""
     device = _Pretended(request) if request.device is not None else open_device(request.case)
     try:
-        return _told(request, device, _shapes_of(request.case))
+        return _predict_peaks(request, device, _shapes_of(request.case))
     except AssertionError:  # a tensor that is no parameter and no buffer was left without a device: load it all
-        return _told(request, device, load_model(request.case))
+        return _predict_peaks(request, device, load_model(request.case))
 
 
-def _told(request: MemoryRequest, device: Device, model: LoadedModel) -> MemoryTold:
+def _predict_peaks(request: MemoryRequest, device: Device, model: LoadedModel) -> MemoryTold:
     own = brought(model, request.case)
     case, _ = settle(own.filled(request.case, request.left_open), model, device, request.settings)
     engine: Engine = registry.load("engines", str(case.workload.task))
@@ -132,7 +139,7 @@ def _sample_batch(engine: Engine, case: Case, model: LoadedModel, seed: int) -> 
     few = {**case.configuration, "batch_size": _ROWS, "feed": "resident", "num_workers": 0, "channels_last": False}
     few.update(getattr(model.samples, "fixed", None) or {})  # batches that come as they are
     small = msgspec.structs.replace(case, configuration={k: v for k, v in few.items() if k in case.configuration})
-    batches = engine.open_batches(small, model, open_samples(case, model, seed), _Host(), seed)
+    batches = engine.open_batches(small, model, open_samples(case, model, seed), _HostMemory(), seed)
     try:
         found: Mapping[str, Any] = batches.next().tensors
     finally:
@@ -140,7 +147,7 @@ def _sample_batch(engine: Engine, case: Case, model: LoadedModel, seed: int) -> 
     return found
 
 
-class _Host:
+class _HostMemory:
     """Where items are drawn. Of a Device it has what a feed asks for."""
 
     def __init__(self) -> None:
@@ -168,7 +175,7 @@ class _Host:
         return None
 
 
-class _Pretended(_Host):
+class _Pretended(_HostMemory):
     """A device that is not here: it objects and prefers as its kind does.
 
     Intel's and Apple's are followed as CUDA, too, which stands for them in what a step allocates, but for their own
@@ -338,7 +345,7 @@ def _rehearse(request: RehearseRequest, line: EventPipe) -> Ended:
     return Ended(setup.tally.outcome())
 
 
-def _fit(request: FitRequest, line: EventPipe) -> Ended:
+def _fit(request: TrainRequest, line: EventPipe) -> Ended:
     _refuse_ranks(request.case, "train")
     pinning = _pinning_for(request)
     setup = _set_up(request, line.send, pinning)
@@ -365,9 +372,17 @@ def _turns(request: TurnsRequest, line: EventPipe) -> Ended:
 
 
 HANDLERS: Mapping[type[Request], Callable[[Any, EventPipe], Ended]] = {
-    TrialRequest: _trial, NodeRequest: _node, RehearseRequest: _rehearse, FitRequest: _fit, EvaluateRequest: _evaluate,
-    TurnsRequest: _turns, InspectRequest: _inspect, PeaksRequest: _peaks, MemoryRequest: _memory, BurstRequest: _burst,
-}  # fmt: skip
+    TrialRequest: _trial,
+    NodeRequest: _node,
+    RehearseRequest: _rehearse,
+    TrainRequest: _fit,
+    EvaluateRequest: _evaluate,
+    TurnsRequest: _turns,
+    InspectRequest: _inspect,
+    PeaksRequest: _peaks,
+    MemoryRequest: _memory,
+    BurstRequest: _burst,
+}
 
 
 def _refuse_ranks(case: Case, command: str) -> None:

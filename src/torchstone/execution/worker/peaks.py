@@ -62,7 +62,7 @@ _NEAR = 0.85  # of the best: so near, a shape may be as good: its blocks were fe
 _TILE = 32
 
 
-class Shape(NamedTuple):
+class MatmulShape(NamedTuple):
     """An M × K matrix times a K × N matrix; `transposed`: the second lies as N × K, as in torch.nn.Linear."""
 
     m: int
@@ -87,13 +87,13 @@ class Shape(NamedTuple):
 class FastestShape(NamedTuple):
     """The fastest shape, its rate in FLOP/s, and how many shapes and blocks were tried."""
 
-    shape: Shape
+    shape: MatmulShape
     rate: float
     shapes: int
     blocks: int
 
 
-Block = Callable[[Shape], float]  # times one block of products, and returns their rate in FLOP/s
+Block = Callable[[MatmulShape], float]  # times one block of products, and returns their rate in FLOP/s
 
 
 class ShapeSearch:
@@ -102,12 +102,12 @@ class ShapeSearch:
     def __init__(self, block: Block, most_numbers: int, most_s: float, clock: Clock) -> None:
         self._block, self._clock = block, clock
         self._most_numbers, self._most_s = most_numbers, most_s
-        self._best: dict[Shape, float] = {}
+        self._best: dict[MatmulShape, float] = {}
         self._blocks = 0
 
     def warm_up(self, budget_s: float) -> None:
         """Time products whose rate does not count: clocks and threads settle meanwhile."""
-        ends_s, shape = self._clock() + budget_s, Shape(512, 512, 512)
+        ends_s, shape = self._clock() + budget_s, MatmulShape(512, 512, 512)
         while self._clock() < ends_s and shape.largest <= self._most_numbers:
             self._block(shape)
 
@@ -122,13 +122,13 @@ class ShapeSearch:
         top = self._ranked()[0]
         return FastestShape(top, self._best[top], len(self._best), self._blocks)
 
-    def _seeds(self) -> Iterator[Shape]:
+    def _seeds(self) -> Iterator[MatmulShape]:
         """Yield cubes from small to large, then flat, tall and deep ones of about the same work as the best cube.
 
         Each is tried as it is yielded: the rate so far tells which would take too long.
         """
         for size in _SIZES:
-            shape = Shape(size, size, size)
+            shape = MatmulShape(size, size, size)
             if not self._try(shape):
                 break
             yield shape
@@ -139,11 +139,11 @@ class ShapeSearch:
             shape = _rounded(m * top, n * top, k * top, transposed=True)
             if self._try(shape):
                 yield shape
-        shape = Shape(top, top, top, transposed=False)
+        shape = MatmulShape(top, top, top, transposed=False)
         if self._try(shape):
             yield shape
 
-    def _halve(self, shapes: Sequence[Shape], until_s: float) -> None:
+    def _halve(self, shapes: Sequence[MatmulShape], until_s: float) -> None:
         """Give the better half of the shapes a block more, again and again, until few are left or time is up."""
         rounds = 1
         while len(shapes) > _FINALISTS:
@@ -185,7 +185,7 @@ class ShapeSearch:
                 return
             self._again(shape)
 
-    def _try(self, shape: Shape) -> bool:
+    def _try(self, shape: MatmulShape) -> bool:
         """Time a shape that was not tried yet; False where it is too large, too small, or known already."""
         if shape in self._best or shape.largest > self._most_numbers or min(shape[:3]) < _TILE:
             return False
@@ -195,18 +195,18 @@ class ShapeSearch:
         self._best[shape] = self._timed(shape)
         return True
 
-    def _again(self, shape: Shape) -> None:
+    def _again(self, shape: MatmulShape) -> None:
         self._best[shape] = max(self._best[shape], self._timed(shape))
 
-    def _timed(self, shape: Shape) -> float:
+    def _timed(self, shape: MatmulShape) -> float:
         self._blocks += 1
         return self._block(shape)
 
-    def _ranked(self) -> list[Shape]:
+    def _ranked(self) -> list[MatmulShape]:
         return sorted(self._best, key=self._best.__getitem__, reverse=True)
 
 
-def _neighbours(shape: Shape, factor: float) -> Iterator[Shape]:
+def _neighbours(shape: MatmulShape, factor: float) -> Iterator[MatmulShape]:
     m, n, k, transposed = shape
     for up in (factor, 1.0 / factor):
         yield _rounded(m * up, n, k, transposed=transposed)
@@ -214,12 +214,12 @@ def _neighbours(shape: Shape, factor: float) -> Iterator[Shape]:
         yield _rounded(m, n, k * up, transposed=transposed)
     for up in (factor, 1.0 / factor):
         yield _rounded(m * up, n * up, k * up, transposed=transposed)
-    yield Shape(m, n, k, not transposed)
+    yield MatmulShape(m, n, k, not transposed)
 
 
-def _rounded(m: float, n: float, k: float, *, transposed: bool) -> Shape:
+def _rounded(m: float, n: float, k: float, *, transposed: bool) -> MatmulShape:
     rows, columns, depth = (max(_TILE, _TILE * round(size / _TILE)) for size in (m, n, k))
-    return Shape(rows, columns, depth, transposed)
+    return MatmulShape(rows, columns, depth, transposed)
 
 
 _BLOCK_S = 0.004  # a thousand readings of the clock, and about as long as a neighbour lets one have a core
@@ -246,19 +246,19 @@ class Products:
 
         self._device, self._precision = device, precision
         self._watch = device.stopwatch()
-        self._seconds: dict[Shape, float] = {}
+        self._seconds: dict[MatmulShape, float] = {}
         if precision in ("fp32", "tf32"):
             torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
         try:
             self._a, self._b = (_numbers(torch, device, precision, most_numbers) for _ in range(2))
             self._multiply = _ways(torch, device, precision, most_numbers)
-            self._multiply(self._a, self._b, Shape(64, 64, 64))
+            self._multiply(self._a, self._b, MatmulShape(64, 64, 64))
             device.synchronize()
         except (RuntimeError, AttributeError, NotImplementedError, TypeError) as error:
             said = str(error).strip().partition("\n")[0][:120]
             raise Unsupported(f"torch has no {precision} matrix product here ({said})") from error
 
-    def block(self, shape: Shape) -> float:
+    def block(self, shape: MatmulShape) -> float:
         """Return the rate of one block of that product in FLOP/s; 0.0 where the device refuses the shape."""
         try:
             if shape not in self._seconds:
@@ -270,7 +270,7 @@ class Products:
         self._seconds[shape] = min(self._seconds[shape], seconds)
         return shape.flops / seconds
 
-    def sustained(self, shape: Shape, total_s: float, clock: Clock) -> float:
+    def sustained(self, shape: MatmulShape, total_s: float, clock: Clock) -> float:
         """Return the rate of that product over the last two thirds of so many seconds without a pause, in FLOP/s.
 
         Bursts end before a card's power limit, and its heat, take a part of its clock; a training does not. The first
@@ -290,7 +290,7 @@ class Products:
         late_s = watch.stop()[laps // 3 :]
         return shape.flops * count * len(late_s) / max(math.fsum(late_s), 1e-9)
 
-    def _timed(self, shape: Shape, count: int) -> float:
+    def _timed(self, shape: MatmulShape, count: int) -> float:
         """Return the seconds a product, over so many issued back to back."""
         watch, multiply, a, b = self._watch, self._multiply, self._a, self._b
         watch.start()
@@ -305,13 +305,13 @@ def _numbers(torch: Any, device: Device, precision: str, count: int) -> Any:
     return (32.0 * numbers).to(torch.int8) if precision == "int8" else numbers.to(getattr(torch, _DTYPES[precision]))
 
 
-def _ways(torch: Any, device: Device, precision: str, most_numbers: int) -> Callable[[Any, Any, Shape], Any]:
+def _ways(torch: Any, device: Device, precision: str, most_numbers: int) -> Callable[[Any, Any, MatmulShape], Any]:
     """Return what multiplies the beginnings of two long rows of numbers, taken as matrices of a Shape."""
     if precision == "fp8":
         one = torch.ones((), device=device.torch_device)
         fast = _fast_accumulation(torch, device.torch_device.type)
 
-        def scaled(a: Any, b: Any, shape: Shape) -> Any:
+        def scaled(a: Any, b: Any, shape: MatmulShape) -> Any:
             left, right = _matrices(a, b, shape._replace(transposed=True))  # the only layout of fp8 kernels
             return torch._scaled_mm(left, right, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, **fast)
 
@@ -320,7 +320,7 @@ def _ways(torch: Any, device: Device, precision: str, most_numbers: int) -> Call
         return lambda a, b, shape: torch._int_mm(*_matrices(a, b, shape))
     room = torch.empty(most_numbers, device=device.torch_device, dtype=getattr(torch, _DTYPES[precision]))
 
-    def plain(a: Any, b: Any, shape: Shape) -> Any:
+    def plain(a: Any, b: Any, shape: MatmulShape) -> Any:
         return torch.mm(*_matrices(a, b, shape), out=room[: shape.m * shape.n].view(shape.m, shape.n))
 
     return plain
@@ -335,7 +335,7 @@ def _fast_accumulation(torch: Any, kind: str) -> Mapping[str, bool]:
     return {"use_fast_accum": True} if kind == "cuda" and "use_fast_accum" in known else {}
 
 
-def _matrices(a: Any, b: Any, shape: Shape) -> tuple[Any, Any]:
+def _matrices(a: Any, b: Any, shape: MatmulShape) -> tuple[Any, Any]:
     m, n, k, transposed = shape
     right = b[: k * n].view(n, k).t() if transposed else b[: k * n].view(k, n)
     return a[: m * k].view(m, k), right

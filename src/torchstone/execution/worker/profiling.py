@@ -20,9 +20,10 @@ from types import FrameType
 from typing import Any
 
 from torchstone.core.own_files import moved
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.host_profile import HostLine, HostProfile, Operators
-from torchstone.core.schema.phase import REST
+from torchstone.core.schema.metric import REST
 from torchstone.execution.timing.clock import system_clock
 from torchstone.execution.timing.loop import Ranges, Source, Step, unmarked
 from torchstone.execution.worker.outcome import is_own
@@ -250,7 +251,7 @@ def look(step: Step, source: Source, device: Device, prepared: Any, longest_s: f
     Raises what a step raises.
     """
     device.synchronize()
-    sampler = _Sampler()
+    sampler = _StackSampler()
     before, main_s, began_s = resource.getrusage(resource.RUSAGE_SELF), time.thread_time(), system_clock()
     queued_from_s = _queued_s()
     steps = sampler.over(step, source, longest_s)
@@ -292,7 +293,7 @@ def _threads() -> int:
     return torch.get_num_threads()
 
 
-class _Sampler:
+class _StackSampler:
     """Reads the stack of the thread that does the steps, from another thread, and labels samples by their phase."""
 
     def __init__(self) -> None:
@@ -397,8 +398,8 @@ def trace(step: Step, source: Source, device: Device, path: str) -> str | None:
     return path
 
 
-def with_nvtx(step: Step) -> tuple[Step, str]:
-    """Return the step within NVTX ranges and "on"; the step as it is and why not where this torch has none."""
+def with_nvtx(step: Step) -> tuple[Step, Statement]:
+    """Return the step within NVTX ranges, or as it is where this torch has none, and which."""
     import torch
 
     nvtx: Any = torch.cuda.nvtx
@@ -406,5 +407,5 @@ def with_nvtx(step: Step) -> tuple[Step, str]:
         nvtx.range_push("torchstone")
         nvtx.range_pop()
     except RuntimeError as error:  # a build without CUDA has the functions, and they raise
-        return step, f"off: {str(error).splitlines()[0]}"
-    return Ranges(nvtx.range_push, nvtx.range_pop).around(step), "on"
+        return step, Statement("nvtx_off", {"error": str(error).splitlines()[0]})
+    return Ranges(nvtx.range_push, nvtx.range_pop).around(step), Statement("nvtx_on")

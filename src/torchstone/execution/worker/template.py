@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from torchstone.core.lifetime import end_with
+from torchstone.core.cores import end_with
 from torchstone.core.schema.message import Request
 from torchstone.execution.worker import pipe
 from torchstone.execution.worker.execution import carry_out
@@ -109,7 +109,7 @@ class _Object(ctypes.Structure):
 _Visit = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Object), ctypes.c_size_t, ctypes.c_void_p)
 
 
-class _Loaded:
+class _LoadedDrivers:
     """The drivers' libraries that this process has loaded. It looks again only where something was loaded since."""
 
     def __init__(self) -> None:
@@ -153,7 +153,7 @@ class _Loaded:
             self._iterate(_Visit(function), None)
 
 
-_LOADED = _Loaded()
+_LOADED = _LoadedDrivers()
 
 
 # Finds the import that initialised a driver, by asking the driver after each preload and before each import in it.

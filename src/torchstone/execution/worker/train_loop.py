@@ -9,7 +9,7 @@ import os
 import random
 import resource
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -20,15 +20,14 @@ from torchstone.core.errors import MissingError, Unsupported, UsageError
 from torchstone.core.own_files import moved
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.fit import EpochEnded, Evaluation, Fit, Judged, Quality
-from torchstone.core.schema.message import Entered, EvaluateRequest, Event, FitRequest, Progress
+from torchstone.core.schema.fit import EpochEnded, Evaluated, Evaluation, Fit, Quality
+from torchstone.core.schema.message import Entered, EvaluateRequest, Event, Progress, TrainRequest
 from torchstone.core.schema.model import InputSpec, LoadedModel
 from torchstone.execution.timing.clock import system_clock
 from torchstone.execution.timing.loop import Instrument
 from torchstone.execution.timing.stopping import FixedCount
-from torchstone.execution.worker.awake import awake
 from torchstone.execution.worker.collector import Collector
-from torchstone.execution.worker.setup import Part, Setup, limited, open_samples, open_view, view_of
+from torchstone.execution.worker.setup import Setup, SetupPart, limited, open_samples, open_view, view_of
 from torchstone.plugins.data_choice import has_end
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches, Mark, Samples, Trainable
@@ -286,10 +285,12 @@ def open_fit_data(case: Case, model: LoadedModel, fit: Fit, seed: int) -> FitDat
         plain = limited(open_view(case, view), case, seed) if fit.augment else training
         if fit.validation_split is not None:
             validation = open_view(case, msgspec.structs.replace(view, split=fit.validation_split))
-            return FitData(training, True, validation, Part(plain, _some(range(len(plain)), len(validation), seed)))
+            return FitData(
+                training, True, validation, SetupPart(plain, _some(range(len(plain)), len(validation), seed))
+            )
     kept, held_out = divided(plain, fit.validation, seed)
-    again = Part(plain, _some(kept, len(held_out), seed))
-    return FitData(Part(training, kept), True, Part(plain, held_out), again)
+    again = SetupPart(plain, _some(kept, len(held_out), seed))
+    return FitData(SetupPart(training, kept), True, SetupPart(plain, held_out), again)
 
 
 def divided(samples: Samples, share: float, seed: int) -> tuple[list[int], list[int]]:
@@ -341,16 +342,16 @@ def evaluate(request: EvaluateRequest, setup: Setup, send: Callable[[Event], Non
         with moved(Path(asked.predictions)) as beside, beside.open("w", encoding="utf-8", newline="") as file:
             rows = csv.writer(file)
             rows.writerow(COLUMNS)
-            quality = judge(prepared, batches, model.input, _Writer(rows), timed)
+            quality = judge(prepared, batches, model.input, _PredictionWriter(rows), timed)
     finally:
         batches.close()
     if batches.unreadable:
         where, why = next(iter(batches.unreadable.items()))
         raise UsageError(f"{where}: {why}; predictions are numbered by item, so no item can be skipped")
-    send(Judged(quality, asked.labels, tuple(times_s), tuple(items)))
+    send(Evaluated(quality, asked.labels, tuple(times_s), tuple(items)))
 
 
-class _Writer:
+class _PredictionWriter:
     """Writes a row an item: its number, its label, the answer, and how sure the model is of it."""
 
     def __init__(self, rows: Any) -> None:
@@ -373,7 +374,7 @@ def _samples(case: Case, asked: Evaluation, model: LoadedModel, seed: int) -> Sa
     if asked.held_out is None:
         return samples
 
-    return Part(samples, divided(samples, asked.held_out, seed)[1])
+    return SetupPart(samples, divided(samples, asked.held_out, seed)[1])
 
 
 def _tokenizer(file: Path) -> Any:
@@ -404,7 +405,7 @@ class Far(msgspec.Struct):
     last: EpochEnded | None = None
 
 
-def fit_model(request: FitRequest, setup: Setup, send: Send) -> None:
+def fit_model(request: TrainRequest, setup: Setup, send: Send) -> None:
     """Train as the Fit says; send each epoch as it ends, then what all of them measured.
 
     Raises Unsupported if the data makes no epoch, UsageError if what lies in the folder is not of this training.
@@ -419,7 +420,7 @@ def fit_model(request: FitRequest, setup: Setup, send: Send) -> None:
     batches = setup.engine.open_batches(case, model, data.training, device, procedure.seed)
     before = resource.getrusage(resource.RUSAGE_SELF)
     try:
-        training = _Training(fit, steps, procedure.epochs or 1, prepared, model, data, batches, device)
+        training = _EpochLoop(fit, steps, procedure.epochs or 1, prepared, model, data, batches, device)
         training.go(send, tally)
     finally:
         batches.close()
@@ -457,7 +458,7 @@ def _worth(loss: float, validation: Quality | None) -> float:
     return validation.loss if validation.accuracy is None else 1.0 - validation.accuracy
 
 
-class _Training:
+class _EpochLoop:
     """A training between its epochs."""
 
     def __init__(
@@ -562,3 +563,15 @@ class _Training:
         tokenizer = getattr(self._data.training, "tokenizer", None)
         if tokenizer is not None and hasattr(tokenizer, "save"):
             tokenizer.save(str(self._folder / TOKENIZER))
+
+
+def awake() -> Iterator[tuple[str, Any]]:
+    """Yield (kind, module of torch) of the accelerators in use, without initialising any."""
+    import torch
+
+    for kind in ("cuda", "xpu"):
+        module = getattr(torch, kind, None)
+        if module is not None and module.is_initialized():
+            yield kind, module
+    if torch.backends.mps.is_available():  # it has nothing to initialise
+        yield "mps", torch.mps

@@ -19,7 +19,7 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.stats.quantile import needed
 from torchstone.core.stats.steady import settled
 from torchstone.execution.timing.clock import Clock, LatencyStopwatch, system_clock
-from torchstone.execution.timing.loop import Instrument, Window
+from torchstone.execution.timing.loop import Instrument, MeasuredWindow
 from torchstone.execution.timing.segments import Segments
 from torchstone.execution.timing.stopping import FixedCount, StoppingRule, UntilQuiet, WarmUp, least_s_on
 from torchstone.execution.worker.collector import Collector, end_warm_up
@@ -42,7 +42,7 @@ _LEAST, _MOST = 3, 50
 
 def measure_anatomy(
     like: str,
-    window: Window,
+    window: MeasuredWindow,
     instrument: Instrument,
     device: Device,
     procedure: Procedure,
@@ -68,7 +68,7 @@ def measure_anatomy(
         tally.steady("host_time_s", spent_s, ANATOMY, phase)
 
 
-def anatomy_steps(window: Window, procedure: Procedure, turn: int = 1) -> int:
+def anatomy_steps(window: MeasuredWindow, procedure: Procedure, turn: int = 1) -> int:
     """Return how many steps to cut: those of a fifth of the budget, from 3 to 50, in whole turns of the loader.
 
     They are counted beforehand: on a device that runs behind, the host's clock would let in more.
@@ -101,7 +101,7 @@ def measure_window(
     tally: Collector,
     step_s: float,
     ranks: Alone = ALONE,
-) -> Window:
+) -> MeasuredWindow:
     """Measure the window of that name ("latency" in a closed loop, any other back to back), tally and return it.
 
     `step_s`: what a step takes, as the warm-up told.
@@ -246,9 +246,9 @@ def lead_in_steps(queue: int, step_s: float, device: str) -> int:
 
 def _turns(
     line: EventPipe, instrument: Instrument, device: Device, helpers: Helpers, seats: Seats, *, closed: bool
-) -> list[Window]:
+) -> list[MeasuredWindow]:
     """Take the turns that are asked for; helpers are stopped before each is answered, as the other side goes next."""
-    taken: list[Window] = []
+    taken: list[MeasuredWindow] = []
     while isinstance(word := _heard(line), TakeTurn):
         if word.cores:
             seats.move(word.cores)

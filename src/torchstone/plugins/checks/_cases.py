@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
-from torchstone.core.datasheet import Peak, dense_peak_flops
+from torchstone.core.datasheet import DatasheetPeak, dense_peak_flops
 from torchstone.core.messages import Values
 from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import Case, Task
-from torchstone.core.schema.claim import is_imported
 from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.procedure import Procedure
-from torchstone.core.schema.run import Run
+from torchstone.core.schema.run import Run, is_imported
 from torchstone.core.schema.trial import Stage, Trial, ended_well, estimation_trials, replicates
 from torchstone.core.stats.disturbance import TOLERATED_CORES, undisturbed_part
 from torchstone.core.stats.readings import other_cpu_cores
@@ -25,7 +24,7 @@ _PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 ASYNCHRONOUS = ("cuda", "rocm", "mps", "xpu")  # devices that run behind the host
 
 
-def taken(run: Run) -> Iterator[tuple[str, Case, tuple[Trial, ...]]]:
+def trials_by_case(run: Run) -> Iterator[tuple[str, Case, tuple[Trial, ...]]]:
     """Yield (case_id, Case, all its trials) for each Case of the plan. One pass: an imported run may have 100,000."""
     found: dict[str, list[Trial]] = {}
     for trial in run.trials:
@@ -39,7 +38,7 @@ def sound(run: Run) -> Iterator[tuple[str, Case, tuple[Trial, ...]]]:
 
     Probes are no replicates.
     """
-    for case_id, case, trials in taken(run):
+    for case_id, case, trials in trials_by_case(run):
         if good := replicates(ended_well(trials)):
             yield case_id, case, tuple(undisturbed_part(trial) for trial in estimation_trials(good))
 
@@ -156,7 +155,7 @@ def once(findings: Iterable[Finding]) -> Iterator[Finding]:
             yield finding
 
 
-def peak_of(run: Run, case: Case) -> Peak | None:
+def peak_of(run: Run, case: Case) -> DatasheetPeak | None:
     """Return the peak of one device, in FLOP/s, at the Case's precision; None where it is not known."""
     device = run.head.machine.device(case.placement.device, case.placement.index)
     if device is None:

@@ -10,12 +10,11 @@ from statistics import fmean
 from torchstone.core.figures import figures, raw
 from torchstone.core.messages import Value, Values
 from torchstone.core.schema.case import Case, Task
-from torchstone.core.schema.claim import is_imported
 from torchstone.core.schema.estimate import Finding, Severity
-from torchstone.core.schema.memory_figures import DEVICE_PEAKS
 from torchstone.core.schema.metric import FIGURES
+from torchstone.core.schema.peak_memory import DEVICE_PEAKS
 from torchstone.core.schema.quantity import Unit
-from torchstone.core.schema.run import Run
+from torchstone.core.schema.run import Run, is_imported
 from torchstone.core.schema.trial import Stage, Trial
 from torchstone.core.stats.readings import gauge, increase, inside, integral, spans_s
 from torchstone.plugins.checks._cases import INLINE, once, sound, windows
@@ -118,13 +117,22 @@ def _mistake(case: Case, trial: Trial, claimed: Mapping[str, float], ratio: floa
     size, pulls = case.configuration.get("batch_size"), case.configuration.get("grad_accumulation")
     tokens, made = (case.configuration.get(axis) for axis in ("sequence_length", "new_tokens"))
     factors = [
-        (_steps(trial, claimed), "steps"), (size, "batch_twice"), (_over(size), "batches"),
-        (case.placement.devices, "devices_twice"), (_over(case.placement.devices), "one_device"),
-        (pulls, "accumulated_twice"), (_over(pulls), "accumulated_once"),
-        (tokens, "tokens_for_sequences"), (made, "tokens_for_texts"),
+        (_steps(trial, claimed), "steps"),
+        (size, "batch_twice"),
+        (_over(size), "batches"),
+        (case.placement.devices, "devices_twice"),
+        (_over(case.placement.devices), "one_device"),
+        (pulls, "accumulated_twice"),
+        (_over(pulls), "accumulated_once"),
+        (tokens, "tokens_for_sequences"),
+        (made, "tokens_for_texts"),
         (made - 1 if isinstance(made, int) else None, "generated_tokens"),
-        (1e3, "milliseconds"), (1e-3, "seconds"), (60.0, "minutes"), (3600.0, "hours"), (1e6, "microseconds"),
-    ]  # fmt: skip
+        (1e3, "milliseconds"),
+        (1e-3, "seconds"),
+        (60.0, "minutes"),
+        (3600.0, "hours"),
+        (1e6, "microseconds"),
+    ]
     for factor, why in factors:
         if isinstance(factor, int | float) and factor > 0.0 and abs(ratio / factor - 1.0) <= RATE_TOLERANCE:
             return why

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from torchstone.core.datasheet import Peak
+from torchstone.core.datasheet import DatasheetPeak
 from torchstone.core.figures import figures, raw
 from torchstone.core.messages import Value, Values
 from torchstone.core.schema.case import Case
@@ -13,7 +13,7 @@ from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Reason, Stage, Status, Trial
-from torchstone.plugins.checks._cases import here_or_there, once, peak_of, sound, taken
+from torchstone.plugins.checks._cases import here_or_there, once, peak_of, sound, trials_by_case
 from torchstone.plugins.protocols import check
 
 Seen = tuple[Severity, str, Mapping[str, Value]]  # how bad, which message, and its values
@@ -40,7 +40,7 @@ def faster_than_peak(run: Run) -> Iterator[Finding]:
         )
 
 
-def _excess(case: Case, trial: Trial, peak: Peak | None) -> Iterator[Seen]:
+def _excess(case: Case, trial: Trial, peak: DatasheetPeak | None) -> Iterator[Seen]:
     claimed = trial.facts.claimed
     flops, steps = trial.values("flops", Stage.SETUP), raw(trial, "step_time_s", False)
     achieved = flops[0] * len(steps) / sum(steps) if flops and sum(steps) > 0.0 else claimed.get("achieved_flops")
@@ -177,7 +177,7 @@ _LOGS = {"cuda": "`dmesg | grep -i xid`", "rocm": "`dmesg | grep -i amdgpu`", "x
 @check("a device that disappeared while a trial ran")
 def device_lost(run: Run) -> Iterator[Finding]:
     """Fire on a Case with a trial whose device was lost; the advice knows whether it worked again afterwards."""
-    every = list(taken(run))
+    every = list(trials_by_case(run))
     for case_id, case, trials in every:
         lost = [t for t in trials if t.outcome.reason == Reason.DEVICE_LOST]
         if lost:

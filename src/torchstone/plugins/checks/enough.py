@@ -8,12 +8,10 @@ from collections.abc import Iterator
 from torchstone.core.figures import PERCENTILES
 from torchstone.core.messages import Values
 from torchstone.core.schema.case import Task
-from torchstone.core.schema.claim import is_imported
 from torchstone.core.schema.estimate import Finding, Severity
-from torchstone.core.schema.load import SERVER
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.procedure import Procedure
-from torchstone.core.schema.run import Run
+from torchstone.core.schema.procedure import SERVER, Procedure
+from torchstone.core.schema.run import Run, is_imported
 from torchstone.core.schema.trial import Status, Trial
 from torchstone.core.stats.quantile import needed
 from torchstone.plugins.checks._cases import (
@@ -24,7 +22,7 @@ from torchstone.plugins.checks._cases import (
     option,
     own_loop,
     sound,
-    taken,
+    trials_by_case,
     windows,
 )
 from torchstone.plugins.protocols import check
@@ -122,7 +120,7 @@ def _more_steps(procedure: Procedure) -> tuple[tuple[str, ...], Values]:
 def failed_trials(run: Run) -> Iterator[Finding]:
     """Fire where a Case has trials that ended well and trials that failed. All failed is plain to see."""
     well = {case_id: len(trials) for case_id, _, trials in sound(run)}
-    for case_id, _, trials in taken(run):
+    for case_id, _, trials in trials_by_case(run):
         failed = Counter(t.outcome.status for t in trials if t.outcome.status not in _NO_FAILURE)
         if failed and case_id in well:
             timeout_s = run.head.procedure.timeout_s

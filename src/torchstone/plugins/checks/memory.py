@@ -14,7 +14,7 @@ from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Reason, Series, Status, Trial
 from torchstone.core.stats.readings import increase, spans_s
 from torchstone.core.stats.steady import rising, sen_slope
-from torchstone.plugins.checks._cases import less_memory, setting, sound, taken, windows
+from torchstone.plugins.checks._cases import less_memory, setting, sound, trials_by_case, windows
 from torchstone.plugins.protocols import check
 
 # ── swapping ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -82,7 +82,7 @@ _OF_A_LOADER = (Reason.IN_LOADER, Reason.LOADER_KILLED)
 @check("a trial that ran out of memory, or was skipped because it was predicted to")
 def out_of_memory(run: Run) -> Iterator[Finding]:
     """Fire once a Case on a trial that ran out of memory, or that was skipped because it would have."""
-    every = list(taken(run))
+    every = list(trials_by_case(run))
     short = [(case_id, case, trial) for case_id, case, trials in every if (trial := _short(trials)) is not None]
     if not short:
         return

@@ -14,7 +14,7 @@ from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.convergence import has_diverged, spikes
-from torchstone.plugins.checks._cases import setting, sound, taken
+from torchstone.plugins.checks._cases import setting, sound, trials_by_case
 from torchstone.plugins.protocols import check
 
 # ── losses ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -26,7 +26,7 @@ _CLAIMED = ("loss_first", "loss_last", "loss_min", "loss_max", "loss_mean")
 @check("a training loss that became NaN or infinite")
 def nan_loss(run: Run) -> Iterator[Finding]:
     """Fire on any kept loss, or loss that another tool tells, that is NaN or infinite."""
-    for case_id, case, trials in taken(run):
+    for case_id, case, trials in trials_by_case(run):
         losses = [_losses(t) for t in trials]  # of trials that ended well and of diverged ones
         lost = [values for values in losses if not all(map(math.isfinite, values))]
         if lost:

@@ -9,9 +9,8 @@ from statistics import fmean, median
 
 from torchstone.core.figures import LATENCY
 from torchstone.core.messages import Values
-from torchstone.core.schema.claim import is_imported
 from torchstone.core.schema.estimate import Finding, Severity
-from torchstone.core.schema.run import Run
+from torchstone.core.schema.run import Run, is_imported
 from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.correlated import relative_half_width
 from torchstone.core.stats.steady import Split, rising, sen_slope, split

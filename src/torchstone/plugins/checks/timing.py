@@ -10,12 +10,10 @@ from statistics import fmean, median
 from torchstone.core.figures import ANATOMY_STEP, PHASE, figures, raw
 from torchstone.core.messages import Value, Values
 from torchstone.core.schema.case import Case, Task
-from torchstone.core.schema.claim import is_imported
 from torchstone.core.schema.estimate import Finding, Severity
-from torchstone.core.schema.metric import FIGURES
-from torchstone.core.schema.phase import REST
+from torchstone.core.schema.metric import FIGURES, REST
 from torchstone.core.schema.quantity import Unit
-from torchstone.core.schema.run import Run
+from torchstone.core.schema.run import Run, is_imported
 from torchstone.core.schema.trial import Measurement, Stage, Trial
 from torchstone.plugins.checks._cases import (
     ASYNCHRONOUS,

@@ -17,12 +17,12 @@ from torchstone.core.stats.readings import (
     energy_tick_s,
     gauge,
     other_cpu_cores,
-    processes_beside,
+    processes_on_device,
     spans_s,
     steal_share,
     ticked_enough,
 )
-from torchstone.plugins.checks._cases import longer, many, option, sound, taken
+from torchstone.plugins.checks._cases import longer, many, option, sound, trials_by_case
 from torchstone.plugins.protocols import check
 
 _OWN_CHECKS = (Disturber.STEAL, Disturber.SWAP, Disturber.DEVICE_SHARED, Disturber.DEVICE_THROTTLED)
@@ -31,7 +31,7 @@ _OWN_CHECKS = (Disturber.STEAL, Disturber.SWAP, Disturber.DEVICE_SHARED, Disturb
 @check("trials disturbed by other programs, an exhausted CPU quota or a stop signal")
 def neighbours(run: Run) -> Iterator[Finding]:
     """Fire where trials were disturbed: information where they are left out, a warning where too few others remain."""
-    for case_id, _, trials in taken(run):
+    for case_id, _, trials in trials_by_case(run):
         good = replicates(ended_well(trials))
         if not any(trial.disturbance is not None for trial in good):
             yield from _unjudged(case_id, good)
@@ -89,7 +89,7 @@ def steal(run: Run) -> Iterator[Finding]:
 def other_processes(run: Run) -> Iterator[Finding]:
     """Fire where another process held the device during the windows of more than a tenth of the trials."""
     for case_id, case, trials in sound(run):
-        counts = [found[0] for trial in trials if (found := processes_beside(trial)) is not None]
+        counts = [found[0] for trial in trials if (found := processes_on_device(trial)) is not None]
         beside = [count for count in counts if count > 0]
         if many(len(beside), len(counts)):
             place = case.placement
@@ -196,7 +196,7 @@ def _ticks(trial: Trial) -> float:
 @check("trials started as new interpreters, because an import had initialised a device's driver")
 def not_forked(run: Run) -> Iterator[Finding]:
     """Fire once a run. The figures are as good as any, and each trial took seconds longer to start."""
-    trials = [trial for _, _, trials in taken(run) for trial in trials]
+    trials = [trial for _, _, trials in trials_by_case(run) for trial in trials]
     reasons = [trial.facts.not_forked for trial in trials if trial.facts.not_forked is not None]
     if reasons:
         values: Values = {"trials": len(reasons), "of": len(trials), "why": reasons[0]}

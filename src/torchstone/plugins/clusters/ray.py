@@ -40,7 +40,7 @@ os.execv(sys.executable, [sys.executable, "-m", "torchstone", *sys.argv[2:]])
 """
 
 
-class Returned(msgspec.Struct, frozen=True):
+class RayResult(msgspec.Struct, frozen=True):
     """What a task sends back: exit status, the record's bytes (empty: it did not begin), the end of stderr."""
 
     status: int
@@ -88,7 +88,7 @@ class Ray(Cluster):
                 try:
                     returned = ray.get(done)
                 except ray.exceptions.RayError as fault:  # its node or worker is gone
-                    returned = Returned(1, b"", f"torchstone: {type(fault).__name__}: the task was lost")
+                    returned = RayResult(1, b"", f"torchstone: {type(fault).__name__}: the task was lost")
                 _keep(folder, share, job_id, returned)
         finally:
             ray.shutdown()
@@ -167,7 +167,7 @@ def _earlier(folder: Path, share: int) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted((folder / "parts").glob(f"{share}.*.part"))}
 
 
-def _keep(folder: Path, share: int, job_id: str, returned: Returned) -> None:
+def _keep(folder: Path, share: int, job_id: str, returned: RayResult) -> None:
     if returned.record:
         temporary = folder / "parts" / f".{share}.{job_id}"
         temporary.write_bytes(returned.record)
@@ -176,7 +176,7 @@ def _keep(folder: Path, share: int, job_id: str, returned: Returned) -> None:
     (folder / "ended" / f"{share}.{job_id}").write_text(f"{returned.status}\n", encoding="utf-8")
 
 
-def carry_out(plan: bytes, share: int, attempt: str, earlier: Mapping[str, bytes], threads: str | None) -> Returned:
+def carry_out(plan: bytes, share: int, attempt: str, earlier: Mapping[str, bytes], threads: str | None) -> RayResult:
     """Carry out a share on this node. `threads`: OMP_NUM_THREADS where the run was submitted."""
     with tempfile.TemporaryDirectory(prefix="torchstone_ray_") as name:
         folder = Path(name)
@@ -199,7 +199,7 @@ def carry_out(plan: bytes, share: int, attempt: str, earlier: Mapping[str, bytes
         )
         record = folder / "parts" / f"{share}.{attempt}.part"
         data = record.read_bytes() if record.exists() else b""
-        return Returned(done.returncode, data, done.stderr.decode("utf-8", "replace")[-_MOST_LOG:])
+        return RayResult(done.returncode, data, done.stderr.decode("utf-8", "replace")[-_MOST_LOG:])
 
 
 def environment(found: Mapping[str, str], threads: str | None) -> dict[str, str]:

@@ -155,7 +155,7 @@ _MOST_ROWS = 100_000_000
 _MOST_GROUPS = 8  # row groups held where not all of them fit into memory
 _IMAGES = ("image", "img")  # the usual names, the likelier first
 _LABELS = ("label", "labels", "class", "target")
-_OPEN: WeakValueDictionary[tuple[tuple[Path, str], ...], Encoded] = WeakValueDictionary()
+_OPEN: WeakValueDictionary[tuple[tuple[Path, str], ...], ParquetImages] = WeakValueDictionary()
 
 
 class Shard:
@@ -226,7 +226,7 @@ def _class_names(metadata: Mapping[bytes, bytes] | None, label: str | None) -> t
     return tuple(names) if isinstance(names, list) and all(isinstance(name, str) for name in names) else ()
 
 
-class Encoded:
+class ParquetImages:
     """The encoded images of all rows of some files: (file, column) each, in that order.
 
     Held if they take at most half of the memory that is free: outside Python's heap, where the processes of a loader
@@ -268,11 +268,11 @@ class Encoded:
         return self._held[number]
 
 
-def opened(columns: Sequence[tuple[Path, str]]) -> Encoded:
+def opened(columns: Sequence[tuple[Path, str]]) -> ParquetImages:
     """Return the images of these columns: a training looks at the same ones twice, and holds them once."""
     found = _OPEN.get(tuple(columns))
     if found is None:
-        found = _OPEN[tuple(columns)] = Encoded(columns)
+        found = _OPEN[tuple(columns)] = ParquetImages(columns)
     return found
 
 
@@ -315,7 +315,7 @@ def find_parquet(root: Path, options: Mapping[str, Scalar]) -> ImageSet | None:
     if files is None:
         return None
     refuse_without_pyarrow("images")
-    return _numbered({split: Rows([Shard(file, options) for file in part]) for split, part in files.items()})
+    return _numbered({split: ParquetRows([Shard(file, options) for file in part]) for split, part in files.items()})
 
 
 def _files(root: Path) -> Mapping[str | None, Sequence[Path]] | None:
@@ -337,7 +337,7 @@ def _has_some(folder: Path) -> bool:
         return any(entry.name.lower().endswith(ENDING) and not entry.name.startswith(".") for entry in inside)
 
 
-class Rows:
+class ParquetRows:
     """The images of the rows of some files. `labels`: numbered once those of all splits are known."""
 
     def __init__(self, shards: Sequence[Shard]) -> None:
@@ -362,12 +362,12 @@ class Rows:
                 stream.seek(max(0, size - _END_BYTES))
                 yield f"{shard.file.name}\t{size}\t{sha256(stream.read()).hexdigest()}"
 
-    def opened(self) -> Encoded:
+    def opened(self) -> ParquetImages:
         """Return the encoded images."""
         return opened([(shard.file, shard.column) for shard in self.shards])
 
 
-def _numbered(splits: Mapping[str | None, Rows]) -> ImageSet:
+def _numbered(splits: Mapping[str | None, ParquetRows]) -> ImageSet:
     """Number the classes: texts in their order, those of train where there is a train; numbers as they are."""
     shards = [shard for pile in splits.values() for shard in pile.shards]
     taught = splits["train"].shards if "train" in splits else shards
@@ -434,9 +434,9 @@ class ImageSource(DataSource):
         return self._found(path, options).card()
 
     def samples(self, path: str, view: View) -> Samples:
-        from torchstone.plugins.data._images import Pictures
+        from torchstone.plugins.data._images import ImageSamples
 
-        return Pictures(self._found(path, view.options), view)
+        return ImageSamples(self._found(path, view.options), view)
 
     def _found(self, path: str, options: Mapping[str, Scalar]) -> ImageSet:
         wanted = ", or ".join(self._layouts)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -26,20 +27,10 @@ from torchstone.plugins.data._table import Classes
 _FORMATS = ("JPEG", "PNG", "WEBP", "BMP")
 _SMALL_SIDE = 64  # up to which an image is padded and cut, and not zoomed into
 _LEAST_AREA, _WIDEST, _TRIES = 0.08, 4 / 3, 10
-_ORIENTATION = 0x0112  # EXIF's tag, and what sets its values upright
-_TURNS = {
-    2: "FLIP_LEFT_RIGHT",
-    3: "ROTATE_180",
-    4: "FLIP_TOP_BOTTOM",
-    5: "TRANSPOSE",
-    6: "ROTATE_270",
-    7: "TRANSVERSE",
-    8: "ROTATE_90",
-}
 _LUMA = (((0.299,),), ((0.587,),), ((0.114,),))  # ITU-R 601-2, as PIL has it
 
 
-class Pictures:
+class ImageSamples:
     """Items of `pixel_values`, float32, channels × side × side from -1 to 1, and `labels` if there are classes.
 
     An image that cannot be read is Unreadable where the view's options say on_error=skip, else it raises UsageError.
@@ -50,7 +41,7 @@ class Pictures:
             raise UsageError(f"no split {view.split}; there is {', '.join(map(str, found.splits))}: write split=NAME")
         pile: Pile = found.splits[view.split]
         self._pile, self._items = pile, len(pile)
-        self._look = Look(view)
+        self._look = PixelTransform(view)
         self._labels = _labels_of(pile, found.labels, view)
         self._classes = [torch.tensor(number) for number in range(max(self._labels or (-1,)) + 1)]
         self._raw = pile.opened()
@@ -97,7 +88,7 @@ def _labels_of(pile: Pile, names: tuple[str, ...], view: View) -> list[int] | No
     return [known[label] for label in pile.labels]
 
 
-class Look:
+class PixelTransform:
     """Turns pixels, uint8, bands × height × width, into float32, channels × side × side, from -1 to 1."""
 
     def __init__(self, view: View) -> None:
@@ -178,22 +169,14 @@ def _shifted(pixels: Any, reach: int) -> Any:
 
 def _plain(image: Any, mode: str) -> Any:
     """Return the image upright and opaque, in that mode."""
-    from PIL import Image
+    from PIL import Image, ImageOps
 
     image.load()
-    turn = _TURNS.get(_orientation(image))
-    if turn is not None:
-        image = image.transpose(Image.Transpose[turn])
+    with suppress(Exception):  # a torn note of the camera says nothing about the picture: it stays as it lies
+        ImageOps.exif_transpose(image, in_place=True)
     if image.mode.startswith("I"):  # 16 bits: PIL would cut off what is brighter than 255
         image = image.point(lambda value: value * (1 / 257)).convert("L")
     if image.has_transparency_data:
         clear = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", clear.size, "white"), clear)
     return image if image.mode == mode else image.convert(mode)
-
-
-def _orientation(image: Any) -> Any:
-    try:
-        return image.getexif().get(_ORIENTATION)
-    except Exception:  # a torn note of the camera says nothing about the picture: it stays as it lies
-        return None

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
-from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -177,60 +176,33 @@ _INDEXED = ["index", "sentence"]  # how GLUE heads a test set, whose labels it k
 
 
 def rows(file: Path) -> Iterator[Item]:
-    """Yield the rows of a UTF-8 file; a first line whose second column is called label (class, …) is a header.
+    """Yield the rows of a UTF-8 file of sentence<TAB>label; a heading (label, class, …) is skipped.
 
-    Raises UsageError naming the file, and the row, if it is no such file, or if a row has other than two columns, no
-    text, or a label that is not a whole number from 0.
+    A file headed index<TAB>sentence has no labels. Raises UsageError naming the file, and the row, if it is no such
+    file, or if a row has other than two columns, no text, or a label that is not a whole number from 0.
     """
-    found = (item for number, line in enumerate(lines(file), 1) if (item := _row(file, number, line)) is not None)
-    yield from _some(file, found, "sentence<TAB>label")
-
-
-def is_indexed(file: Path) -> bool:
-    """Say whether a file is headed index<TAB>sentence, and so has no labels."""
-    return [line.rstrip("\r\n").split("\t") for line in islice(lines(file), 1)] == [_INDEXED]
-
-
-def indexed_rows(file: Path) -> Iterator[Item]:
-    """Yield the rows of a file headed index<TAB>sentence, without labels. Raises UsageError as `rows` does."""
-    numbered = islice(enumerate(lines(file), 1), 1, None)
-    yield from _some(file, (_indexed_row(file, number, line) for number, line in numbered), "index<TAB>sentence")
-
-
-def _some(file: Path, found: Iterator[Item], form: str) -> Iterator[Item]:
-    first = next(found, None)
-    if first is None:
+    form, count = "sentence<TAB>label", 0
+    for number, line in enumerate(lines(file), 1):
+        at, cells = f"{file}: row {number}", [cell.strip() for cell in line.rstrip("\r\n").split("\t")]
+        if number == 1 and cells == _INDEXED:
+            form = "index<TAB>sentence"
+            continue
+        if len(cells) != 2:
+            raise UsageError(f"{at}: has {len(cells)} column{'s' * (len(cells) != 1)}, not 2; write {form}")
+        if number == 1 and cells[1].lower() in _HEADINGS:
+            continue
+        count += 1
+        if form == "sentence<TAB>label":
+            sentence, label = cells[0], _label(at, cells[1])
+        else:
+            sentence, label = cells[1], None
+            if not (cells[0].isascii() and cells[0].isdigit()):
+                raise UsageError(f"{at}: the index {cells[0][:40]!r} is not a whole number")
+        if not sentence:
+            raise UsageError(f"{at}: has no text")
+        yield Item(at, sentence, label)
+    if not count:
         raise UsageError(f"{file}: has no rows; each is {form}")
-    yield first
-    yield from found
-
-
-def _row(file: Path, number: int, line: str) -> Item | None:
-    """Return a row, or None for a header."""
-    at = f"{file}: row {number}"
-    sentence, label = _columns(at, line, "sentence<TAB>label")
-    if number == 1 and label.lower() in _HEADINGS:
-        return None
-    if not sentence:
-        raise UsageError(f"{at}: has no text before its label")
-    return Item(at, sentence, _label(at, label))
-
-
-def _indexed_row(file: Path, number: int, line: str) -> Item:
-    at = f"{file}: row {number}"
-    index, sentence = _columns(at, line, "index<TAB>sentence")
-    if not (index.isascii() and index.isdigit()):
-        raise UsageError(f"{at}: the index {index[:40]!r} is not a whole number")
-    if not sentence:
-        raise UsageError(f"{at}: has no text after its index")
-    return Item(at, sentence, None)
-
-
-def _columns(at: str, line: str, form: str) -> tuple[str, str]:
-    columns = line.rstrip("\r\n").split("\t")
-    if len(columns) != 2:
-        raise UsageError(f"{at}: has {len(columns)} column{'s' * (len(columns) != 1)}, not 2; write {form}")
-    return columns[0].strip(), columns[1].strip()
 
 
 def _label(at: str, label: str) -> int:
@@ -435,14 +407,14 @@ class TableSource(DataSource):
         """Open the view's split, its text or its features: a DataSource's (extend.py)."""
         kind, splits = self._opened(files_of(self.scheme, path, self.endings), view.options)
         found = numbered(splits, view)
-        return Sentences(found, view) if kind == "text" else Rows(found, view, path)
+        return Sentences(found, view) if kind == "text" else FeatureRows(found, view, path)
 
     def _opened(self, files: Mapping[str | None, Sequence[Path]], options: Mapping[str, Scalar]) -> tuple[str, Splits]:
         tables = {split: [self.table(file, options) for file in part] for split, part in files.items()}
         return splits_of(tables, options)
 
 
-class Rows:
+class FeatureRows:
     """Items of `features`, float32, frames × width, and `labels` if the rows have them.
 
     A row of as many columns as the model is wide is one frame; of several times as many, a sequence, frame after
@@ -495,7 +467,7 @@ class TableFile(Protocol):
         """Yield the number of each row and its cells of these columns. Raises UsageError if there is none."""
 
 
-class Choice(msgspec.Struct, frozen=True):
+class ColumnChoice(msgspec.Struct, frozen=True):
     """Which columns are taken: `text` or `features`, and the label's."""
 
     text: str | None
@@ -508,7 +480,7 @@ class Choice(msgspec.Struct, frozen=True):
         return "features" if self.text is None else "text"
 
 
-def chosen(table: TableFile, options: Mapping[str, Scalar]) -> Choice:
+def chosen(table: TableFile, options: Mapping[str, Scalar]) -> ColumnChoice:
     """Return the columns that the options name; without text and features, all columns of numbers but the label.
 
     Raises UsageError naming the columns there are.
@@ -526,7 +498,7 @@ def chosen(table: TableFile, options: Mapping[str, Scalar]) -> Choice:
         features = tuple(name for name in table.numeric() if name != label)
         if not features:
             raise UsageError(f"{table.name}: give text=COLUMN or features=COLUMN,…; it has: {listed(table.columns)}")
-    return Choice(text, features, label)
+    return ColumnChoice(text, features, label)
 
 
 def listed(columns: Sequence[str]) -> str:
@@ -545,7 +517,7 @@ def splits_of(tables: Mapping[str | None, Sequence[TableFile]], options: Mapping
     choices = {}
     for split, files in tables.items():
         bare = split == "test" and choice.label is not None and not any(choice.label in file.columns for file in files)
-        choices[split] = Choice(choice.text, choice.features, None) if bare and files[0] is not first else choice
+        choices[split] = ColumnChoice(choice.text, choice.features, None) if bare and files[0] is not first else choice
         for file in files:
             for name in (choice.text, choices[split].label, *choice.features):
                 if name is not None and name not in file.columns:
@@ -555,7 +527,7 @@ def splits_of(tables: Mapping[str | None, Sequence[TableFile]], options: Mapping
     return choice.kind, {split: partial(_read, files, choices[split]) for split, files in tables.items()}
 
 
-def _read(files: Sequence[TableFile], choice: Choice) -> Iterator[Item]:
+def _read(files: Sequence[TableFile], choice: ColumnChoice) -> Iterator[Item]:
     """Yield the rows of several files. Raises UsageError naming the first that is wrong."""
     values = choice.features if choice.text is None else (choice.text,)
     wanted = values if choice.label is None else (*values, choice.label)

@@ -84,7 +84,7 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-class Csv(TableSource):
+class CsvSource(TableSource):
     """Data source `csv`."""
 
     scheme, endings = "csv", (".csv", ".tsv")
@@ -110,4 +110,4 @@ def _header(value: Scalar) -> bool:
     return True if value is None else bool(AXES["pin_memory"].parse(value, "data csv: header"))  # true or false
 
 
-PLUGIN: DataSource = Csv()
+PLUGIN: DataSource = CsvSource()

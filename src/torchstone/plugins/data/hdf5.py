@@ -44,7 +44,7 @@ def opened(file: Path) -> Iterator[Any]:
         raise UsageError(f"{file}: cannot be read as HDF5: {' '.join(str(error).split())[:160]}") from error
 
 
-def found_in(file: Path, key: str | None, target_key: str | None) -> dict[str | None, SplitSequences]:
+def sequences_in(file: Path, key: str | None, target_key: str | None) -> dict[str | None, SplitSequences]:
     """Return where the sequences of each split are, or under None those of a file without groups for splits.
 
     Groups at the top called train, val (validation, dev) and test are splits, and keys are then looked for in each.
@@ -191,14 +191,14 @@ class Hdf5(DataSource):
         if find_spec("h5py") is None:
             raise MissingError("data hdf5: needs h5py: pip install 'torchstone[data]'")
         file = _file(path)
-        found = found_in(file, *_keys(options))
+        found = sequences_in(file, *_keys(options))
         counts = {split: one.items for split, one in found.items() if split is not None}
         total = sum(one.items for one in found.values())
         return DataCard("features", total, None, digest_of([file]), counts)
 
     def samples(self, path: str, view: View) -> Samples:
         file = _file(path)
-        splits = found_in(file, *_keys(view.options))
+        splits = sequences_in(file, *_keys(view.options))
         if view.split not in splits:
             raise unknown("split", str(view.split), [str(split) for split in splits])
         found = splits[view.split]

@@ -150,7 +150,7 @@ def text_splits(name: str, sets: Sets, said: Columns) -> Splits:
     return splits_of({split: [HubTable(name, split, data, said.get("label"))] for split, data in sets.items()}, said)[1]
 
 
-class Encoded:
+class HubImages:
     """The images of a split as files have them: decoding is the loader's work, and is measured."""
 
     def __init__(self, name: str, data: Any, image: str, labels: Sequence[int] | None) -> None:
@@ -180,7 +180,7 @@ class Encoded:
             body = cell["bytes"] if cell["bytes"] is not None else Path(str(cell["path"])).name.encode()
             yield hashlib.sha256(body).hexdigest()
 
-    def opened(self) -> Encoded:
+    def opened(self) -> HubImages:
         """Return the images themselves: the library maps its files into memory."""
         return self
 
@@ -189,11 +189,11 @@ def images(name: str, sets: Sets, said: Columns) -> ImageSet:
     """Return the piles of a data set of images. Raises UsageError naming a row whose label is wrong."""
     label = said.get("label")
     tally = Tally(class_names(sets, label))
-    piles: dict[str | None, Encoded] = {}
+    piles: dict[str | None, HubImages] = {}
     for split, data in sets.items():
         table = HubTable(name, split, data, label)
         labels = _labels(table, label, tally) if label is not None and label in table.columns else None
-        piles[split] = Encoded(table.name, data, said["image"], labels)
+        piles[split] = HubImages(table.name, data, said["image"], labels)
     return ImageSet(piles, tally.names, tally.classes)
 
 
@@ -304,9 +304,9 @@ class Hub(DataSource):
         sets = opened(path, None if config is None else str(config), offline=True)
         said = columns(path, sets, view.options)
         if "image" in said:
-            from torchstone.plugins.data._images import Pictures
+            from torchstone.plugins.data._images import ImageSamples
 
-            return Pictures(images(path, sets, said), view)
+            return ImageSamples(images(path, sets, said), view)
         names = class_names(sets, said.get("label"))
         return Sentences(numbered(text_splits(path, sets, said), view, names), view)
 

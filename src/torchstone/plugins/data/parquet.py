@@ -11,7 +11,7 @@ from torchstone.plugins.data._table import ParquetTable, TableFile, TableSource,
 from torchstone.plugins.protocols import DataSource
 
 
-class Parquet(TableSource):
+class ParquetSource(TableSource):
     """Data source `parquet`."""
 
     scheme, endings = "parquet", (".parquet", ".pq")
@@ -25,4 +25,4 @@ class Parquet(TableSource):
         return super().card(path, options)
 
 
-PLUGIN: DataSource = Parquet()
+PLUGIN: DataSource = ParquetSource()

@@ -19,8 +19,6 @@ from torchstone.plugins.data._table import (
     Sentences,
     Splits,
     card_of,
-    indexed_rows,
-    is_indexed,
     numbered,
     refuse_without_pyarrow,
     refuse_without_tokenizers,
@@ -67,9 +65,7 @@ def _splits(files: Mapping[str | None, Sequence[Path]]) -> Splits:
 
 
 def _read(file: Path) -> Iterator[Item]:
-    if file.suffix.lower() == ".parquet":
-        return _parquet_rows(file)
-    return indexed_rows(file) if is_indexed(file) else rows(file)
+    return _parquet_rows(file) if file.suffix.lower() == ".parquet" else rows(file)
 
 
 def _parquet_rows(file: Path) -> Iterator[Item]:

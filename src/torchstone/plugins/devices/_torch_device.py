@@ -292,7 +292,7 @@ def torch_or_reason() -> tuple[Any, str]:
     return torch, version_of(torch)
 
 
-def found(look: Callable[[Any], Sequence[DeviceInfo]]) -> Sequence[DeviceInfo]:
+def devices_by_torch(look: Callable[[Any], Sequence[DeviceInfo]]) -> Sequence[DeviceInfo]:
     """Return what `look` finds with torch; nothing where there is no torch.
 
     Raises Unsupported with the words of torch or the driver where a device does not start: one that is there and cannot

@@ -12,7 +12,15 @@ from typing import Any
 
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.plugins.devices._sightings import NVIDIA, PCI, described, hidden, of_their_own
-from torchstone.plugins.devices._torch_device import HALF, TorchDevice, bus_id, found, pick, properties, torch_or_reason
+from torchstone.plugins.devices._torch_device import (
+    HALF,
+    TorchDevice,
+    bus_id,
+    devices_by_torch,
+    pick,
+    properties,
+    torch_or_reason,
+)
 from torchstone.plugins.machine_protocols import Device, Vendor
 
 
@@ -24,11 +32,11 @@ def slices_of(library: Any = None) -> Mapping[str, str]:
         return {}
     try:
         nvml.nvmlInit()
-        found = dict(_slices(nvml))
+        devices_by_torch = dict(_slices(nvml))
         nvml.nvmlShutdown()
     except (nvml.NVMLError, AttributeError):  # no driver, or a pynvml from before there was MIG
         return {}
-    return found
+    return devices_by_torch
 
 
 def _slices(nvml: Any) -> Iterator[tuple[str, str]]:
@@ -76,7 +84,7 @@ class Cuda(Vendor):
 
     def probe(self) -> Sequence[DeviceInfo]:
         """Return the NVIDIA devices that torch sees."""
-        return found(lambda torch: _devices(torch, _driver()[0]))
+        return devices_by_torch(lambda torch: _devices(torch, _driver()[0]))
 
     def missing(self) -> str:
         """Say what torch was built for, and whether there is an NVIDIA driver."""
@@ -102,7 +110,7 @@ class Cuda(Vendor):
     def open(self, index: int) -> Device:
         """Open an NVIDIA device and make it torch's current one."""
         # Without asking for the driver: that loads NVML, in the process and the time of a trial.
-        info = pick("cuda", found(lambda torch: _devices(torch, None)), index, self.missing)
+        info = pick("cuda", devices_by_torch(lambda torch: _devices(torch, None)), index, self.missing)
         torch, _ = torch_or_reason()
         return CudaDevice(torch, torch.get_device_module("cuda"), info)
 
@@ -117,12 +125,21 @@ def _devices(torch: Any, driver: str | None) -> Sequence[DeviceInfo]:
         return ()
     return [
         DeviceInfo(
-            kind="cuda", torch_kind="cuda", vendor="NVIDIA", index=index, name=props.name,
-            memory_bytes=props.total_memory, compute_capability=f"{props.major}.{props.minor}", driver=driver,
-            runtime=torch.version.cuda, uuid=_uuid(props), bus_id=bus_id(props), precisions=_precisions(props.major),
+            kind="cuda",
+            torch_kind="cuda",
+            vendor="NVIDIA",
+            index=index,
+            name=props.name,
+            memory_bytes=props.total_memory,
+            compute_capability=f"{props.major}.{props.minor}",
+            driver=driver,
+            runtime=torch.version.cuda,
+            uuid=_uuid(props),
+            bus_id=bus_id(props),
+            precisions=_precisions(props.major),
         )
         for index, props in enumerate(properties(torch, "cuda"))
-    ]  # fmt: skip
+    ]
 
 
 def _precisions(major: int) -> tuple[str, ...]:

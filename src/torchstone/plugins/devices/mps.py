@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from torchstone.core.schema.machine import DeviceInfo
-from torchstone.plugins.devices._torch_device import TorchDevice, found, pick, torch_or_reason
+from torchstone.plugins.devices._torch_device import TorchDevice, devices_by_torch, pick, torch_or_reason
 from torchstone.plugins.machine_protocols import Device, Vendor
 
 
@@ -48,7 +48,7 @@ class Mps(Vendor):
 
     def probe(self) -> Sequence[DeviceInfo]:
         """Return the Apple GPU, if torch can use it."""
-        return found(_devices)
+        return devices_by_torch(_devices)
 
     def missing(self) -> str:
         """Say on which machine this is, and what torch was built for."""

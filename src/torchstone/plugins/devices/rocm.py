@@ -10,7 +10,15 @@ from typing import Any
 
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.plugins.devices._sightings import AMD, PCI, described, hidden, of_their_own
-from torchstone.plugins.devices._torch_device import HALF, TorchDevice, bus_id, found, pick, properties, torch_or_reason
+from torchstone.plugins.devices._torch_device import (
+    HALF,
+    TorchDevice,
+    bus_id,
+    devices_by_torch,
+    pick,
+    properties,
+    torch_or_reason,
+)
 from torchstone.plugins.machine_protocols import Device, Vendor
 
 _INSTINCT = ("gfx90a", "gfx94", "gfx95")  # MI200, MI300, MI350: matrix cores with BF16
@@ -48,7 +56,7 @@ class Rocm(Vendor):
 
     def probe(self) -> Sequence[DeviceInfo]:
         """Return the AMD devices that torch sees."""
-        return found(self._devices)
+        return devices_by_torch(self._devices)
 
     def missing(self) -> str:
         """Say what torch was built for, and whether there is an AMD kernel driver."""
@@ -88,13 +96,21 @@ class Rocm(Vendor):
         driver = self._driver()
         return [
             DeviceInfo(
-                kind="rocm", torch_kind="cuda", vendor="AMD", index=index, name=props.name,
-                memory_bytes=props.total_memory, compute_capability=_architecture(props), driver=driver,
-                runtime=torch.version.hip, uuid=_text(getattr(props, "uuid", None)), bus_id=bus_id(props),
+                kind="rocm",
+                torch_kind="cuda",
+                vendor="AMD",
+                index=index,
+                name=props.name,
+                memory_bytes=props.total_memory,
+                compute_capability=_architecture(props),
+                driver=driver,
+                runtime=torch.version.hip,
+                uuid=_text(getattr(props, "uuid", None)),
+                bus_id=bus_id(props),
                 precisions=_precisions(_architecture(props)),
             )
             for index, props in enumerate(properties(torch, "cuda"))
-        ]  # fmt: skip
+        ]
 
     def _driver(self) -> str | None:
         try:

@@ -10,7 +10,14 @@ from typing import Any
 
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.plugins.devices._sightings import INTEL, PCI, described, hidden, of_their_own
-from torchstone.plugins.devices._torch_device import TorchDevice, bus_id, found, pick, properties, torch_or_reason
+from torchstone.plugins.devices._torch_device import (
+    TorchDevice,
+    bus_id,
+    devices_by_torch,
+    pick,
+    properties,
+    torch_or_reason,
+)
 from torchstone.plugins.machine_protocols import Device, Vendor
 
 
@@ -44,7 +51,7 @@ class Xpu(Vendor):
 
     def probe(self) -> Sequence[DeviceInfo]:
         """Return the Intel GPUs that torch sees."""
-        return found(_devices)
+        return devices_by_torch(_devices)
 
     def missing(self) -> str:
         """Say what torch was built for, and whether the kernel shows an Intel GPU."""
@@ -84,13 +91,20 @@ def _devices(torch: Any) -> Sequence[DeviceInfo]:
     runtime = getattr(torch.version, "xpu", None)
     return [
         DeviceInfo(
-            kind="xpu", torch_kind="xpu", vendor="Intel", index=index, name=props.name,
-            memory_bytes=getattr(props, "total_memory", None), driver=getattr(props, "driver_version", None),
-            runtime=str(runtime) if runtime else None, uuid=_text(getattr(props, "uuid", None)), bus_id=bus_id(props),
+            kind="xpu",
+            torch_kind="xpu",
+            vendor="Intel",
+            index=index,
+            name=props.name,
+            memory_bytes=getattr(props, "total_memory", None),
+            driver=getattr(props, "driver_version", None),
+            runtime=str(runtime) if runtime else None,
+            uuid=_text(getattr(props, "uuid", None)),
+            bus_id=bus_id(props),
             precisions=_precisions(props),
         )
         for index, props in enumerate(properties(torch, "xpu"))
-    ]  # fmt: skip
+    ]
 
 
 def _precisions(props: Any) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from torchstone.core.schema.run import Run
 from torchstone.plugins.protocols import Exporter
 
 
-class Csv(Exporter):
+class CsvExporter(Exporter):
     """Writes rows with a header, UTF-8. Missing is an empty cell."""
 
     describes = "comma-separated values, one row per case"
@@ -30,4 +30,4 @@ def _cell(value: Scalar) -> Scalar:
     return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r", "\n") else value
 
 
-PLUGIN: Exporter = Csv()
+PLUGIN: Exporter = CsvExporter()

@@ -11,7 +11,7 @@ from torchstone.core.schema.run_document import document_bytes
 from torchstone.plugins.protocols import Exporter
 
 
-class Json(Exporter):
+class JsonExporter(Exporter):
     """Writes the document of a run; figures under `rows`, raw values under `trials`."""
 
     describes = "one JSON document: the whole run, raw values and figures"
@@ -22,4 +22,4 @@ class Json(Exporter):
         path.write_bytes(document_bytes(run, rows))
 
 
-PLUGIN: Exporter = Json()
+PLUGIN: Exporter = JsonExporter()

@@ -23,10 +23,10 @@ class JsonLines(Exporter):
     def write(self, run: Run, rows: Sequence[Mapping[str, Scalar]], path: Path) -> None:
         with path.open("wb") as file:
             for row in rows:
-                file.write(msgspec.json.encode({key: _said(value) for key, value in row.items()}) + b"\n")
+                file.write(msgspec.json.encode({key: _json_value(value) for key, value in row.items()}) + b"\n")
 
 
-def _said(value: Scalar) -> Scalar:
+def _json_value(value: Scalar) -> Scalar:
     if not isinstance(value, float) or math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

@@ -11,7 +11,7 @@ from torchstone.core.schema.run import Run
 from torchstone.plugins.protocols import Exporter
 
 
-class Parquet(Exporter):
+class ParquetExporter(Exporter):
     """Writes rows through pyarrow, which is imported only here."""
 
     describes = "Parquet, one row per case (needs pyarrow)"
@@ -36,4 +36,4 @@ def _column(values: list[Scalar]) -> list[Scalar]:
     return values if len(kinds) <= 1 else [None if value is None else str(value) for value in values]
 
 
-PLUGIN: Exporter = Parquet()
+PLUGIN: Exporter = ParquetExporter()

@@ -11,8 +11,8 @@ from torchstone.core.charts.drawing import as_svg
 from torchstone.core.charts.vega_lite import Panel, Picture, Spec
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar, followers
-from torchstone.core.schema.memory_figures import HOST_PEAK, PEAKS
-from torchstone.core.schema.phase import PHASES
+from torchstone.core.schema.metric import PHASES
+from torchstone.core.schema.peak_memory import HOST_PEAK, PEAKS
 from torchstone.core.schema.run import Run
 from torchstone.plugins.protocols import Exporter
 
@@ -22,7 +22,7 @@ _LATENCY, _ENERGY = "latency_per_batch_p50_s", "energy_per_item_j"
 _BATCH = vl.steps("batch_size", "batch size")
 
 
-class Svg(Exporter):
+class SvgExporter(Exporter):
     """Writes one picture of a run."""
 
     describes = "charts over batch size: throughput, latency, step phases, memory, energy (needs vl-convert-python)"
@@ -121,4 +121,4 @@ def _phases(group: str, rows: Sequence[Mapping[str, Any]]) -> Panel | None:
     return vl.panel(title, _BATCH, y, (vl.bars("place"),), values, shades, group=group)
 
 
-PLUGIN: Exporter = Svg()
+PLUGIN: Exporter = SvgExporter()

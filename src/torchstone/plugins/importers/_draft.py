@@ -18,11 +18,10 @@ from typing import Any
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement, Task, Workload
-from torchstone.core.schema.claim import IMPORTED
 from torchstone.core.schema.facts import Facts, merged
 from torchstone.core.schema.machine import DeviceInfo, Host, Machine
 from torchstone.core.schema.procedure import Procedure
-from torchstone.core.schema.run import SCHEMA, End, Head, Plan, Run, Slot, Source
+from torchstone.core.schema.run import IMPORTED, SCHEMA, End, Head, Plan, RequestSource, Run, Slot
 from torchstone.core.schema.trial import Measurement, Outcome, Stage, Status, Trial
 
 MOST_BYTES = 64 * 2**20  # JSON of nothing but empty lists takes 20 times as much in memory
@@ -218,7 +217,7 @@ class Draft:
             self._machine,
             _procedure(repeats),
             Plan(cases, slots),
-            Source(self._path.name, self._sha256),
+            RequestSource(self._path.name, self._sha256),
         )
         return Run(head, tuple(self._trials), (), End(self._started, "done"))
 

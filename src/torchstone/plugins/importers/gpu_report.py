@@ -34,8 +34,18 @@ _LATENCIES = {
 }
 _NAMED = {"nvidia": "cuda", "amd": "rocm"}  # benchmark_amd_20251029_143022.json
 _Figures = dict[str, float | None]
-_FLAT = ("predictions_per_second", "avg_time_per_prediction", "time_to_first_prediction", "p50_latency", "p95_latency",
-         "p99_latency", "min_latency", "max_latency", "total_predictions", "total_batches")  # fmt: skip
+_FLAT = (
+    "predictions_per_second",
+    "avg_time_per_prediction",
+    "time_to_first_prediction",
+    "p50_latency",
+    "p95_latency",
+    "p99_latency",
+    "min_latency",
+    "max_latency",
+    "total_predictions",
+    "total_batches",
+)
 
 
 class GpuReport(Importer):
@@ -149,9 +159,10 @@ def _reached(found: Mapping[str, Any]) -> Facts:
     trained = summary.get("final_accuracy", found.get("final_train_accuracy"))
     tested = training.get("final_test_accuracy", found.get("test_accuracy"))
     return Facts(
-        epochs=whole(summary.get("total_epochs")), final_train_accuracy=scaled(trained, 0.01),
+        epochs=whole(summary.get("total_epochs")),
+        final_train_accuracy=scaled(trained, 0.01),
         final_test_accuracy=scaled(tested, 0.01),
-    )  # fmt: skip
+    )
 
 
 def _memory(found: Mapping[str, Any]) -> _Figures:

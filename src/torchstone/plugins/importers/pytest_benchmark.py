@@ -63,8 +63,9 @@ class PytestBenchmark(Importer):
             if claimed["throughput"] is not None:
                 claimed["throughput"] *= items
             about: dict[str, Scalar] = {
-                "iterations_a_round": whole(stats.get("iterations")), "group": word(part(one).get("group")),
-            }  # fmt: skip
+                "iterations_a_round": whole(stats.get("iterations")),
+                "group": word(part(one).get("group")),
+            }
             facts = Facts(other={name: value for name, value in about.items() if value is not None})
             making.add(case, claimed, draft.closed_loop(numbers(stats.get("data")), items), facts)
         return [making.run(word(part(found, "commit_info").get("project")))]

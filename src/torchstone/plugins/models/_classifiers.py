@@ -44,7 +44,7 @@ class HeadFacts(msgspec.Struct, frozen=True):
     hub: str | None = None
 
 
-class Library(msgspec.Struct, frozen=True):
+class ClassifierLibrary(msgspec.Struct, frozen=True):
     """A library of image classifiers.
 
     module: what to import of it. needs: what to type where it is not there. listed: (name, one line) worth listing.
@@ -63,7 +63,7 @@ class Library(msgspec.Struct, frozen=True):
 class Classifiers(ModelSource):
     """The model source of a library. Options: `weights` (random, pretrained) and `classes`; NAME@FILE for a file's."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: ClassifierLibrary) -> None:
         self.library = library
         self.describes = f"image models of {library.name} by name, or NAME@FILE of weights; needs {library.name}"
 
@@ -145,7 +145,7 @@ def near(library: str, name: str, known: Sequence[str], listing: str) -> UsageEr
     return UsageError(f"unknown {library} model '{name}'.{hint} All {len(known)}: {listing}")
 
 
-def _there(library: Library) -> bool:
+def _there(library: ClassifierLibrary) -> bool:
     return find_spec(library.name) is not None
 
 

@@ -6,7 +6,7 @@ timm imports torchvision, which must be the build for the torch that is there: w
 from __future__ import annotations
 
 from torchstone.core.errors import UsageError
-from torchstone.plugins.models._classifiers import Classifiers, HeadFacts, Library, near
+from torchstone.plugins.models._classifiers import ClassifierLibrary, Classifiers, HeadFacts, near
 from torchstone.plugins.protocols import ModelSource
 
 
@@ -35,7 +35,7 @@ def _build(name: str, pretrained: bool, classes: int, side: int) -> object:
 
 
 PLUGIN: ModelSource = Classifiers(
-    Library(
+    ClassifierLibrary(
         "timm",
         "timm",
         "pip install 'torchstone[vision]', and the torchvision that belongs to your torch",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from torchstone.plugins.models._classifiers import Classifiers, HeadFacts, Library, near
+from torchstone.plugins.models._classifiers import ClassifierLibrary, Classifiers, HeadFacts, near
 from torchstone.plugins.protocols import ModelSource
 
 # Networks with further heads in training; the loss is that of the main one, so they are built without.
@@ -39,7 +39,7 @@ def _build(name: str, pretrained: bool, classes: int, side: int) -> object:
 
 
 PLUGIN: ModelSource = Classifiers(
-    Library(
+    ClassifierLibrary(
         "torchvision",
         "torchvision.models",
         "install the torchvision that belongs to your torch: pip install torchvision, with torch's version held",

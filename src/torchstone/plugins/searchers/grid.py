@@ -7,7 +7,7 @@ from torchstone.plugins.protocols import Searcher
 from torchstone.plugins.searchers._ledger import Search, in_turn
 
 
-class Grid(Searcher):
+class GridSearch(Searcher):
     """Tries all there is: the surest answer, and the dearest."""
 
     describes = "every setting, in the given order"
@@ -16,4 +16,4 @@ class Grid(Searcher):
         return in_turn(brief, brief.points)
 
 
-PLUGIN: Searcher = Grid()
+PLUGIN: Searcher = GridSearch()

@@ -17,7 +17,7 @@ from torchstone.core.schema.search import Point, Probe, ProbeResult, SearchProbl
 from torchstone.plugins.protocols import Searcher
 from torchstone.plugins.searchers._ledger import Ledger, Search, key_of, value_of
 
-REPEATS = 20  # times it may ask in a row for what is known or not allowed, before a new point is drawn at random
+REPEATS = 20  # times it may propose in a row what was measured or is not allowed, before a new point is drawn at random
 
 
 class Optuna(Searcher):
@@ -25,21 +25,24 @@ class Optuna(Searcher):
 
     describes = "Optuna's TPE sampler (needs the extra `search`)"
 
+    def __init__(self, sampler: str = "TPESampler", **options: int) -> None:
+        self._sampler, self._options = sampler, options  # benchmarks/search.py has the others
+
     def search(self, brief: SearchProblem) -> Search:
-        ledger = Ledger(brief)
-        for point, tell in _asked(brief):
+        ledger, optuna = Ledger(brief), _library()
+        sampler = getattr(optuna.samplers, self._sampler)(seed=brief.seed, **self._options)
+        for point, readings in _new_points(brief, optuna, sampler):
             if not ledger.open(ledger.mean_cost_s()):
                 break
-            reading = yield Probe(point, why="TPE")
+            reading = yield Probe(point, why=self._sampler.removesuffix("Sampler"))
             ledger.write(reading)
-            tell.append(reading)
+            readings.append(reading)
         return ledger.best()
 
 
-def _asked(brief: SearchProblem) -> Iterator[tuple[Point, list[ProbeResult]]]:
+def _new_points(brief: SearchProblem, optuna: Any, sampler: Any) -> Iterator[tuple[Point, list[ProbeResult]]]:
     """Yield points, each new, with a list into which its reading goes."""
-    optuna = _library()
-    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=brief.seed))
+    study = optuna.create_study(direction="maximize", sampler=sampler)
     distributions = {axis: _distribution(optuna, values) for axis, values in brief.axes.items()}
     left = {key_of(point): point for point in brief.points}
     scores: dict[object, float] = {}
@@ -57,9 +60,9 @@ def _asked(brief: SearchProblem) -> Iterator[tuple[Point, list[ProbeResult]]]:
         else:
             trial, key = None, random.choice(list(left))
         point = left.pop(key)
-        heard: list[ProbeResult] = []
-        yield point, heard
-        scores[key] = _score(heard[0], scores)
+        readings: list[ProbeResult] = []
+        yield point, readings
+        scores[key] = _score(readings[0], scores)
         if trial is not None:
             study.tell(trial, scores[key])
         else:
@@ -68,7 +71,7 @@ def _asked(brief: SearchProblem) -> Iterator[tuple[Point, list[ProbeResult]]]:
 
 
 def _score(reading: ProbeResult, scores: Mapping[object, float]) -> float:
-    """Return what TPE is told: a trial that failed or is not allowed is worse than every other."""
+    """Return the score for the sampler: a trial that failed or is not allowed is worse than every other."""
     value = value_of(reading)
     if value is None or not reading.allowed:
         return min(scores.values(), default=0.0) - 1.0

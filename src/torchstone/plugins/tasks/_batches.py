@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, default_collate
 
+from torchstone.core.cores import end_with
 from torchstone.core.errors import Unsupported, UsageError
-from torchstone.core.lifetime import end_with
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch, Unreadable
 from torchstone.core.schema.model import LoadedModel
@@ -216,11 +216,19 @@ def _loader_settings(samples: Any, configuration: Mapping[str, Scalar], seed: in
     warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)
     workers = int(configuration.get("num_workers") or 0)
     prefetch = int(configuration.get("prefetch_factor") or 2) if workers else None
-    return workers, prefetch or 0, {
-        "batch_size": int(configuration["batch_size"] or 1), "collate_fn": _collate_of(samples),
-        "num_workers": workers, "prefetch_factor": prefetch, "worker_init_fn": partial(_end_with, os.getpid()),
-        "pin_memory": bool(configuration.get("pin_memory")), "generator": torch.Generator().manual_seed(seed),
-    }  # fmt: skip
+    return (
+        workers,
+        prefetch or 0,
+        {
+            "batch_size": int(configuration["batch_size"] or 1),
+            "collate_fn": _collate_of(samples),
+            "num_workers": workers,
+            "prefetch_factor": prefetch,
+            "worker_init_fn": partial(_end_with, os.getpid()),
+            "pin_memory": bool(configuration.get("pin_memory")),
+            "generator": torch.Generator().manual_seed(seed),
+        },
+    )
 
 
 def _closed() -> Batch:

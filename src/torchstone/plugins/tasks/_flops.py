@@ -23,7 +23,7 @@ from torch.utils.flop_counter import FlopCounterMode, conv_flop_count, flop_regi
 
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.counted import Counted
+from torchstone.core.schema.peaks import StepCounts
 from torchstone.plugins.tasks._settings import switch_checkpointing
 
 
@@ -133,7 +133,7 @@ Work = Callable[[Any, Mapping[str, Any]], Any]  # module, tensors → what to ba
 _HALF = ("bf16", "fp16")
 
 
-def count(module: torch.nn.Module, work: Work, tensors: Mapping[str, Any], precision: Scalar = "fp32") -> Counted:
+def count(module: torch.nn.Module, work: Work, tensors: Mapping[str, Any], precision: Scalar = "fp32") -> StepCounts:
     """Return what that work needs, or why it is not counted. Runs on meta tensors: no arithmetic, no memory."""
     try:
         with warnings.catch_warnings():
@@ -143,13 +143,13 @@ def count(module: torch.nn.Module, work: Work, tensors: Mapping[str, Any], preci
             counted = _counted(_on_meta(module), work, shapes, Traffic(2 if precision in _HALF else 4))
     except (RuntimeError, NotImplementedError, TypeError, ValueError, AttributeError) as error:
         said = f"{type(error).__name__}: {_first_line(error)}"
-        return Counted(why_not=Statement("not_on_meta", {"error": said}))
+        return StepCounts(why_not=Statement("not_on_meta", {"error": said}))
     if counted.flops == 0:
-        return Counted(why_not=Statement("no_formula"))
+        return StepCounts(why_not=Statement("no_formula"))
     return counted
 
 
-def _counted(module: torch.nn.Module, work: Work, tensors: Mapping[str, Any], traffic: Traffic) -> Counted:
+def _counted(module: torch.nn.Module, work: Work, tensors: Mapping[str, Any], traffic: Traffic) -> StepCounts:
     fast_path = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
@@ -166,13 +166,23 @@ def _counted(module: torch.nn.Module, work: Work, tensors: Mapping[str, Any], tr
                 attention.backpropagated()
     finally:
         torch.backends.mha.set_fastpath_enabled(fast_path)
-    return Counted(float(counter.get_total_flops()), float(traffic.bytes), float(traffic.operators))
+    return StepCounts(float(counter.get_total_flops()), float(traffic.bytes), float(traffic.operators))
 
 
 def _convolution_backward(
-    grad_out: Any, images: Any, weight: Any, _bias: Any, _stride: Any, _padding: Any, _dilation: Any, transposed: bool,
-    _output_padding: Any, _groups: Any, output_mask: Any, **_out: Any,
-) -> int:  # fmt: skip
+    grad_out: Any,
+    images: Any,
+    weight: Any,
+    _bias: Any,
+    _stride: Any,
+    _padding: Any,
+    _dilation: Any,
+    transposed: bool,
+    _output_padding: Any,
+    _groups: Any,
+    output_mask: Any,
+    **_out: Any,
+) -> int:
     """Return what the wanted gradients of inputs and weights cost, of the shapes of what goes in."""
     once = conv_flop_count(images, weight, grad_out, transposed)
     return once * (bool(output_mask[0]) + bool(output_mask[1]))

@@ -7,9 +7,9 @@ from typing import Any
 
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.counted import Counted
+from torchstone.core.schema.metric import FORWARD
 from torchstone.core.schema.model import LoadedModel
-from torchstone.core.schema.phase import FORWARD
+from torchstone.core.schema.peaks import StepCounts
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Mark, Prepared
 
@@ -44,7 +44,7 @@ class PreparedInference(Prepared):
             output = self._forward(self._module, tensors)
         mark(FORWARD)
         if not self._looked:
-            self._looked, self._moments = True, _moments(output)
+            self._looked, self._moments = True, moments(output)
 
     def enter(self, window: str) -> None:
         """End what compiled during the warm-up."""
@@ -54,7 +54,7 @@ class PreparedInference(Prepared):
         """Return the fingerprint: mean and standard deviation of the first output."""
         return {"fingerprint": [float(m) for m in self._moments]} if self._moments is not None else {}
 
-    def count(self, batch: Batch) -> Counted:
+    def count(self, batch: Batch) -> StepCounts:
         """Count one forward pass."""
         import torch
 
@@ -67,7 +67,7 @@ class PreparedInference(Prepared):
         return _flops.count(self._plain, work, batch.tensors, self._precision)
 
 
-def _moments(output: Any) -> Any:
+def moments(output: Any) -> Any:
     """Return mean and standard deviation of the first tensor in an output, or None where there is none."""
     import torch
 
@@ -75,7 +75,7 @@ def _moments(output: Any) -> Any:
     while waiting:
         part = waiting.pop(0)
         if isinstance(part, torch.Tensor):
-            values = part if part.is_floating_point() else part.float()
+            values = part.detach() if part.is_floating_point() else part.detach().float()
             return (values.mean(), values.std(correction=0))
         if isinstance(part, Mapping):
             waiting[:0] = part.values()

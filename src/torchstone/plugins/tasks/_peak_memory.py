@@ -29,14 +29,13 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_leaves
 
 from torchstone.core.errors import Unsupported
-from torchstone.core.library_workspace import workspace_bytes
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
+from torchstone.core.schema.metric import BACKWARD, DATA, FORWARD, OPTIMIZER, TRANSFER
 from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.peak_memory import PeakMemory
-from torchstone.core.schema.phase import BACKWARD, DATA, FORWARD, OPTIMIZER, TRANSFER
-from torchstone.core.stats.peak_memory import GRANULE, reserved_bytes
+from torchstone.core.stats.peak_memory import GRANULE, reserved_bytes, workspace_bytes
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Prepared
 from torchstone.plugins.tasks._flops import twin
@@ -515,7 +514,7 @@ def peak_memory(
             with live:
                 account = _Account(live)
                 begin = _followed(engine, case, model, drawn, device, account, size)
-        return account.told(size, begin, workspaces=_workspaces(device, case), reserve=card)
+        return account.prediction(size, begin, workspaces=_workspaces(device, case), reserve=card)
     except (NotImplementedError, UnsupportedOperatorException) as error:
         raise Unsupported(f"torch has no shape function for an operator of this model ({_line(error)})") from error
     except (DynamicOutputShapeException, DataDependentOutputException) as error:
@@ -613,7 +612,7 @@ class _Account:
             states = [value for state in self._optimizer.state.values() for value in state.values()]
             self._of["optimizer"] |= self.live.numbers_of(v for v in states if isinstance(v, torch.Tensor))
 
-    def told(self, size: int, begin: int, *, workspaces: Sequence[int], reserve: bool) -> PeakMemory:
+    def prediction(self, size: int, begin: int, *, workspaces: Sequence[int], reserve: bool) -> PeakMemory:
         """Return the peak from `begin` on."""
         live = self.live
         place, _ = max(live.since(begin - 1), key=lambda found: found[1])

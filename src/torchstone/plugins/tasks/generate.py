@@ -20,9 +20,9 @@ from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch, Unreadable
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.counted import Counted
+from torchstone.core.schema.metric import DATA, DECODE, PREFILL
 from torchstone.core.schema.model import Decoding, LoadedModel
-from torchstone.core.schema.phase import DATA, DECODE, PREFILL
+from torchstone.core.schema.peaks import StepCounts
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
 
@@ -185,7 +185,7 @@ class PreparedGeneration(Prepared):
         """Generate `new_tokens` tokens for each prompt of one batch."""
         stamps_s: list[float] = []
 
-        def asked(phase: str) -> None:
+        def marked(phase: str) -> None:
             if phase == DATA:  # the prompts are there: from here on their first tokens are waited for
                 stamps_s.append(perf_counter())
             mark(phase)
@@ -194,7 +194,7 @@ class PreparedGeneration(Prepared):
             token.tolist()
             stamps_s.append(perf_counter())
 
-        tensors = self._fetch(pull, asked)
+        tensors = self._fetch(pull, marked)
         deliver = stream if self._streams else _leave
 
         def work(single: Any, given: Mapping[str, Any]) -> tuple[list[Any], Any]:
@@ -214,7 +214,7 @@ class PreparedGeneration(Prepared):
         tokens = self._stack(self._first, 1).tolist()
         return {**self._times.raw(), "kv_cache_bytes": [float(self._cache_bytes)], "fingerprint": digest(tokens)}
 
-    def count(self, batch: Batch) -> Counted:
+    def count(self, batch: Batch) -> StepCounts:
         """Count one generation: the pass over the prompts, padding not left out, and the pass of every further token.
 
         A token's pass costs more than the one before by the same amount, that of one more key: the first and the last
@@ -232,9 +232,9 @@ class PreparedGeneration(Prepared):
             prompt, and_first, longer, and_last = (getattr(one, name) for one in counts)
             return float(prompt + passes * (and_first - prompt + and_last - longer) / 2)
 
-        return Counted(whole("flops"), whole("traffic_bytes"), whole("operators"))
+        return StepCounts(whole("flops"), whole("traffic_bytes"), whole("operators"))
 
-    def _counted(self, prompts: Any, tokens: int) -> Counted:
+    def _counted(self, prompts: Any, tokens: int) -> StepCounts:
         from torchstone.plugins.tasks import _flops
 
         def work(module: Any, tensors: Mapping[str, Any]) -> None:
@@ -253,9 +253,19 @@ class Generate(Engine):
 
     describes = "greedy text generation with a cache: time to first token, time per output token, tokens/s"
     axes: tuple[str, ...] = (
-        "batch_size", "sequence_length", "new_tokens", "precision", "compile", "sdpa", "threads",
-        "num_workers", "pin_memory", "prefetch_factor", "feed", "mode",
-    )  # fmt: skip
+        "batch_size",
+        "sequence_length",
+        "new_tokens",
+        "precision",
+        "compile",
+        "sdpa",
+        "threads",
+        "num_workers",
+        "pin_memory",
+        "prefetch_factor",
+        "feed",
+        "mode",
+    )
 
     def preload(self) -> None:
         """Import this engine's own files: torch's compiler, of which they set a switch, alone takes a second."""

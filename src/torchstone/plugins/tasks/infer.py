@@ -19,9 +19,21 @@ class Infer(Engine):
 
     describes = "forward passes in eval mode: latency in a closed loop, throughput back to back"
     axes: tuple[str, ...] = (
-        "batch_size", "sequence_length", "image_size", "audio_s", "precision", "compile", "channels_last", "sdpa",
-        "threads", "num_workers", "pin_memory", "prefetch_factor", "feed", "mode",
-    )  # fmt: skip
+        "batch_size",
+        "sequence_length",
+        "image_size",
+        "audio_s",
+        "precision",
+        "compile",
+        "channels_last",
+        "sdpa",
+        "threads",
+        "num_workers",
+        "pin_memory",
+        "prefetch_factor",
+        "feed",
+        "mode",
+    )
 
     def preload(self) -> None:
         """Import this engine's own files: torch's compiler, of which they set a switch, alone takes a second."""

@@ -8,10 +8,10 @@ from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.counted import Counted
 from torchstone.core.schema.facts import Facts
+from torchstone.core.schema.metric import DATA
 from torchstone.core.schema.model import LoadedModel
-from torchstone.core.schema.phase import DATA
+from torchstone.core.schema.peaks import StepCounts
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
 
@@ -30,9 +30,9 @@ class PreparedLoading(Prepared):
         """Return nothing: no loss, no output."""
         return {}
 
-    def count(self, batch: Batch) -> Counted:
+    def count(self, batch: Batch) -> StepCounts:
         """Return nothing: there are no operations."""
-        return Counted(why_not=Statement("loader_alone"))
+        return StepCounts(why_not=Statement("loader_alone"))
 
 
 class Load(Engine):

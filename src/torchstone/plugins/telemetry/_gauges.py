@@ -108,7 +108,7 @@ def _first_namespace(proc: Path) -> bool:
         return True
 
 
-class Reading(Gauge):
+class FunctionGauge(Gauge):
     """A Gauge that calls a function. The function returns None where it cannot tell just now."""
 
     __slots__ = ("_read", "between_windows", "cumulative", "evidence", "metric")
@@ -153,9 +153,9 @@ class Shared:
         self._given.add(name)
         return self._values.get(name)
 
-    def gauge(self, metric: str, cumulative: bool = False, evidence: bool = False) -> Reading:
+    def gauge(self, metric: str, cumulative: bool = False, evidence: bool = False) -> FunctionGauge:
         """Return the gauge of one part of the reading."""
-        return Reading(metric, lambda: self.take(metric), cumulative, evidence=evidence)
+        return FunctionGauge(metric, lambda: self.take(metric), cumulative, evidence=evidence)
 
 
 class KeptOpen:
@@ -197,12 +197,12 @@ class KeptOpen:
             return None
 
 
-def present(gauges: Sequence[Reading]) -> Sequence[Reading]:
+def present(gauges: Sequence[FunctionGauge]) -> Sequence[FunctionGauge]:
     """Return the gauges that answer now; what cannot answer at the beginning is absent."""
     return [gauge for gauge in gauges if gauge.read() is not None]
 
 
-def file_gauge(metric: str, path: Path, scale: float = 1.0) -> Reading:
+def file_gauge(metric: str, path: Path, scale: float = 1.0) -> FunctionGauge:
     """Return a gauge of one number in one file."""
     file = KeptOpen(path)
 
@@ -210,7 +210,7 @@ def file_gauge(metric: str, path: Path, scale: float = 1.0) -> Reading:
         value = file.number()
         return None if value is None else value * scale
 
-    return Reading(metric, read)
+    return FunctionGauge(metric, read)
 
 
 def first_line(path: Path) -> str:

@@ -11,12 +11,12 @@ from typing import Any
 
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.plugins.machine_protocols import Gauge, TelemetrySource
-from torchstone.plugins.telemetry._gauges import OtherProcesses, Reading, file_gauge, first_line, present
+from torchstone.plugins.telemetry._gauges import FunctionGauge, OtherProcesses, file_gauge, first_line, present
 
 _AMD = "0x1002"
 
 
-def by_files(drm: Path, device: DeviceInfo) -> Sequence[Reading]:
+def by_files(drm: Path, device: DeviceInfo) -> Sequence[FunctionGauge]:
     """Return the gauges that the driver's files answer; no library is needed, and energy has no file."""
     cards = [card / "device" for card in sorted(drm.glob("card[0-9]*")) if first_line(card / "device/vendor") == _AMD]
     if device.bus_id is not None:
@@ -95,8 +95,8 @@ def _handle(library: Any, device: DeviceInfo) -> Any:
     return same[0] if same else None
 
 
-def _by_library(library: Any, handle: Any, pid: int | None, proc: Path) -> Sequence[Reading]:
-    def guarded(metric: str, read: Callable[[], object], scale: float = 1.0, cumulative: bool = False) -> Reading:
+def _by_library(library: Any, handle: Any, pid: int | None, proc: Path) -> Sequence[FunctionGauge]:
+    def guarded(metric: str, read: Callable[[], object], scale: float = 1.0, cumulative: bool = False) -> FunctionGauge:
         def answer() -> float | None:
             try:
                 value = read()
@@ -105,7 +105,7 @@ def _by_library(library: Any, handle: Any, pid: int | None, proc: Path) -> Seque
                 return None
             return value * scale if isinstance(value, int | float) else None  # "N/A" is its word for missing
 
-        return Reading(metric, answer, cumulative)
+        return FunctionGauge(metric, answer, cumulative)
 
     gauges = present(
         (
@@ -119,7 +119,9 @@ def _by_library(library: Any, handle: Any, pid: int | None, proc: Path) -> Seque
         )
     )
     energy = guarded("device_energy_j", lambda: _energy_uj(library.amdsmi_get_energy_count(handle)), 1e-6, True)
-    moving = [Reading("device_energy_j", _once_moved(energy), cumulative=True)] if energy.read() is not None else []
+    moving = (
+        [FunctionGauge("device_energy_j", _once_moved(energy), cumulative=True)] if energy.read() is not None else []
+    )
     if pid is None:
         return [*gauges, *moving]
     beside = OtherProcesses(pid, proc)
@@ -136,7 +138,7 @@ def _by_library(library: Any, handle: Any, pid: int | None, proc: Path) -> Seque
     return [*gauges, *moving, others]
 
 
-def _once_moved(counter: Reading) -> Callable[[], float | None]:
+def _once_moved(counter: FunctionGauge) -> Callable[[], float | None]:
     """Return a reading that is None until the counter has moved: some stand still for ever (ROCm/amdsmi#22)."""
     first = counter.read()
     moves = False

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.plugins.machine_protocols import Gauge, TelemetrySource
-from torchstone.plugins.telemetry._gauges import KeptOpen, Reading, Shared, file_gauge, first_line, present
+from torchstone.plugins.telemetry._gauges import FunctionGauge, KeptOpen, Shared, file_gauge, first_line, present
 
 _CPU_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "x86_pkg_temp", "cpu-thermal")
 _MOST_CORES = 8  # reading a core's clock may interrupt that core: a sample of them disturbs less than all
@@ -31,15 +31,17 @@ class HostSource(TelemetrySource):
             (
                 times.gauge("host_busy_s", cumulative=True, evidence=True),
                 times.gauge("host_steal_s", cumulative=True, evidence=True),
-                Reading("quota_wait_s", _quota(self._proc, self._sys), cumulative=True, evidence=True),
-                Reading("host_memory_used_bytes", _memory_used(KeptOpen(self._proc / "meminfo"))),
-                Reading("host_swapped_bytes", _swapped(KeptOpen(self._proc / "vmstat", 1 << 15)), cumulative=True),
-                Reading("host_clock_hz", _mean(_clocks(self._sys))),
+                FunctionGauge("quota_wait_s", _quota(self._proc, self._sys), cumulative=True, evidence=True),
+                FunctionGauge("host_memory_used_bytes", _memory_used(KeptOpen(self._proc / "meminfo"))),
+                FunctionGauge(
+                    "host_swapped_bytes", _swapped(KeptOpen(self._proc / "vmstat", 1 << 15)), cumulative=True
+                ),
+                FunctionGauge("host_clock_hz", _mean(_clocks(self._sys))),
                 *self._temperature(),
             )
         )
 
-    def _temperature(self) -> Sequence[Reading]:
+    def _temperature(self) -> Sequence[FunctionGauge]:
         chips = [folder for folder in (self._sys / "class/hwmon").glob("hwmon*") if _is_cpu(folder / "name")]
         zones = [folder for folder in (self._sys / "class/thermal").glob("thermal_zone*") if _is_cpu(folder / "type")]
         files = [chip / "temp1_input" for chip in sorted(chips)] + [zone / "temp" for zone in sorted(zones)]
@@ -129,7 +131,7 @@ def _mean(files: Sequence[KeptOpen]) -> Callable[[], float | None]:
     return read
 
 
-def _by_psutil() -> Sequence[Reading]:
+def _by_psutil() -> Sequence[FunctionGauge]:
     import psutil
 
     def times() -> Mapping[str, float]:
@@ -147,8 +149,8 @@ def _by_psutil() -> Sequence[Reading]:
     return present(
         (
             Shared(times).gauge("host_busy_s", cumulative=True),
-            Reading("host_memory_used_bytes", used),
-            Reading("host_swapped_bytes", swapped, cumulative=True),
+            FunctionGauge("host_memory_used_bytes", used),
+            FunctionGauge("host_swapped_bytes", swapped, cumulative=True),
         )
     )
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.plugins.machine_protocols import Gauge, TelemetrySource
-from torchstone.plugins.telemetry._gauges import KeptOpen, Reading, file_gauge, first_line, present
+from torchstone.plugins.telemetry._gauges import FunctionGauge, KeptOpen, file_gauge, first_line, present
 
 _INTEL = "0x8086"
 _HERTZ_A_MEGAHERTZ = 1e6
@@ -42,9 +42,9 @@ class IntelGpu(TelemetrySource):
         return _gauges(cards[0]) if len(cards) == 1 else ()
 
 
-def _gauges(card: Path) -> Sequence[Reading]:
+def _gauges(card: Path) -> Sequence[FunctionGauge]:
     sensors = next(iter(sorted(card.glob("device/hwmon/hwmon*"))), card / "hwmon")
-    found: list[Reading] = []
+    found: list[FunctionGauge] = []
     if (file := _first(sensors, _ENERGY)) is not None:
         found.append(_counter(file))
     for metric, folder, names, scale in (
@@ -57,17 +57,17 @@ def _gauges(card: Path) -> Sequence[Reading]:
     return [*present(found), *([_clock(clock)] if clock is not None else [])]
 
 
-def _clock(path: Path) -> Reading:
+def _clock(path: Path) -> FunctionGauge:
     """Return the gauge of the clock, which is 0 while the card sleeps (RC6), as before a trial: then there is none."""
     file = KeptOpen(path)
 
     def read() -> float | None:
         return (file.number() or 0) * _HERTZ_A_MEGAHERTZ or None
 
-    return Reading("device_clock_hz", read)
+    return FunctionGauge("device_clock_hz", read)
 
 
-def _counter(path: Path) -> Reading:
+def _counter(path: Path) -> FunctionGauge:
     """Return the gauge of an energy counter, which the driver keeps from wrapping (64 bits of µJ)."""
     file = KeptOpen(path)
 
@@ -75,7 +75,7 @@ def _counter(path: Path) -> Reading:
         value = file.number()
         return None if value is None else value * 1e-6
 
-    return Reading("device_energy_j", read, cumulative=True)
+    return FunctionGauge("device_energy_j", read, cumulative=True)
 
 
 def _first(folder: Path, names: Sequence[str]) -> Path | None:

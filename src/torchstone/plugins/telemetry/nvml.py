@@ -13,7 +13,7 @@ from typing import Any
 
 from torchstone.core.schema.machine import DeviceInfo, Room
 from torchstone.plugins.machine_protocols import Gauge, TelemetrySource
-from torchstone.plugins.telemetry._gauges import OtherProcesses, Reading, present
+from torchstone.plugins.telemetry._gauges import FunctionGauge, OtherProcesses, present
 
 # How often an energy counter moves: what is counted between two of its ticks is booked on the later one.
 #
@@ -24,7 +24,7 @@ _LONGEST_S, _PERIOD_S = 0.6, 0.002
 _CHANGES = 5
 
 
-class Ticking(Reading):
+class Ticking(FunctionGauge):
     """A cumulative gauge that can say how often it moves. That takes some tenths of a second.
 
     `tick_s` must not be called while anything is measured: it reads the counter every two milliseconds.
@@ -33,7 +33,10 @@ class Ticking(Reading):
     __slots__ = ("_clock", "_sleep")
 
     def __init__(
-        self, counter: Reading, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
+        self,
+        counter: FunctionGauge,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         super().__init__(counter.metric, counter.read, cumulative=True)
         self._clock, self._sleep = clock, sleep
@@ -131,7 +134,7 @@ class Nvml(TelemetrySource):
         except nvml.NVMLError:  # no driver, or it does not show this device to us
             return None, None
 
-    def _others(self, nvml: Any, handle: Any, pid: int | None) -> Sequence[Reading]:
+    def _others(self, nvml: Any, handle: Any, pid: int | None) -> Sequence[FunctionGauge]:
         if pid is None:
             return ()
         beside = OtherProcesses(pid, self._proc)
@@ -190,8 +193,8 @@ class _Working:
         return samples
 
 
-def _gauges(nvml: Any, handle: Any) -> Sequence[Reading]:
-    def guarded(metric: str, read: Callable[[], float | None], cumulative: bool = False) -> Reading:
+def _gauges(nvml: Any, handle: Any) -> Sequence[FunctionGauge]:
+    def guarded(metric: str, read: Callable[[], float | None], cumulative: bool = False) -> FunctionGauge:
         return _guarded(nvml, metric, read, cumulative)
 
     power = guarded("device_power_w", lambda: _instant_w(nvml, handle))
@@ -224,7 +227,7 @@ def _gauges(nvml: Any, handle: Any) -> Sequence[Reading]:
     )
 
 
-def _guarded(nvml: Any, metric: str, read: Callable[[], float | None], cumulative: bool = False) -> Reading:
+def _guarded(nvml: Any, metric: str, read: Callable[[], float | None], cumulative: bool = False) -> FunctionGauge:
     def answer() -> float | None:
         try:
             return read()
@@ -233,7 +236,7 @@ def _guarded(nvml: Any, metric: str, read: Callable[[], float | None], cumulativ
             # pynvml (AttributeError): this gauge is absent, the others stay.
             return None
 
-    return Reading(metric, answer, cumulative)
+    return FunctionGauge(metric, answer, cumulative)
 
 
 def _instant_w(nvml: Any, handle: Any) -> float | None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.plugins.machine_protocols import Gauge, TelemetrySource
-from torchstone.plugins.telemetry._gauges import Reading, present
+from torchstone.plugins.telemetry._gauges import FunctionGauge, present
 
 _CALL = {"x86_64": 298, "aarch64": 241}  # the number of the system call
 _HARDWARE, _SIZE = 0, 128
@@ -53,7 +53,7 @@ class PerfEvent(TelemetrySource):
         found = []
         for metric, number in _EVENTS.items():
             try:
-                found.append(Reading(metric, _Counter(self._opening(number, pid)).read, cumulative=True))
+                found.append(FunctionGauge(metric, _Counter(self._opening(number, pid)).read, cumulative=True))
             except OSError:  # `refusal` says why
                 continue
         return present(found)

@@ -9,7 +9,7 @@ from typing import Any
 
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.plugins.machine_protocols import Gauge, TelemetrySource
-from torchstone.plugins.telemetry._gauges import CoreWaits, Descendants, Reading, Shared, present
+from torchstone.plugins.telemetry._gauges import CoreWaits, Descendants, FunctionGauge, Shared, present
 
 
 class Process(TelemetrySource):
@@ -31,7 +31,7 @@ class Process(TelemetrySource):
         found = [shared.gauge("rss_bytes"), cpu_s]
         if by_proc is not None:
             found.append(shared.gauge("process_stopped", evidence=True))
-            found.append(Reading("core_wait_s", by_proc.waited_s, cumulative=True, evidence=True))
+            found.append(FunctionGauge("core_wait_s", by_proc.waited_s, cumulative=True, evidence=True))
         return present(found)
 
 

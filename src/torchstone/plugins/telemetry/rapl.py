@@ -7,7 +7,7 @@ from pathlib import Path
 
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.plugins.machine_protocols import Gauge, TelemetrySource
-from torchstone.plugins.telemetry._gauges import KeptOpen, Reading, first_line, present
+from torchstone.plugins.telemetry._gauges import FunctionGauge, KeptOpen, first_line, present
 
 
 class Rapl(TelemetrySource):
@@ -25,7 +25,7 @@ class Rapl(TelemetrySource):
         if not zones or not all(text.isdigit() for text in ranges):
             return ()
         packages = [_Package(zone, int(text)) for zone, text in zip(zones, ranges, strict=True)]
-        return present((Reading("package_energy_j", lambda: _sum(packages), cumulative=True),))
+        return present((FunctionGauge("package_energy_j", lambda: _sum(packages), cumulative=True),))
 
 
 class _Package:

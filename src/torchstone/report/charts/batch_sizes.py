@@ -12,9 +12,8 @@ from typing import Any
 
 import msgspec
 
-from torchstone.analysis.advice.absent import on_devices_here
 from torchstone.analysis.advice.analyses import analyses
-from torchstone.analysis.advice.grouping import groups, over_devices
+from torchstone.analysis.advice.grouping import groups, on_devices_here, over_devices
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.charts import vega_lite as vl
@@ -23,13 +22,13 @@ from torchstone.core.charts.vega_lite import Panel, Picture
 from torchstone.core.figures import PHASE
 from torchstone.core.schema.axis import followers, scalar_word
 from torchstone.core.schema.estimate import Estimate, Verdict
-from torchstone.core.schema.memory_figures import PEAKS
-from torchstone.core.schema.phase import PHASES
+from torchstone.core.schema.metric import PHASES
+from torchstone.core.schema.peak_memory import PEAKS
 from torchstone.core.schema.trial import Status
 from torchstone.report.charts.cases import device_names, rate_of, workload_name
 from torchstone.report.document import Chart
 
-THROUGHPUT = "throughput_vs_batch_size"
+THROUGHPUT, LATENCY = "throughput_vs_batch_size", "latency_vs_batch_size"
 MOST_CURVES = 8  # of a panel: colours that can be told apart
 WIDE = "±50 % or more"
 _MOST_PANELS = 12
@@ -46,7 +45,7 @@ Row = Mapping[str, Any]
 # ── curves ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Placed(msgspec.Struct, frozen=True):
+class PlacedCase(msgspec.Struct, frozen=True):
     """A Case whose batch size is a number, what its device is called, and that number."""
 
     device: str
@@ -57,7 +56,7 @@ class Placed(msgspec.Struct, frozen=True):
 class Named(msgspec.Struct, frozen=True):
     """Cases of one workload, by the panel they stand in and the curve they belong to. `order`: of all curves."""
 
-    panels: Mapping[str, Mapping[str, tuple[Placed, ...]]]
+    panels: Mapping[str, Mapping[str, tuple[PlacedCase, ...]]]
     order: tuple[str, ...]
     left_out: int = 0  # curves beyond those that can be told apart
 
@@ -67,15 +66,16 @@ class Named(msgspec.Struct, frozen=True):
         return len({one.size for curves in self.panels.values() for own in curves.values() for one in own})
 
 
-def placed(cases: Sequence[CaseSummary], name_of: Callable[[CaseSummary], str]) -> list[Placed]:
+def placed(cases: Sequence[CaseSummary], name_of: Callable[[CaseSummary], str]) -> list[PlacedCase]:
     """Return the Cases that have a number as their batch size. `name_of`: what the device of a Case is called."""
     return [
-        Placed(name_of(case), size, case) for case in cases
+        PlacedCase(name_of(case), size, case)
+        for case in cases
         if isinstance(size := case.configuration.get("batch_size"), int) and not isinstance(size, bool)
-    ]  # fmt: skip
+    ]
 
 
-def named(cases: Sequence[Placed]) -> Named:
+def named(cases: Sequence[PlacedCase]) -> Named:
     """Return the Cases of one workload as curves: of several devices a panel a setting, of one a curve a setting.
 
     Of more than MOST_CURVES curves in a panel the fastest stay, in their order.
@@ -83,7 +83,7 @@ def named(cases: Sequence[Placed]) -> Named:
     devices = short_names(one.device for one in cases)
     settings = short_names(_settings(cases))
     several = len(devices) > 1
-    found: dict[str, dict[str, dict[int, Placed]]] = {}
+    found: dict[str, dict[str, dict[int, PlacedCase]]] = {}
     for one, setting in zip(cases, _settings(cases), strict=True):
         device, words = devices[one.device], settings[setting]
         panel, curve = (words, device) if several else ("", words or device)
@@ -97,13 +97,13 @@ def named(cases: Sequence[Placed]) -> Named:
     return Named(kept, order, lost)
 
 
-def _best(curves: Mapping[str, Mapping[int, Placed]]) -> dict[str, tuple[Placed, ...]]:
+def _best(curves: Mapping[str, Mapping[int, PlacedCase]]) -> dict[str, tuple[PlacedCase, ...]]:
     ranked = sorted(curves, key=lambda name: max(rate_of(one.case) for one in curves[name].values()), reverse=True)
     kept = set(ranked[:MOST_CURVES])
     return {name: tuple(own[size] for size in sorted(own)) for name, own in curves.items() if name in kept}
 
 
-def _settings(cases: Sequence[Placed]) -> list[str]:
+def _settings(cases: Sequence[PlacedCase]) -> list[str]:
     """Return in words what sets each Case apart from the others, beside device and batch size.
 
     What follows the batch size, as a learning rate, counts only where one batch size was tried with several.
@@ -114,12 +114,13 @@ def _settings(cases: Sequence[Placed]) -> list[str]:
     return told if max(keys.values(), default=1) == 1 else _apart(cases, ())
 
 
-def _apart(cases: Sequence[Placed], aside: Sequence[str]) -> list[str]:
+def _apart(cases: Sequence[PlacedCase], aside: Sequence[str]) -> list[str]:
     axes = dict.fromkeys(axis for one in cases for axis in one.case.configuration)
     varying = [
-        axis for axis in axes
+        axis
+        for axis in axes
         if axis not in ("batch_size", *aside) and len({str(one.case.configuration.get(axis)) for one in cases}) > 1
-    ]  # fmt: skip
+    ]
     return [", ".join(_word(axis, one.case) for axis in varying) for one in cases]
 
 
@@ -152,9 +153,14 @@ def _scale(known: Sequence[Estimate], unit: str) -> tuple[float, str]:
 
 
 def _curves(
-    title: str, curves: Mapping[str, Sequence[Placed]], told: Named, of: Callable[[CaseSummary], Estimate | None],
-    scale: tuple[float, str], subtitle: str, group: str,
-) -> Panel:  # fmt: skip
+    title: str,
+    curves: Mapping[str, Sequence[PlacedCase]],
+    told: Named,
+    of: Callable[[CaseSummary], Estimate | None],
+    scale: tuple[float, str],
+    subtitle: str,
+    group: str,
+) -> Panel:
     places = [str(size) for size in sorted({one.size for own in curves.values() for one in own})]
     cases = {curve: [(one.size, one.case) for one in own] for curve, own in curves.items()}
     values, failed, _ = joined(cases, of, "batch", str, scale[0])
@@ -258,37 +264,51 @@ _RATES = (("output_token_throughput", "output tokens"), ("throughput", ""))
 _QUESTIONS = (
     _Question(THROUGHPUT, "Throughput by batch size", (_RATES,), "how throughput moves"),
     _Question(
-        "latency_vs_batch_size", "Latency by batch size",
+        LATENCY,
+        "Latency by batch size",
         (
-            (("latency_per_batch_p50_s", "median latency of a batch"), ("time_to_first_token_p50_s", "median TTFT"),
-             ("step_time_p50", "median step")),
+            (
+                ("latency_per_batch_p50_s", "median latency of a batch"),
+                ("time_to_first_token_p50_s", "median TTFT"),
+                ("step_time_p50", "median step"),
+            ),
             (("latency_per_batch_p95_s", "p95 latency of a batch"), ("time_per_output_token_p50_s", "median TPOT")),
         ),
         "how long a batch takes",
     ),
     _Question(
-        "memory_usage", "Memory by batch size",
-        (((PEAKS[0], "device memory, reserved"),), ((PEAKS[1], "device memory, allocated"),),
-         ((PEAKS[2], "host memory, resident"),), (("kv_cache_bytes", "KV cache"),)),
+        "memory_usage",
+        "Memory by batch size",
+        (
+            ((PEAKS[0], "device memory, reserved"),),
+            ((PEAKS[1], "device memory, allocated"),),
+            ((PEAKS[2], "host memory, resident"),),
+            (("kv_cache_bytes", "KV cache"),),
+        ),
         "how much memory is taken at most",
     ),
     _Question(
-        "energy_vs_batch_size", "Energy by batch size",
+        "energy_vs_batch_size",
+        "Energy by batch size",
         ((("energy_per_item_j", "energy an item"),), (("average_power_w", "mean power"),)),
         "how much energy an item takes",
     ),
     _Question(
-        "scaling_efficiency", "Scaling efficiency by batch size",
+        "scaling_efficiency",
+        "Scaling efficiency by batch size",
         (((_SCALING, "throughput, of what steps of equal length would give"),),),
         "how much of a larger batch is gained",
     ),
     _Question(
-        "hardware_efficiency", "Share of the peak rate by batch size",
-        ((("mfu_measured", "MFU (measured peak)"), ("mfu_datasheet", "MFU (datasheet)")),
-         (("device_utilization", "device in use"),)),
+        "hardware_efficiency",
+        "Share of the peak rate by batch size",
+        (
+            (("mfu_measured", "MFU (measured peak)"), ("mfu_datasheet", "MFU (datasheet)")),
+            (("device_utilization", "device in use"),),
+        ),
         "how much of the device is used",
     ),
-)  # fmt: skip
+)
 
 
 def batch_size_charts(run: RunSummary) -> list[Chart]:
@@ -304,9 +324,12 @@ def batch_size_charts(run: RunSummary) -> list[Chart]:
 
 
 def _chart(
-    question: _Question, drawn: Sequence[tuple[Sequence[CaseSummary], Named]], scaling: Mapping[str, Estimate], *,
+    question: _Question,
+    drawn: Sequence[tuple[Sequence[CaseSummary], Named]],
+    scaling: Mapping[str, Estimate],
+    *,
     several: bool,
-) -> Chart | None:  # fmt: skip
+) -> Chart | None:
     found: list[Panel] = []
     for cases, told in drawn:
         group = workload_name(cases[0]) if several else ""
@@ -402,14 +425,14 @@ def _phases(case: CaseSummary) -> dict[str, Estimate]:
     return {name: case.estimates[key] for name in PHASES if (key := f"{PHASE}{name}_s") in case.estimates}
 
 
-def _fastest(cases: Sequence[Placed]) -> tuple[str, Sequence[Placed]]:
+def _fastest(cases: Sequence[PlacedCase]) -> tuple[str, Sequence[PlacedCase]]:
     (curves,) = named(cases).panels.values()  # of one device
     measured = [name for name, own in curves.items() if any(_phases(one.case) for one in own)] or list(curves)
     best = max(measured, key=lambda name: max(rate_of(one.case) for one in curves[name]))
     return best, curves[best]
 
 
-def _phase_panels(title: str, own: Sequence[Placed]) -> Iterator[Panel]:
+def _phase_panels(title: str, own: Sequence[PlacedCase]) -> Iterator[Panel]:
     """Yield the shares, and beside them the times with their intervals: these do not fit into a bar of parts."""
     values: list[Mapping[str, Any]] = []
     known: list[Estimate] = []

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from torchstone.analysis.advice.absent import on_devices_here
-from torchstone.analysis.advice.grouping import groups, varying_axes
+from torchstone.analysis.advice.grouping import groups, on_devices_here, varying_axes
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core.charts.fitting import short
 from torchstone.core.schema.answer import AbResult, TuneResult

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from torchstone.analysis.advice.loss_curves import Curve, curves_of
+from torchstone.analysis.advice.trainings import LossCurve, curves_of
 from torchstone.analysis.compare.compared_figures import COST, primary
 from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.analysis.rows import case_rows
@@ -23,7 +23,7 @@ from torchstone.core.charts.fitting import thinned
 from torchstone.core.charts.vega_lite import Panel, Picture, Spec
 from torchstone.core.schema.axis import AXES, Scalar, followers
 from torchstone.core.schema.case import Case, portable
-from torchstone.core.schema.memory_figures import PEAKS
+from torchstone.core.schema.peak_memory import PEAKS
 from torchstone.core.schema.training import TrainingMetrics
 from torchstone.core.schema.trial import Status
 from torchstone.report.charts.batch_sizes import MOST_CURVES, WIDE, failure_word, lost_words
@@ -72,7 +72,7 @@ QUANTITIES = (
 )
 
 
-class Point(msgspec.Struct, frozen=True):
+class ComparedPoint(msgspec.Struct, frozen=True):
     """One Case: which workload, the name of its line, its batch size, and its row of figures."""
 
     workload: str
@@ -82,7 +82,7 @@ class Point(msgspec.Struct, frozen=True):
     row: Mapping[str, Scalar]
 
 
-def points(participants: Sequence[ComparedInput], prices: Mapping[str, float] | None = None) -> list[Point]:
+def points(participants: Sequence[ComparedInput], prices: Mapping[str, float] | None = None) -> list[ComparedPoint]:
     """Return the Cases that have a batch size and any figure, those of one device under its label.
 
     `prices`: money an hour, by the letter of a participant.
@@ -92,20 +92,21 @@ def points(participants: Sequence[ComparedInput], prices: Mapping[str, float] | 
         price = (prices or {}).get(one.letter)
         rows = [{**row, **_costs(row, price)} for run in one.runs for row in case_rows(run)]
         varying = [
-            axis for axis in AXES
-            if axis not in _FOLLOWING and len({row[axis] for row in rows if axis in row}) > 1
-        ]  # fmt: skip
+            axis for axis in AXES if axis not in _FOLLOWING and len({row[axis] for row in rows if axis in row}) > 1
+        ]
         for row in rows:
             size = row.get("batch_size")
             if isinstance(size, int):
                 others = [f"{axis} {row[axis]}" for axis in varying if row.get(axis) is not None]
-                found.append(Point(
-                    f"{row['task']} {row['model']}", one.label, ", ".join([one.label, *others]), size, row,
-                ))  # fmt: skip
+                found.append(
+                    ComparedPoint(
+                        f"{row['task']} {row['model']}", one.label, ", ".join([one.label, *others]), size, row
+                    )
+                )
     return found
 
 
-def fastest(drawn: Sequence[Point]) -> tuple[list[Point], int]:
+def fastest(drawn: Sequence[ComparedPoint]) -> tuple[list[ComparedPoint], int]:
     """Return the points of as many lines as there are colours, and how many lines are left out.
 
     Those are the first, which the others are compared with, and the fastest: with the highest share of the highest
@@ -123,12 +124,12 @@ def fastest(drawn: Sequence[Point]) -> tuple[list[Point], int]:
     return [point for point in drawn if point.line in kept], len(best) - len(kept.intersection(best))
 
 
-def _rate_of(point: Point) -> float:
+def _rate_of(point: ComparedPoint) -> float:
     value = point.row.get(primary(str(point.row["task"])))
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else 0.0
 
 
-def over_batch_size(quantity: Quantity, drawn: Sequence[Point]) -> list[Panel]:
+def over_batch_size(quantity: Quantity, drawn: Sequence[ComparedPoint]) -> list[Panel]:
     """Return the panels of one quantity, a workload each, a line a device; none where nobody has it."""
     order = [point.line for point in drawn]
     panels = []
@@ -140,7 +141,7 @@ def over_batch_size(quantity: Quantity, drawn: Sequence[Point]) -> list[Panel]:
     return panels
 
 
-def of_device(label: str, drawn: Sequence[Point]) -> Picture | None:
+def of_device(label: str, drawn: Sequence[ComparedPoint]) -> Picture | None:
     """Return every quantity of one device's Cases, a group of panels a workload."""
     own, order = [point for point in drawn if point.label == label], [point.line for point in drawn]
     panels = []
@@ -148,16 +149,16 @@ def of_device(label: str, drawn: Sequence[Point]) -> Picture | None:
         of_workload = [point for point in own if point.workload == workload]
         found = (_panel(quantity, of_workload, quantity.name, order) for quantity in QUANTITIES)
         panels += [msgspec.structs.replace(panel, group=workload) for panel in found if panel is not None]
-    return Picture(label, tuple(panels), interval_words(panels), columns=_COLUMNS) if panels else None
+    return Picture(label, tuple(panels), bar_words(panels), columns=_COLUMNS) if panels else None
 
 
-def interval_words(panels: Sequence[Panel]) -> str:
+def bar_words(panels: Sequence[Panel]) -> str:
     """Return what the bars of a picture are; "" where it has none."""
     drawn = any("y2" in layer["encoding"] for one in panels for layer in one.layers)
     return "bars: 95 % confidence intervals over trials" if drawn else ""
 
 
-def _panel(quantity: Quantity, own: Sequence[Point], title: str, order: Sequence[str]) -> Panel | None:
+def _panel(quantity: Quantity, own: Sequence[ComparedPoint], title: str, order: Sequence[str]) -> Panel | None:
     column = next((c for c in quantity.columns if any(point.row.get(c) is not None for point in own)), None)
     if column is None:
         return None
@@ -172,8 +173,9 @@ def _panel(quantity: Quantity, own: Sequence[Point], title: str, order: Sequence
     sizes = sorted({point.batch for point in own})
     values = [
         {"line": line, "x": batch, "piece": sizes.index(batch) - count, **_joined(each)}
-        for line, taken in found.items() for count, (batch, each) in enumerate(sorted(taken.items()))
-    ]  # fmt: skip
+        for line, taken in found.items()
+        for count, (batch, each) in enumerate(sorted(taken.items()))
+    ]
     failed = [{"x": batch, "word": lost_words(each, len({*found, *each}))} for batch, each in lost.items()]
     return lines(values, title, vl.steps("x", "batch size"), quantity.title, order, failed)
 
@@ -211,7 +213,7 @@ def _joined(each: Sequence[Mapping[str, float | None]]) -> Mapping[str, float | 
     return {"y": fmean(one["y"] or 0.0 for one in each), "low": None, "high": None}
 
 
-def _lined(own: Sequence[Point]) -> list[tuple[str, Point]]:
+def _lined(own: Sequence[ComparedPoint]) -> list[tuple[str, ComparedPoint]]:
     """Return the points with the names of their lines: with the learning rate where one batch size has several."""
     rates: dict[tuple[str, int], set[Scalar]] = {}
     for point in own:
@@ -243,9 +245,9 @@ def _models(participants: Sequence[ComparedInput]) -> int:
     return len({case.workload.model for one in participants for run in one.runs for case in run.head.plan.cases})
 
 
-def _trained(one: ComparedInput, *, several: bool) -> dict[str, list[tuple[Case, Curve]]]:
+def _trained(one: ComparedInput, *, several: bool) -> dict[str, list[tuple[Case, LossCurve]]]:
     """Return the trainings that have losses, a curve a case, the newest, by the title of their panel."""
-    found: dict[str, dict[str, tuple[Case, Curve]]] = {}
+    found: dict[str, dict[str, tuple[Case, LossCurve]]] = {}
     for run in one.runs:
         curves = curves_of(run)
         for case in run.head.plan.cases:
@@ -293,9 +295,11 @@ def epochs(participants: Sequence[ComparedInput]) -> Picture | None:
     for name, metrics in _trainings(participants):
         for epoch in metrics.epochs:
             for what, part, value in (
-                ("loss", "Train", epoch.train_loss), ("loss", "Val", epoch.val_loss),
-                ("accuracy", "Train", epoch.train_accuracy), ("accuracy", "Val", epoch.val_accuracy),
-            ):  # fmt: skip
+                ("loss", "Train", epoch.train_loss),
+                ("loss", "Val", epoch.val_loss),
+                ("accuracy", "Train", epoch.train_accuracy),
+                ("accuracy", "Val", epoch.val_accuracy),
+            ):
                 if value is not None:
                     found[what].append({"line": f"{name} - {part}", "x": epoch.epoch, "y": value})
     order = line_names(participants)

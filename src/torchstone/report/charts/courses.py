@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from torchstone.analysis.advice.loss_curves import AXES, compared, curves_of
+from torchstone.analysis.advice.trainings import LOSS_AXES, compared, curves_of
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.charts import vega_lite as vl
@@ -79,16 +79,16 @@ def _in_order(title: str, trials: Sequence[Trial]) -> Panel | None:
     )
     warm = any(before for before, _ in known.values())
     ends = vl.dividers([{"step": 0, "word": "warm-up ends"}]) if warm else []
-    fewer = "; of each stretch the extremes" if sum(map(len, map(_both, known.values()))) > len(values) else ""
+    fewer = (
+        "; of each stretch the extremes"
+        if sum(len(before) + len(after) for before, after in known.values()) > len(values)
+        else ""
+    )
     x = vl.counted("step", "step, from the end of the warm-up" if warm else "step", values)
     y = vl.numbers("y", unit, log=uneven, zero=False)
     marks, shades = (vl.line(faint=len(values) > 4 * len(known)), *ends), vl.colours("trial", known, tuple(known))
     subtitle = f"single steps of {of_trials(trials)}{fewer}"
     return vl.panel(title, x, y, marks, values, shades, subtitle=subtitle, width=_WIDTH)
-
-
-def _both(one: tuple[Sequence[float], Sequence[float]]) -> list[float]:
-    return [*one[0], *one[1]]
 
 
 def _numbered(before: Sequence[float], after: Sequence[float]) -> list[tuple[float, float]]:
@@ -150,7 +150,7 @@ def _ends(values: Sequence[Mapping[str, Any]]) -> tuple[float, float] | None:
 # ── gauges ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Gauge(msgspec.Struct, frozen=True):
+class DrawnGauge(msgspec.Struct, frozen=True):
     """`factor`: from the unit of its readings to that of the axis. `rises`: a counter, drawn as its rate."""
 
     metric: str
@@ -160,15 +160,15 @@ class Gauge(msgspec.Struct, frozen=True):
 
 
 GAUGES = (
-    Gauge("device_utilization", "device in use, %", 100.0),
-    Gauge("device_memory_used_bytes", "device memory in use, GiB", 2.0**-30),
-    Gauge("device_temperature_c", "device temperature, °C"),
-    Gauge("device_power_w", "device power, W"),
-    Gauge("device_clock_hz", "device clock, GHz", 1e-9),
-    Gauge("process_cpu_s", "CPU cores in use", rises=True),
-    Gauge("rss_bytes", "resident memory, GiB", 2.0**-30),
-    Gauge("host_clock_hz", "CPU clock, GHz", 1e-9),
-    Gauge("host_temperature_c", "CPU temperature, °C"),
+    DrawnGauge("device_utilization", "device in use, %", 100.0),
+    DrawnGauge("device_memory_used_bytes", "device memory in use, GiB", 2.0**-30),
+    DrawnGauge("device_temperature_c", "device temperature, °C"),
+    DrawnGauge("device_power_w", "device power, W"),
+    DrawnGauge("device_clock_hz", "device clock, GHz", 1e-9),
+    DrawnGauge("process_cpu_s", "CPU cores in use", rises=True),
+    DrawnGauge("rss_bytes", "resident memory, GiB", 2.0**-30),
+    DrawnGauge("host_clock_hz", "CPU clock, GHz", 1e-9),
+    DrawnGauge("host_temperature_c", "CPU temperature, °C"),
 )
 
 
@@ -205,8 +205,9 @@ def gauge_panels(
         each_s, unit = (60.0, "min") if long else (1.0, "s")
         values = tuple(
             {"at": at_s / each_s, "y": y, "line": name}
-            for name, points in read.items() for at_s, y in thinned(points, max(4, _MOST_READINGS // len(read)))
-        )  # fmt: skip
+            for name, points in read.items()
+            for at_s, y in thinned(points, max(4, _MOST_READINGS // len(read)))
+        )
         shaded = [{"from": begin / each_s, "to": end / each_s} for begin, end in spans[:_MOST_SPANS]]
         x, y = vl.numbers("at", f"{since}, {unit}"), vl.numbers("y", gauge.title)
         marks = (*([vl.stretches("from", "to", shaded)] if shaded else []), vl.line())
@@ -215,12 +216,13 @@ def gauge_panels(
         )
 
 
-def gauge_points(series: Series, gauge: Gauge) -> list[tuple[float, float]]:
+def gauge_points(series: Series, gauge: DrawnGauge) -> list[tuple[float, float]]:
     """Return (seconds, reading) where both are numbers, in order of time; of a counter its rise a second."""
     readings = sorted(
-        (at_s, value) for at_s, value in zip(series.at_s, series.values, strict=False)
+        (at_s, value)
+        for at_s, value in zip(series.at_s, series.values, strict=False)
         if math.isfinite(at_s) and math.isfinite(value)
-    )  # fmt: skip
+    )
     if gauge.rises:
         readings = [((a + b) / 2.0, (w - v) / (b - a)) for (a, v), (b, w) in pairwise(readings) if b > a and w >= v]
     return [(at_s, value * gauge.factor) for at_s, value in readings]
@@ -291,7 +293,7 @@ def losses_chart(summary: RunSummary, run: Run) -> Chart | None:
     panels = []
     for group in compared(summary)[:_MOST_LOSS_PANELS]:
         having = [case for case in group if curves.get(case.case_id)]
-        axes = [axis for axis in AXES if len({str(case.configuration.get(axis)) for case in having}) > 1]
+        axes = [axis for axis in LOSS_AXES if len({str(case.configuration.get(axis)) for case in having}) > 1]
         names = short_names(_setting(case, axes) for case in having)
         values: list[Mapping[str, Any]] = []
         for case in having[:_MOST_CURVES]:

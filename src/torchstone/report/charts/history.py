@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from torchstone.analysis.ci.commit_history import Trace
-from torchstone.analysis.recommend.case_history import Change, History, Point
+from torchstone.analysis.ci import Trace
+from torchstone.analysis.recommend.case_history import History, LevelChange, LevelPoint
 from torchstone.core.charts import vega_lite as vl
 from torchstone.core.charts.fitting import thinned
 from torchstone.core.charts.vega_lite import Panel, Picture
@@ -17,8 +17,12 @@ _MOST_CHANGES = 8  # words beside each other: the newest
 _COUNTED = ("counted", "left out")
 _SHADES = {"counted": "#1f77b4", "left out": "#bbbbbb"}
 _VERDICTS = {
-    "slower": "#d55e00", "faster": "#0072b2", "unchanged": "#666666", "undecided": "#e69f00", "others": "#bbbbbb",
-}  # fmt: skip
+    "slower": "#d55e00",
+    "faster": "#0072b2",
+    "unchanged": "#666666",
+    "undecided": "#e69f00",
+    "others": "#bbbbbb",
+}
 _LETTER, _GAP = 5.8, 8.0  # points, about, of a letter of a change; before and behind its words
 
 
@@ -45,13 +49,13 @@ def _one(history: History) -> Panel:
     )
 
 
-def _shown(history: History) -> Iterator[tuple[int, Point]]:
+def _shown(history: History) -> Iterator[tuple[int, LevelPoint]]:
     """Yield the runs with their places; of many the extremes of each stretch (core/charts/fitting.py)."""
     kept = thinned([(float(place), p.value) for place, p in enumerate(history.points)], _MOST_POINTS)
     yield from ((round(place), history.points[round(place)]) for place, _ in kept)
 
 
-def _what(change: Change) -> str:
+def _what(change: LevelChange) -> str:
     first = next((c for c in change.changed if c.throughout), None)
     named = f": {first.what} {first.before} → {first.after}" if first is not None else ""
     return f"{change.ratio.value:.3g}×{named}"[:60]
@@ -82,12 +86,14 @@ def commits_chart(trace: Trace) -> Picture:
     steps = trace.steps[-_MOST_COMMITS:]
     values = [
         {
-            "commit": place, "change": 100.0 * (step.total - 1.0), "low": 100.0 * (step.low - 1.0),
+            "commit": place,
+            "change": 100.0 * (step.total - 1.0),
+            "low": 100.0 * (step.low - 1.0),
             "high": 100.0 * (step.high - 1.0),
             "verdict": step.point.verdict if step.point.verdict in _VERDICTS else "others",
         }
         for place, step in enumerate(steps, 1)
-    ]  # fmt: skip
+    ]
     shades = {name: shade for name, shade in _VERDICTS.items() if any(value["verdict"] == name for value in values)}
     breaks = [{"commit": place - 0.5, "word": "gap"} for place, step in enumerate(steps, 1) if step.begins][1:]
     x = vl.counted("commit", "commit, oldest first", values)

@@ -118,10 +118,16 @@ def _panel(own: Sequence[tuple[Ratio, str]], what: str, margin: float, ends: tup
     for row, label in own:
         low, high = (end if end is not None and 0.0 < end < math.inf else None for end in (row.low, row.high))
         figures = "" if row.ratio is None else units.ratio(row.ratio, low, high)
-        values.append({
-            "row": label, "ratio": row.ratio, "low": low, "high": high, "verdict": _word(row.verdict),
-            "figures": figures,
-        })  # fmt: skip
+        values.append(
+            {
+                "row": label,
+                "ratio": row.ratio,
+                "low": low,
+                "high": high,
+                "verdict": _word(row.verdict),
+                "figures": figures,
+            }
+        )
     x = {**vl.numbers("ratio", what, log=True, ends=ends), "axis": {"values": list(_ticks(*ends)), "format": "~g"}}
     y = vl.rows("row", "", [label for _, label in own])
     equal = [{"from": 1.0 / (1.0 + margin), "to": 1.0 + margin}]

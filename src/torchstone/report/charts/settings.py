@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from torchstone.analysis.advice.absent import on_devices_here
-from torchstone.analysis.advice.grouping import groups, varying_axes
+from torchstone.analysis.advice.grouping import groups, on_devices_here, varying_axes
+from torchstone.analysis.memory_fit import USUAL_ERROR, FitRow, MemoryAnswer
 from torchstone.analysis.scaling import SIZES, Scaling, rows_of, scaling
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
@@ -19,13 +19,11 @@ from torchstone.core.charts.vega_lite import Panel, Picture
 from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import model_name
 from torchstone.core.schema.estimate import Estimate, Verdict
-from torchstone.core.schema.memory_figures import peak_memory
-from torchstone.core.schema.peak_memory import KINDS
+from torchstone.core.schema.peak_memory import KINDS, peak_memory
 from torchstone.core.schema.ranks import AXES_OF_RANKS, BACKEND, NO_STRATEGY, NODES, STRATEGY, items_together
 from torchstone.report.charts.batch_sizes import MOST_CURVES, ends_of, interval_words, joined
 from torchstone.report.charts.cases import device_names, rate_of, workload_name
 from torchstone.report.document import Chart
-from torchstone.workflows.memory.answer import USUAL_ERROR, Answer, Row
 
 RANKS = "throughput_vs_ranks"
 _MOST_RANK_PANELS, _MOST_PARETO_PANELS = 12, 8
@@ -141,9 +139,10 @@ def _curves(points: Sequence[Scaling], kind: _Kind) -> dict[str, tuple[Scaling, 
             filter(None, (best.get(point.ranks), point)), key=lambda p: (p.case.case_id in baselines, rate_of(p.case))
         )
     related = {
-        words: own for words, own in found.items()
+        words: own
+        for words, own in found.items()
         if any(kind.baseline(p) is not None or p.case.case_id in baselines for p in own.values())
-    }  # fmt: skip
+    }
     return {words: tuple(own[ranks] for ranks in sorted(own)) for words, own in related.items()}
 
 
@@ -237,10 +236,14 @@ def _rate(case: CaseSummary) -> Estimate | None:
 
 def _pareto_panel(cases: Sequence[CaseSummary], where: str, title: str, cost_of: _Of) -> Panel | None:
     known = [
-        (case, rate, cost) for case in cases
-        if case.verdict == Verdict.VALID and (rate := _rate(case)) is not None and not rate.is_wide
-        and (cost := cost_of(case)) is not None and not cost.is_wide
-    ]  # fmt: skip
+        (case, rate, cost)
+        for case in cases
+        if case.verdict == Verdict.VALID
+        and (rate := _rate(case)) is not None
+        and not rate.is_wide
+        and (cost := cost_of(case)) is not None
+        and not cost.is_wide
+    ]
     if len(known) < _FEWEST:
         return None
     divisor, unit = units.scale_of(max(cost.value for _, _, cost in known), known[0][2].unit)
@@ -349,9 +352,9 @@ def _roofs(cases: list[CaseSummary], line_of: Mapping[str, str], places: list[fl
 # ── predicted memory ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def memory_chart(answer: Answer) -> Chart | None:
+def memory_chart(answer: MemoryAnswer) -> Chart | None:
     """Return a bar for each setting whose peak was predicted, whatever the card; None where there is none."""
-    rows: dict[str, Row] = {}
+    rows: dict[str, FitRow] = {}
     for row in answer.rows:
         if row.peak is not None:
             rows.setdefault(_memory_words(row, answer.axes), row)
@@ -370,15 +373,17 @@ def memory_chart(answer: Answer) -> Chart | None:
     return Chart("memory_by_kind", "Peak memory of each setting by kind", picture)
 
 
-def _parts(rows: Mapping[str, Row], short_of: Mapping[str, str]) -> Sequence[Mapping[str, Any]]:
+def _parts(rows: Mapping[str, FitRow], short_of: Mapping[str, str]) -> Sequence[Mapping[str, Any]]:
     return [
         {"settings": short_of[setting], "kind": kind, "place": place, "gib": row.peak.kinds[kind] / 2**30}
-        for setting, row in rows.items() if row.peak is not None
-        for place, kind in enumerate(KINDS) if row.peak.kinds.get(kind)
-    ]  # fmt: skip
+        for setting, row in rows.items()
+        if row.peak is not None
+        for place, kind in enumerate(KINDS)
+        if row.peak.kinds.get(kind)
+    ]
 
 
-def _memory_words(row: Row, axes: Sequence[str]) -> str:
+def _memory_words(row: FitRow, axes: Sequence[str]) -> str:
     point: Mapping[str, Scalar] = {axis: row.configuration.get(axis) for axis in axes if axis in row.configuration}
     told = [f"{axis} {scalar_word(value)}" for axis, value in point.items()]
     return ", ".join((model_name(row.model), *told))

@@ -9,7 +9,7 @@ from torchstone.analysis.sweep_table import DEVICE_MEMORY, HIGH, HOST_MEMORY, LO
 from torchstone.core.charts import vega_lite as vl
 from torchstone.core.charts.vega_lite import Panel, Picture, Spec
 from torchstone.core.errors import UsageError
-from torchstone.core.schema.phase import PHASES
+from torchstone.core.schema.metric import PHASES
 from torchstone.core.schema.trial import Status
 
 _WIDTH, _HEIGHT = 380, 260
@@ -33,9 +33,10 @@ def time_breakdown(rows: Sequence[Row], subtitle: str) -> Picture:
     for device, own in _by_device(rows):
         values = [
             {"batch": str(row["batch_size"]), "phase": phase, "place": place, "ms": 1e3 * float(spent)}
-            for row in own for place, phase in enumerate(PHASES)
+            for row in own
+            for place, phase in enumerate(PHASES)
             if (spent := row.get(f"{phase}_s")) is not None
-        ]  # fmt: skip
+        ]
         shades = vl.phase_colours({value["phase"] for value in values})
         for title, y in (("ms a step", vl.numbers), ("share of the step", vl.shares)):
             panels.append(_panel(f"{device}: {title}", own, y("ms", title), values, (vl.bars("place"),), shades))
@@ -52,8 +53,10 @@ def memory(rows: Sequence[Row], subtitle: str) -> Picture:
     for device, own in _by_device(rows):
         values = [
             {"batch": str(row["batch_size"]), "kind": kind, "mib": float(held) / 2**20}
-            for row in own for column, kind in kinds.items() if (held := row.get(column)) is not None
-        ]  # fmt: skip
+            for row in own
+            for column, kind in kinds.items()
+            if (held := row.get(column)) is not None
+        ]
         panels.append(_panel(device, own, vl.numbers("mib", "peak, MiB"), values, (vl.line(),), shades))
     return Picture("Memory by batch size", tuple(panels), subtitle, one_legend=True)
 
@@ -72,8 +75,9 @@ def _by_device(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
 def _measured(rows: Sequence[Row]) -> list[Mapping[str, Any]]:
     return [
         {"batch": str(row["batch_size"]), **{name: row.get(name) for name in ("throughput", LOW, HIGH)}}
-        for row in rows if row["throughput"] is not None
-    ]  # fmt: skip
+        for row in rows
+        if row["throughput"] is not None
+    ]
 
 
 def _panel(
@@ -84,7 +88,8 @@ def _panel(
     x = vl.steps("batch", "batch size", list(dict.fromkeys(sizes)))
     failed = [
         {"batch": str(row["batch_size"]), "word": _WORDS.get(Status(str(row["status"])), str(row["status"]))}
-        for row in rows if row["status"] != Status.OK
-    ]  # fmt: skip
+        for row in rows
+        if row["status"] != Status.OK
+    ]
     drawn = (*vl.failures(failed), *marks)
     return vl.panel(title, x, y, drawn, values, shades, width=_WIDTH, height=_HEIGHT)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from torchstone.analysis.advice.fed import fed_words
+from torchstone.analysis.advice.feeding import fed_words
 from torchstone.analysis.compare.ab_sides import (
     BY_PAIRS,
     FigureOfSides,
@@ -29,10 +29,13 @@ if TYPE_CHECKING:
     from torchstone.analysis.summary import CaseSummary
 
 _TITLES = {
-    "step_time_mean": "step time by pairs", "latency_per_batch_p50_s": "latency p50",
-    "throughput": "throughput by pairs", "peak_rss_bytes": "peak memory", "peak_reserved_bytes": "device memory",
+    "step_time_mean": "step time by pairs",
+    "latency_per_batch_p50_s": "latency p50",
+    "throughput": "throughput by pairs",
+    "peak_rss_bytes": "peak memory",
+    "peak_reserved_bytes": "device memory",
     "loss_first": "first loss",
-}  # fmt: skip
+}
 _MOST_S = 1e6  # a longer comparison is no advice
 _POWER = "80 % power"
 _BY_PAIRS = "by pairs: the geometric mean of both sides, divided by the ratio of the pairs"
@@ -64,12 +67,12 @@ def ab_rest(answer: AbResult, trials: Sequence[Trial], cases: Sequence[CaseSumma
 def _table(rows: Sequence[FigureOfSides], found: Comparison) -> Table:
     unit = {row.name: FIGURES[row.name].unit for row in rows}
     ratios = tuple(units.ratio(*row.ratio) if row.ratio is not None else "" for row in rows)
-    return Table((
+    return Table.of(
         Column("median", tuple(_TITLES[row.name] for row in rows), left=True),
         Column(f"A: {found.baseline.label}", tuple(units.quantity(row.a, unit[row.name]) for row in rows)),
         Column(f"B: {found.candidate.label}", tuple(units.quantity(row.b, unit[row.name]) for row in rows)),
         Column("B ÷ A", ratios),
-    ))  # fmt: skip
+    )
 
 
 def _ratios(found: Comparison) -> Iterator[Chart]:

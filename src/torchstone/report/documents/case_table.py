@@ -6,25 +6,35 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from torchstone.analysis.advice.absent import on_devices_here
-from torchstone.analysis.advice.best_values import BEST, SAME, marks
-from torchstone.analysis.advice.choices import best_efficiency, choice_of, is_unusable
-from torchstone.analysis.advice.fed import data_words, facts_of, fed_words
-from torchstone.analysis.advice.grouping import groups, varying_axes
-from torchstone.analysis.advice.in_rounds import InRounds
+from torchstone.analysis.advice import rules
+from torchstone.analysis.advice.choices import (
+    NEAR_THE_TOP,
+    Chosen,
+    best_efficiency,
+    choice_of,
+    choose,
+    is_safe,
+    is_unusable,
+    same_within,
+    unusable,
+)
+from torchstone.analysis.advice.feeding import data_words, facts_of, fed_words
+from torchstone.analysis.advice.grouping import groups, on_devices_here, varying_axes
+from torchstone.analysis.advice.in_rounds import BEST, SAME, InRounds, marks
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
+from torchstone.core.schema.answer import Choice
 from torchstone.core.schema.axis import AXES, AxisStage, Scalar, scalar_word
 from torchstone.core.schema.case import Task, model_name, portable
 from torchstone.core.schema.estimate import Estimate, Verdict, too_wide
-from torchstone.core.schema.load import SERVER
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.memory_figures import PEAKS
 from torchstone.core.schema.metric import FIGURES
+from torchstone.core.schema.peak_memory import PEAKS
+from torchstone.core.schema.procedure import SERVER
 from torchstone.core.schema.trial import Status, ended_well, estimation_trials, replicates
 from torchstone.report.document import Column, Part, Role, Section, Table, Text
-from torchstone.report.documents.choices import choice_parts
 from torchstone.report.documents.load_results import verdict_column
+from torchstone.report.documents.run_answer import band, differing, point_words
 
 
 class _Figure(msgspec.Struct, frozen=True):
@@ -85,8 +95,12 @@ _FIGURES = (
 )
 # Whose place the times and rates of tokens take, where text is generated.
 _OF_WHOLE_ANSWERS = (
-    "throughput", "token_throughput", "latency_per_batch_p50_s", "latency_per_batch_p95_s", "latency_per_batch_p99_s",
-)  # fmt: skip
+    "throughput",
+    "token_throughput",
+    "latency_per_batch_p50_s",
+    "latency_per_batch_p95_s",
+    "latency_per_batch_p99_s",
+)
 _RATES = ("throughput", "output_token_throughput")
 _MEMORY_RANK, _EFFICIENCY_RANK, _TRIALS_RANK = 3, 4, 10
 # Settings worth naming above a table even where they do not vary.
@@ -103,6 +117,8 @@ def case_parts(run: RunSummary) -> Iterator[Section]:
         first = cases[0]
         data = data_words(first.workload, facts_of(*cases))
         title = f"{first.workload.task} {first.workload.model} on {first.placement}, data {data}"
+        if first.workload.task == Task.CALL:
+            title = f"{first.workload.task} {first.workload.model} on {first.placement}"
         if first.workload.is_program:
             title = f"{portable(first.workload.model)} on {first.placement}, {first.workload.task}"
         yield Section(title, tuple(_parts(run, cases, varying)))
@@ -110,8 +126,11 @@ def case_parts(run: RunSummary) -> Iterator[Section]:
 
 def choices_of_groups(run: RunSummary) -> Iterator[Section]:
     """Yield what to choose of each workload and device that is here, where nothing else answered that."""
-    found = [(cases, tuple(choice_parts(run, cases, varying))) for cases, varying in _groups(run)
-             if run.answer is None and cases[0].workload.task != Task.LOADGEN]  # fmt: skip
+    found = [
+        (cases, tuple(choice_parts(run, cases, varying)))
+        for cases, varying in _groups(run)
+        if run.answer is None and cases[0].workload.task != Task.LOADGEN
+    ]
     for cases, parts in found:
         if parts:
             first = cases[0]
@@ -147,10 +166,15 @@ def _named(configuration: Mapping[str, Scalar], varying: Sequence[str]) -> list[
     """Return the settings to name above a table: the usual ones, and of the model's own what is not the default."""
     usual = [name for name in _HEADLINE if name in configuration]
     other = [
-        name for name, value in configuration.items()
-        if name not in usual and (axis := AXES.get(name)) is not None and axis.stage in _STAGES and not axis.follows
-        and value is not None and value != axis.default
-    ]  # fmt: skip
+        name
+        for name, value in configuration.items()
+        if name not in usual
+        and (axis := AXES.get(name)) is not None
+        and axis.stage in _STAGES
+        and not axis.follows
+        and value is not None
+        and value != axis.default
+    ]
     return [name for name in (*usual, *other) if name not in varying]
 
 
@@ -274,3 +298,129 @@ def _status(case: CaseSummary) -> str:
 
 def _short(status: Status) -> str:
     return _SHORT.get(status, str(status))
+
+
+# ── what to choose ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+_SETTINGS = ("batch_size", "num_workers", "precision")  # named even where they do not vary
+_FEW = 3  # Cases that are not significantly different from the fastest
+_MOST = 6  # points of the front
+_SAFE = {True: "safe", False: "tight", None: "not known whether safe"}
+
+
+def choice_parts(run: RunSummary, cases: Sequence[CaseSummary], varying: Sequence[str]) -> Iterator[Part]:
+    """Yield what to choose among the Cases of one workload, where two or more were measured."""
+    valid = [c for c in cases if c.verdict == Verdict.VALID]
+    choices = [choice_of(c, run.machine, _choice_named(c, varying)) for c in valid]
+    chosen = choose(choices, InRounds(valid))
+    first, accelerator = cases[0].workload, cases[0].placement.device != "cpu"
+    if chosen is not None:
+        yield from chosen_parts(chosen, str(first.task), first.item, accelerator=accelerator)
+    elif len(valid) > 1 and (wide := unusable(choices)):
+        yield Text(f"Highest throughput: {units.MISSING}")
+        yield Text(f"Recommended for {_purpose(str(first.task))}: {units.MISSING}")
+        yield Text(too_wide(min(one.trials for one in wide)), Role.DETAIL)
+
+
+def chosen_parts(
+    chosen: Chosen, task: str, item: str, doubts: Mapping[str, str] | None = None, *, accelerator: bool = False
+) -> Iterator[Text]:
+    """Yield the three choices and the front. `doubts`: the verdict of Cases that are not beyond doubt, by case_id.
+
+    `accelerator`: it is one's memory, of which people have an idea how full it should be.
+    """
+    rate, doubts = f"{item}s/s", doubts or {}
+    if chosen.wide:
+        points = "; ".join(point_words(one.point) for one in chosen.wide[:_FEW])
+        few = too_wide(min(one.trials for one in chosen.wide))
+        yield Text(f"Not compared: {points}{_and_more(len(chosen.wide))}: {few}")
+    yield from _top(chosen, rate, doubts)
+    efficient = chosen.best_efficiency
+    if efficient is not None:
+        yield Text(f"Best efficiency: {point_words(efficient.point)}")
+        share = f"among those within {100 * (1 - NEAR_THE_TOP):.0f} % of the highest throughput"
+        yield Text(f"{units.significant(efficient.efficiency or 0.0, 3)} {rate} per GB, {share}", Role.DETAIL)
+    yield from _recommended(chosen, task, rate, doubts, accelerator=accelerator)
+    if len(chosen.front) > 1:
+        named = dict.fromkeys(axis for one in (chosen.highest_throughput, *chosen.front) for axis in one.point)
+        axes = [axis for axis in named if len({one.point.get(axis) for one in chosen.front}) > 1]
+        shown = "; ".join(_in_memory(one, axes) for one in chosen.front[-_MOST:])
+        more = f"; {len(chosen.front) - _MOST} smaller" if len(chosen.front) > _MOST else ""
+        yield Text(f"Pareto front, {'/'.join(axes)}: {shown}{more}")
+
+
+def _top(chosen: Chosen, rate: str, doubts: Mapping[str, str]) -> Iterator[Text]:
+    top = chosen.highest_throughput
+    yield Text(f"Highest throughput: {point_words(top.point)}")
+    yield Text(f"{_speed(top, rate, doubts)}, {_memory_words(top)}", Role.DETAIL)
+    if chosen.same:
+        points = "; ".join(map(point_words, differing([one.point for one, _ in chosen.same[:_FEW]], top.point)))
+        within = _within(max(within for _, within in chosen.same))
+        yield Text(f"not significantly different{within}: {points}{_and_more(len(chosen.same))}", Role.DETAIL)
+
+
+def _recommended(
+    chosen: Chosen, task: str, rate: str, doubts: Mapping[str, str], *, accelerator: bool
+) -> Iterator[Text]:
+    best, top = chosen.recommended, chosen.highest_throughput
+    yield Text(f"Recommended for {_purpose(task)}: {point_words(best.point)}")
+    aim = f", usual: {band(rules.MEMORY)}" if accelerator else ""
+    told = f"{_speed(best, rate, doubts)}, {_memory_words(best, aim)}: {_SAFE[is_safe(best)]}{_busy(best)}"
+    yield Text(told, Role.DETAIL)
+    if best.case_id != top.case_id:
+        yield Text(_instead(best, top), Role.DETAIL)
+
+
+def _purpose(task: str) -> str:
+    return {"train": "training", "infer": "inference", "generate": "generation"}.get(task, task)
+
+
+def _and_more(count: int) -> str:
+    return f"; and {count - _FEW} more" if count > _FEW else ""
+
+
+def _instead(best: Choice, top: Choice) -> str:
+    within = same_within(best, top)
+    if within is not None:
+        return f"not significantly slower than the highest{_within(within)}, in less memory"
+    return "the fastest that leaves a tenth of the memory free"
+
+
+def _within(share: float) -> str:
+    """Return what a difference may still be; nothing where that is too much to be told."""
+    return f" (within ±{100 * share:.1f} %)" if share <= units.WIDEST else ""
+
+
+def _choice_named(case: CaseSummary, varying: Sequence[str]) -> list[str]:
+    """The axes that vary, and those that people look for; workers only where there is a loader."""
+    loads = case.configuration.get("feed") == "loader"
+    fixed = [n for n in _SETTINGS if n in case.configuration and (n != "num_workers" or loads)]
+    return list(dict.fromkeys((*varying, *fixed)))
+
+
+def _speed(choice: Choice, rate: str, doubts: Mapping[str, str]) -> str:
+    if is_unusable(choice):
+        return f"{units.MISSING} {rate} ({too_wide(choice.trials)})"
+    around = units.spread(choice.throughput or 0.0, choice.throughput_low, choice.throughput_high)
+    doubt = f" ({doubts[choice.case_id]})" if choice.case_id in doubts else ""
+    return f"{units.significant(choice.throughput or 0.0, 4)} {rate} {around}".rstrip() + doubt
+
+
+def _busy(choice: Choice) -> str:
+    if choice.utilization is None:
+        return ""
+    return f", utilization {units.quantity(choice.utilization, 'ratio')} (usual: {band(rules.UTILIZATION)})"
+
+
+def _memory_words(choice: Choice, aim: str = "") -> str:
+    if choice.memory_bytes is None:
+        return "memory not known"
+    share = f" ({units.quantity(choice.memory_share, 'ratio')}{aim})" if choice.memory_share is not None else ""
+    return f"memory {units.quantity(choice.memory_bytes, 'bytes')}{share}"
+
+
+def _in_memory(choice: Choice, axes: Sequence[str]) -> str:
+    values = "/".join(str(choice.point.get(axis, units.MISSING)) for axis in axes)
+    rate, memory = units.significant(choice.throughput or 0.0, 3), units.quantity(choice.memory_bytes, "bytes")
+    return f"{values}: {rate} in {memory}"

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from torchstone.analysis.ci.assessment import Assessment
-from torchstone.analysis.ci.changes import Change, Verdict, why_text
-from torchstone.analysis.ci.price import within_words
-from torchstone.core import units
-from torchstone.report.document import Column, Command, Document, Facts, Part, Role, Section, Table, Text
-from torchstone.report.documents.ci_wording import (
-    change,
-    command,
-    headline,
-    other_results,
-    percent,
-    reason,
-    remark,
-    short,
-    title,
+from torchstone.analysis.ci import (
+    Assessment,
+    BenchmarkChange,
+    ChangeVerdict,
+    CommitStep,
+    Conclusion,
+    Trace,
+    why_text,
+    within_words,
 )
+from torchstone.core import units
+from torchstone.report.charts.history import commits_chart
+from torchstone.report.document import Chart, Column, Command, Document, Facts, Part, Role, Section, Table, Text
 
 _MOST_LINES = 15  # that are seen before anything is unfolded
 _MOST_ROWS = 10
 _MOST_COMMANDS = 10
 _SHORT = 9  # digits of a commit
-_SEEN = (Verdict.SLOWER, Verdict.FAILED, Verdict.NO_BASELINE, Verdict.FASTER)
+_SEEN = (ChangeVerdict.SLOWER, ChangeVerdict.FAILED, ChangeVerdict.NO_BASELINE, ChangeVerdict.FASTER)
 
 
 class Room(msgspec.Struct, frozen=True):
@@ -87,9 +86,11 @@ def _circumstances(found: Assessment) -> str:
 # ── tables and what is folded ───────────────────────────────────────────────────────────────────────────────
 
 
-def _table(changes: Sequence[Change], found: Assessment, *, priced: bool = False) -> Table:
+def _table(changes: Sequence[BenchmarkChange], found: Assessment, *, priced: bool = False) -> Table:
     columns = [
         Column("benchmark", tuple(short(one.name) for one in changes), left=True, shorten=True),
+        Column("base", tuple(_step(one, of_base=True) for one in changes)),
+        Column("head", tuple(_step(one) for one in changes)),
         Column(f"change in time{_level(found)}", tuple(change(one) for one in changes)),
     ]
     if priced:
@@ -101,7 +102,6 @@ def _table(changes: Sequence[Change], found: Assessment, *, priced: bool = False
             costs = tuple(_cost(one.price.cost if one.price else None) for one in changes)
             columns.append(Column("cost", costs))
     else:
-        columns.append(Column("limit", tuple(percent(found.limit) for _ in changes)))
         columns.append(Column("verdict", tuple(str(one.verdict) for one in changes), left=True))
     if any(one.why for one in changes):
         columns.append(Column("why", tuple(reason(why_text(one)) if one.why else "" for one in changes), left=True))
@@ -109,21 +109,21 @@ def _table(changes: Sequence[Change], found: Assessment, *, priced: bool = False
 
 
 def _folds(found: Assessment, room: Room) -> Iterator[Section]:
-    if open_ := found.of(Verdict.UNDECIDED):
+    if open_ := found.of(ChangeVerdict.UNDECIDED):
         yield _undecided(open_, found, room)
-    if same := found.of(Verdict.UNCHANGED):
+    if same := found.of(ChangeVerdict.UNCHANGED):
         yield _fold(f"{len(same)} unchanged", same, found, room)
     yield Section("environment, method", (Facts(tuple(_method(found, room))),), folded=True)
 
 
-def _fold(heading: str, changes: Sequence[Change], found: Assessment, room: Room) -> Section:
+def _fold(heading: str, changes: Sequence[BenchmarkChange], found: Assessment, room: Room) -> Section:
     parts: list[Part] = [_table(changes[: room.folded], found)] if room.folded else []
     if len(changes) > room.folded:
         parts.append(Text(f"{len(changes) - room.folded} more rows are in the summary of the job."))
     return Section(heading, tuple(parts), folded=True)
 
 
-def _undecided(open_: Sequence[Change], found: Assessment, room: Room) -> Section:
+def _undecided(open_: Sequence[BenchmarkChange], found: Assessment, room: Room) -> Section:
     prices = [one.price for one in open_ if one.price is not None and one.price.within_s is not None]
     needed_s = sum(price.within_s or 0.0 for price in prices)
     heading = f"{len(open_)} undecided"
@@ -174,7 +174,15 @@ def _level(found: Assessment) -> str:
     return f" [{100.0 * levels.pop():.4g} % confidence interval]" if len(levels) == 1 else " [confidence interval]"
 
 
-def _needed(one: Change) -> str:
+def _step(one: BenchmarkChange, *, of_base: bool = False) -> str:
+    """Return the time of a step of the change, or of the base by the ratio of the pairs."""
+    if one.step_time_s is None or (of_base and one.ratio is None):
+        return units.MISSING
+    by = one.ratio.value if of_base and one.ratio is not None else 1.0
+    return units.quantity(one.step_time_s / by, "s")
+
+
+def _needed(one: BenchmarkChange) -> str:
     seconds = one.price.within_s if one.price is not None else None
     return _time(seconds) if seconds is not None else units.MISSING
 
@@ -189,3 +197,251 @@ def _number(value: int | None) -> str:
 
 def _cost(value: float | None) -> str:
     return units.MISSING if value is None else f"{value:.2f}"
+
+
+# ── the title and the answer ────────────────────────────────────────────────────────────────────────────────
+
+
+_LONGEST_NAME, _LONGEST_WHY = 80, 200
+_MOST_OTHERS = 3
+_ENDINGS = {
+    Conclusion.PASSED: "no action needed",
+    Conclusion.ACCEPTED: "accepted",
+    Conclusion.SLOWER: "action needed",
+    Conclusion.FAILED: "not all were measured: action needed",
+    Conclusion.NO_BASELINE: "not all were compared",
+    Conclusion.UNDECIDED: "more measurements needed",
+}
+
+
+def title(found: Assessment) -> str:
+    """Return the counts and what follows: "1 slower, 0 faster, 37 unchanged, 2 undecided — action needed"."""
+    always = (ChangeVerdict.SLOWER, ChangeVerdict.FASTER, ChangeVerdict.UNCHANGED, ChangeVerdict.UNDECIDED)
+    told = [f"{found.counts[verdict]} {verdict}" for verdict in always]
+    if found.counts[ChangeVerdict.NO_BASELINE]:
+        told.append(f"{found.counts[ChangeVerdict.NO_BASELINE]} without a baseline")
+    if found.counts[ChangeVerdict.FAILED]:
+        told.append(f"{found.counts[ChangeVerdict.FAILED]} failed")
+    ending = _ENDINGS[found.conclusion] if found.is_reliable else "not reliable"
+    return f"torchstone: {', '.join(told)} — {ending}"
+
+
+def headline(found: Assessment) -> str:
+    """Return the answer in one sentence or two."""
+    if not found.is_reliable and found.control is not None:
+        differs = f"the base differs from itself in this job: {_in_time(found.control)}"
+        return f"Not reliable: {differs}. Run it again."
+    if found.conclusion in (Conclusion.SLOWER, Conclusion.ACCEPTED):
+        return _slower(found)
+    if failed := found.of(ChangeVerdict.FAILED):
+        return f"{short(failed[0].name)} was not measured: {reason(why_text(failed[0]))}"
+    if without := found.of(ChangeVerdict.NO_BASELINE):
+        return f"No baseline for {len(without)} of {len(found.changes)}: {reason(why_text(without[0]))}"
+    if not found.changes:
+        return "No baseline: there is no benchmark."
+    return _quiet(found)
+
+
+def remark(found: Assessment) -> str:
+    """Return what the headline does not say of the label of an acceptance: that it has no reason, or that it counts."""
+    given = found.acceptance
+    if given is None or not found.is_reliable or worst(found) is None or found.conclusion is Conclusion.ACCEPTED:
+        return ""
+    if given.reason:
+        return f"What is slower was accepted: {reason(given.reason)}"
+    return f"The label {short(given.label)} has no reason: write one into the description, as a line: Slower because: …"
+
+
+def other_results(found: Assessment) -> str:
+    """Return which benchmarks compute something else than the base: their times are of other work; or nothing."""
+    those = found.with_other_results
+    first = those[0].other if those else None
+    if first is None:
+        return ""
+    names = ", ".join(short(one.name) for one in those[:_MOST_OTHERS])
+    more = f" and {len(those) - _MOST_OTHERS} more" if len(those) > _MOST_OTHERS else ""
+    head, base = units.significant(first.head, 6), units.significant(first.base, 6)
+    told = f"{first.what} {head}, of the base {base}"
+    return f"Not the same computation: {names}{more}. First that differs: {told}. See that quality holds."
+
+
+def command(found: Assessment) -> str:
+    """Return what is worth typing: it shows the slowest again, or decides the one that is undecided; or nothing."""
+    slowest = worst(found)
+    if slowest is not None:
+        return shlex.join(slowest.command)
+    undecided = found.of(ChangeVerdict.UNDECIDED)
+    price = undecided[0].price if len(undecided) == 1 else None
+    return shlex.join(price.words) if price is not None else ""
+
+
+def worst(found: Assessment) -> BenchmarkChange | None:
+    """Return the benchmark that is slower by most, of those beyond the limit."""
+    return next((one for one in found.of(ChangeVerdict.SLOWER) if one.beyond), None)
+
+
+def _slower(found: Assessment) -> str:
+    beyond = [one for one in found.of(ChangeVerdict.SLOWER) if one.beyond]
+    told = f"{_counted(beyond)} slower by more than {percent(found.limit)}: {_most(beyond, beyond[0])}."
+    if found.conclusion is Conclusion.ACCEPTED and found.acceptance is not None:
+        return f"{told} Accepted: {reason(found.acceptance.reason)}"
+    return told
+
+
+def _quiet(found: Assessment) -> str:
+    """Return what is said where nothing is slower beyond the limit: "No change above 2 %; largest still possible …"."""
+    faster = found.of(ChangeVerdict.FASTER)
+    before = f"{_counted(faster)} faster: {_most(faster, faster[-1])}. " if faster else ""
+    what = "change" if found.counts[ChangeVerdict.UNCHANGED] == len(found.changes) else "slowdown"
+    proven = " is proven" if found.conclusion is Conclusion.UNDECIDED else ""
+    told = f"{before}No {what} above {percent(found.limit)}{proven}"
+    ends = [one.ratio.high for one in found.changes if one.ratio is not None and one.ratio.high is not None]
+    unknown = len(found.changes) - len(ends)
+    if unknown:
+        return f"{told}; nothing is known yet of {unknown} of {len(found.changes)}."
+    return f"{told}; largest still possible {units.change(max(ends))} time." if max(ends) > 1.0 else f"{told}."
+
+
+def _counted(those: Sequence[BenchmarkChange]) -> str:
+    return "1 benchmark is" if len(those) == 1 else f"{len(those)} benchmarks are"
+
+
+def _most(those: Sequence[BenchmarkChange], one: BenchmarkChange) -> str:
+    return f"{'most of all ' if len(those) > 1 else ''}{short(one.name)}, {_in_time(one)}"
+
+
+# ── words of a cell ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def change(one: BenchmarkChange, of: str = "") -> str:
+    """Return "+4.1 % [+3.2 %, +5.0 %]"; of an interval wider than ±50 % its known end, or a dash."""
+    ratio = one.ratio
+    if ratio is None or ratio.low is None or ratio.high is None:
+        return units.MISSING
+    if not ratio.is_wide:
+        return f"{units.change(ratio.value)}{of} [{units.change(ratio.low)}, {units.change(ratio.high)}]"
+    known = units.ratio(ratio.value, ratio.low, ratio.high)
+    return known if known == units.MISSING else f"{known}×{of}"
+
+
+def _in_time(one: BenchmarkChange) -> str:
+    """Return the same within a sentence: "+4.1 % time [+3.2 %, +5.0 %]"."""
+    return change(one, " time")
+
+
+def percent(value: float) -> str:
+    """Return a limit or margin: "2 %", "2.5 %"."""
+    return f"{100.0 * value:.3g} %"
+
+
+def short(text: str, most: int = _LONGEST_NAME) -> str:
+    """Return text on one line, without its middle where it is longer."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most // 2]}…{line[-(most // 2 - 1) :]}"
+
+
+def reason(why: str | None) -> str:
+    """Return why something failed or was accepted, on one line."""
+    return short(why or "no reason given", _LONGEST_WHY)
+
+
+# ── the history of a branch ─────────────────────────────────────────────────────────────────────────────────
+
+
+_MOST_PICTURES = 50
+_MOST_COMMITS = 200
+_SHORT_COMMIT, _LONGEST_ROW = 9, 80
+
+
+def ci_history_document(traces: Sequence[Trace], commits: int) -> Document:
+    """Return what drifted, a table of all benchmarks, and of each a picture and its newest commits, folded.
+
+    `commits`: in the history, measured or not.
+    """
+    return Document("History of the benchmarks", tuple(_history_parts(traces, commits)))
+
+
+def _history_parts(traces: Sequence[Trace], commits: int) -> Iterator[Part]:
+    drifted = [one for one in traces if one.drift is not None]
+    if not traces:
+        yield Text("No benchmark has a ratio yet.", Role.HEADLINE)
+        return
+    those = f"{len(traces)} benchmark{'s' * (len(traces) != 1)} over {commits} commit{'s' * (commits != 1)}"
+    if drifted:
+        worst = max(drifted, key=lambda one: one.drift.ratio if one.drift is not None else 0.0)
+        how = f"{len(drifted)} of {those}, most of all {_name(worst)}: {_drift(worst)}"
+        yield Text(f"Slow drift: {how}.", Role.HEADLINE)
+    else:
+        yield Text(f"No slow drift is proven beyond the limit: {those}.", Role.HEADLINE)
+    yield _overview(sorted(traces, key=lambda one: one.drift is None))
+    yield Text(
+        "Each commit is compared with the one before in one job, and the ratios are multiplied: no machine is compared "
+        "with another. After a gap, a commit that was not measured, the product begins again.",
+        Role.NOTE,
+    )
+    for place, trace in enumerate(traces):
+        yield _one(trace, place)
+
+
+def _overview(traces: Sequence[Trace]) -> Table:
+    last = [trace.steps[-1] for trace in traces]
+    counted = [Counter(step.point.verdict for step in trace.steps) for trace in traces]
+    return Table.of(
+        Column("benchmark", tuple(map(_name, traces)), left=True, shorten=True),
+        Column("commits", tuple(str(len(trace.steps)) for trace in traces)),
+        Column("slower", tuple(str(one["slower"]) for one in counted)),
+        Column("faster", tuple(str(one["faster"]) for one in counted)),
+        Column("newest commit", tuple(map(_own, last))),
+        Column("since the last gap [95 % confidence interval]", tuple(map(_total, last))),
+        Column("drift", tuple(map(_drift, traces)), left=True),
+    )
+
+
+def _one(trace: Trace, place: int) -> Section:
+    parts: list[Part] = []
+    if place < _MOST_PICTURES and len(trace.steps) > 1:
+        newest = trace.steps[-1]
+        says = f"{_name(trace)}: time over {len(trace.steps)} commits; now {_total(newest)}"
+        parts.append(Chart(f"history_{place + 1}_{_file_name(trace.name)}", says, commits_chart(trace)))
+    newest_first = trace.steps[: -_MOST_COMMITS - 1 : -1]
+    parts.append(
+        Table.of(
+            Column("commit", tuple(step.commit[:_SHORT_COMMIT] for step in newest_first), left=True),
+            Column("committed", tuple(step.at_utc[:19] for step in newest_first), left=True),
+            Column("change in time", tuple(map(_own, newest_first))),
+            Column("verdict", tuple(step.point.verdict for step in newest_first), left=True),
+            Column("since the last gap [95 % confidence interval]", tuple(map(_total, newest_first))),
+            Column("step time", tuple(units.quantity(step.point.step_time_s, "s") for step in newest_first), rank=1),
+        )
+    )
+    return Section(_name(trace), tuple(parts), folded=True)
+
+
+def _own(step: CommitStep) -> str:
+    """Return the change by one commit, with its interval at its own level."""
+    point = step.point
+    if point.ratio is None or point.low is None or point.high is None:
+        return units.MISSING
+    return f"{units.change(point.ratio)} [{units.change(point.low)}, {units.change(point.high)}]"
+
+
+def _total(step: CommitStep) -> str:
+    return f"{units.change(step.total)} [{units.change(step.low)}, {units.change(step.high)}]"
+
+
+def _drift(trace: Trace) -> str:
+    found = trace.drift
+    if found is None:
+        return units.MISSING
+    interval = f"[{units.change(found.low)}, {units.change(found.high)}]"
+    return f"{units.change(found.ratio)} {interval} in {found.commits} commits"
+
+
+def _name(trace: Trace) -> str:
+    line = " ".join(trace.name.split())
+    return line if len(line) <= _LONGEST_ROW else f"{line[:40]}…{line[-39:]}"
+
+
+def _file_name(name: str) -> str:
+    """Return a part of a file's name: letters, digits and dashes."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:40] or "benchmark"

@@ -7,24 +7,28 @@ from itertools import chain
 
 import msgspec
 
-from torchstone.analysis.advice.absent import on_devices_here
-from torchstone.analysis.advice.grouping import groups, varying_axes
+from torchstone.analysis.advice.grouping import groups, on_devices_here, varying_axes
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.schema.case import Task, model_name
 from torchstone.core.schema.estimate import Estimate, Verdict
 from torchstone.report.charts.cases import device_names
 from torchstone.report.document import Chart, Column, Document, Part, Role, Section, Table, Text
-from torchstone.report.documents.run_answer import rate_of
-from torchstone.report.documents.wording import point_words
+from torchstone.report.documents.run_answer import point_words, rate_of
 
-_PURPOSES = {Task.TRAIN: "training", Task.INFER: "inference", Task.GENERATE: "generation", Task.LOAD: "data loading",
-             Task.LOADGEN: "serving"}  # fmt: skip
+_PURPOSES = {
+    Task.TRAIN: "training",
+    Task.INFER: "inference",
+    Task.GENERATE: "generation",
+    Task.LOAD: "data loading",
+    Task.LOADGEN: "serving",
+    Task.CALL: "calls",
+}
 _MOST_NAMED = 3  # models in the title
 _TITLE = "Fastest settings of each model, device and task"
 
 
-class _Row(msgspec.Struct, frozen=True):
+class _Fastest(msgspec.Struct, frozen=True):
     """The fastest Case of a workload on one device, and in which settings it differs from the others of its run."""
 
     model: str
@@ -39,7 +43,7 @@ class _Row(msgspec.Struct, frozen=True):
 def combined_document(runs: Sequence[RunSummary], documents: Sequence[Document]) -> Document:
     """Return one report of several runs; `documents`: the report of each, in the same order."""
     rows = sorted(chain.from_iterable(map(_rows, runs)), key=lambda row: (row.model, row.device))
-    names = _section_names(runs)
+    names = [f"{_purpose(run)}: {run.name} ({run.run_id})" for run in runs]
     sections = tuple(
         Section(name, tuple(_prefixed(document.parts, f"run{number}")))
         for number, (name, document) in enumerate(zip(names, documents, strict=True), 1)
@@ -52,6 +56,10 @@ def _purposes(runs: Sequence[RunSummary]) -> list[str]:
     return list(dict.fromkeys(_PURPOSES[case.workload.task] for run in runs for case in run.cases))
 
 
+def _purpose(run: RunSummary) -> str:
+    return " and ".join(_purposes([run])).capitalize() or "Run"
+
+
 def _title(runs: Sequence[RunSummary]) -> str:
     """Return "Training and inference of bert"."""
     models = list(dict.fromkeys(model_name(case.workload.model) for run in runs for case in run.cases))
@@ -60,47 +68,39 @@ def _title(runs: Sequence[RunSummary]) -> str:
     return f"{purposes.capitalize()} of {', '.join(models[:_MOST_NAMED])}{more}" if models else f"{len(runs)} runs"
 
 
-def _section_names(runs: Sequence[RunSummary]) -> list[str]:
-    return [f"{' and '.join(_purposes([run])).capitalize() or 'Run'}: {run.name} ({run.run_id})" for run in runs]
-
-
 def _answers(runs: Sequence[RunSummary], documents: Sequence[Document]) -> Iterator[Text]:
     """Yield the answer of each run."""
     for run, document in zip(runs, documents, strict=True):
-        purpose = " and ".join(_purposes([run])).capitalize() or "Run"
-        yield Text(f"{purpose} ({run.name}): {document.headline or 'nothing was measured.'}", Role.HEADLINE)
+        yield Text(f"{_purpose(run)} ({run.name}): {document.headline or 'nothing was measured.'}", Role.HEADLINE)
 
 
-def _rows(run: RunSummary) -> Iterator[_Row]:
+def _rows(run: RunSummary) -> Iterator[_Fastest]:
     """Yield the fastest valid Case of each workload and device of a run; of equals the first."""
     name_of = device_names(run.machine)
     for cases in groups(on_devices_here(run)):
-        valid = [case for case in cases if case.verdict == Verdict.VALID and rate_of(case) is not None]
-        known = [case for case in valid if not _is_wide(rate_of(case))]
-        best = max(known or valid, key=lambda case: _value(rate_of(case)), default=cases[0])
+        judged = [(case, rate_of(case)) for case in cases if case.verdict == Verdict.VALID]
+        valid = [(case, rate) for case, rate in judged if rate is not None]
+        narrow = [(case, rate) for case, rate in valid if not rate.is_wide]
+        best, rate = max(narrow or valid, key=lambda one: one[1].value, default=(cases[0], None))
         point = {axis: best.configuration.get(axis) for axis in varying_axes(cases)}
         point.setdefault("batch_size", best.configuration.get("batch_size"))
-        yield _Row(
-            model_name(best.workload.model), name_of(best), _PURPOSES[best.workload.task],
-            point_words({axis: value for axis, value in point.items() if value is not None}), run.name, best,
-            rate_of(best) if best in valid else None,
-        )  # fmt: skip
+        yield _Fastest(
+            model_name(best.workload.model),
+            name_of(best),
+            _PURPOSES[best.workload.task],
+            point_words({axis: value for axis, value in point.items() if value is not None}),
+            run.name,
+            best,
+            rate,
+        )
 
 
-def _is_wide(rate: Estimate | None) -> bool:
-    return rate is not None and rate.is_wide
-
-
-def _value(rate: Estimate | None) -> float:
-    return rate.value if rate is not None else 0.0
-
-
-def _table(rows: Sequence[_Row]) -> Table:
+def _table(rows: Sequence[_Fastest]) -> Table:
     rates = tuple(map(_rate, rows))
     around = tuple(units.spread(row.rate.value, row.rate.low, row.rate.high) if row.rate else "" for row in rows)
     steps = tuple(_step(row.case) for row in rows)
     memory = tuple(units.quantity(row.case.peak_memory_bytes, "bytes") for row in rows)
-    return Table((
+    return Table.of(
         Column("model", tuple(row.model for row in rows), left=True, shorten=True),
         Column("device", tuple(row.device for row in rows), 2, left=True, shorten=True),
         Column("task", tuple(row.purpose for row in rows), left=True),
@@ -111,10 +111,10 @@ def _table(rows: Sequence[_Row]) -> Table:
         Column("peak memory", memory, 2),
         Column("verdict", tuple(str(row.case.verdict) for row in rows), 3, left=True),
         Column("run", tuple(row.run for row in rows), 4, left=True, shorten=True),
-    ))  # fmt: skip
+    )
 
 
-def _rate(row: _Row) -> str:
+def _rate(row: _Fastest) -> str:
     if row.rate is None:
         return units.MISSING
     per = f"{row.case.workload.item}s/s" if row.rate is row.case.estimates.get("throughput") else row.rate.unit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from torchstone.analysis.cost import Amounts, CaseCost, Costs, Of
+from torchstone.analysis.cost import Amounts, CaseCost, CostAnswer, Of
 from torchstone.config.prices import HourlyPrice, PerKilowattHour
 from torchstone.core import units
 from torchstone.core.schema.axis import AXES, Scalar
@@ -16,7 +16,7 @@ _MOST_NAMED = 5
 _MOST_ANSWERS = 4
 
 
-def cost_document(told: Costs) -> Document:
+def cost_document(told: CostAnswer) -> Document:
     """Return it: answer and table by workload; folded, further amounts, prices, and what is not in them."""
     return Document("Cost", tuple(_parts(told)))
 
@@ -34,7 +34,7 @@ def _dated(*words: str) -> str:
     return ", ".join(word for word in words if word)
 
 
-def _parts(told: Costs) -> Iterator[Part]:
+def _parts(told: CostAnswer) -> Iterator[Part]:
     groups = _groups(told.cases)
     if not groups:
         yield Text("nothing to reckon with: no case of these runs has a throughput", Role.HEADLINE)
@@ -60,13 +60,13 @@ def _parts(told: Costs) -> Iterator[Part]:
         yield Section("everything else, with date and source of each price", tuple(rest), folded=True)
 
 
-def _asked(one: CaseCost, told: Costs) -> Sequence[Amounts]:
+def _amounts_of(one: CaseCost, told: CostAnswer) -> Sequence[Amounts]:
     """Return the amount that answers: of a training, where that was asked for, else the first."""
     return [found for found in one.amounts if told.epochs is not None and found.of == Of.TRAINING] or one.amounts[:1]
 
 
-def _answer(group: Sequence[CaseCost], told: Costs) -> str:
-    priced = [(one, found) for one in group for found in _asked(one, told) if found.money is not None]
+def _answer(group: Sequence[CaseCost], told: CostAnswer) -> str:
+    priced = [(one, found) for one in group for found in _amounts_of(one, told) if found.money is not None]
     if not priced:
         return _by_energy(group)
     one, found = min(priced, key=lambda pair: pair[1].money.value if pair[1].money is not None else 0.0)
@@ -110,9 +110,9 @@ def _groups(cases: Sequence[CaseCost]) -> list[list[CaseCost]]:
     return list(found.values())
 
 
-def _tables(group: Sequence[CaseCost], told: Costs) -> list[Section]:
+def _tables(group: Sequence[CaseCost], told: CostAnswer) -> list[Section]:
     """Return a table for each amount, the one that answers first."""
-    asked = dict.fromkeys(_what(one, found) for one in group for found in _asked(one, told))
+    asked = dict.fromkeys(_what(one, found) for one in group for found in _amounts_of(one, told))
     tables = []
     for what in dict.fromkeys((*asked, *(_what(one, found) for one in group for found in one.amounts))):
         rows = [(one, found) for one in group for found in one.amounts if _what(one, found) == what]
@@ -164,20 +164,22 @@ def _varying(cases: Sequence[CaseCost]) -> list[str]:
     return names if "batch_size" in names or "batch_size" not in first else ["batch_size", *names]
 
 
-def _notes(told: Costs) -> Iterator[Text]:
+def _notes(told: CostAnswer) -> Iterator[Text]:
     amounts = [found for one in told.cases for found in one.amounts]
     if told.epochs is not None and not any(found.of == Of.TRAINING for found in amounts):
         yield Text("no cost of a training: the items of an epoch are not known; --items N", Role.NOTE)
     if any(found.of == Of.TRAINING for found in amounts):
-        yield Text("The cost of an epoch or training is that of its steps: validation, checkpoints and starting "
-                   "come on top.", Role.NOTE)  # fmt: skip
+        yield Text(
+            "The cost of an epoch or training is that of its steps: validation, checkpoints and starting come on top.",
+            Role.NOTE,
+        )
     if any(found.energy_kwh is not None for found in amounts):
         yield Text("Energy is that of the device: the rest of the machine and its cooling come on top.", Role.NOTE)
     if any(found.electricity is not None and found.money is not None for found in amounts):
         yield Text("The price of an hour of a rented device includes its electricity: do not add the two.", Role.NOTE)
 
 
-def _sources(told: Costs) -> Iterator[tuple[str, str]]:
+def _sources(told: CostAnswer) -> Iterator[tuple[str, str]]:
     priced = dict.fromkeys((one.device_name, one.price) for one in told.cases if one.price is not None)
     for name, price in priced:
         if price is not None:
@@ -193,9 +195,10 @@ def _per_kwh(one: PerKilowattHour, of: str) -> str:
 
 def _point(one: CaseCost) -> str:
     named = {
-        axis: value for axis, value in one.configuration.items()
+        axis: value
+        for axis, value in one.configuration.items()
         if axis in ("batch_size", "precision") or (axis in AXES and value != AXES[axis].default)
-    }  # fmt: skip
+    }
     return ", ".join(f"{axis} {_word(value)}" for axis, value in list(named.items())[:_MOST_NAMED]) or "its defaults"
 
 

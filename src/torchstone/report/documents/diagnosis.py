@@ -9,11 +9,22 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from torchstone.analysis.advice.causes import refuted
-from torchstone.analysis.advice.fed import fed_by
+from torchstone.analysis.advice.feeding import fed_by
 from torchstone.core import units
 from torchstone.core.schema.case import Task, model_name
 from torchstone.core.schema.comparison import Judgement
-from torchstone.core.schema.diagnosis import OUT_OF_MEMORY, SAME_LOSS, Cause, Check, Diagnosis, Place, Tried
+from torchstone.core.schema.diagnosis import (
+    OUT_OF_MEMORY,
+    SAME_LOSS,
+    Attached,
+    Cause,
+    ChecklistItem,
+    CodePlace,
+    Diagnosis,
+    SampledLine,
+    TriedRemedy,
+)
+from torchstone.core.schema.diagnosis import Role as ProcessRole
 from torchstone.core.stats.disturbance import words_of
 from torchstone.report.charts.ratios import Ratio, forest
 from torchstone.report.diagnosis_messages import TO_DO, advice_text, in_code, text, texts
@@ -36,9 +47,12 @@ _WORTH = 0.05  # of the step: causes below are not worth a line
 _FASTER = 1.2  # times the present rate in a first look, which is one short trial
 _TOLD = 20.0  # times as fast: a bound beyond says no more than that there is next to nothing else
 _VERDICTS = {
-    Judgement.SAME: "no difference", Judgement.UNCLEAR: "not certain", Judgement.WORSE: "slower",
-    Judgement.BETTER: "", Judgement.NOT_COMPARABLE: "",
-}  # fmt: skip
+    Judgement.SAME: "no difference",
+    Judgement.UNCLEAR: "not certain",
+    Judgement.WORSE: "slower",
+    Judgement.BETTER: "",
+    Judgement.NOT_COMPARABLE: "",
+}
 
 Row = tuple[str, str]
 _MOST_SEEN = 2  # lines of evidence beside the answer
@@ -67,6 +81,8 @@ def diagnosis_parts(diagnosis: Diagnosis, report: Path | None = None) -> Iterato
             yield Command(diagnosis.command)
     else:
         yield from _facts([("cause", "nothing found: the step was not measured in its phases, or has none")])
+    if diagnosis.attached is not None:
+        yield from _attached(diagnosis.attached)
     yield from _facts(list(_named("limits", [text(one) for one in diagnosis.limits])))
     yield from _facts(list(_named("report", [str(report)] if report else [])))
     if more := tuple(_more(diagnosis)):
@@ -94,7 +110,7 @@ def _more(diagnosis: Diagnosis) -> Iterator[Part]:
         yield Section("Before a long training", paragraphs(list(map(_check, diagnosis.checklist)), Role.DETAIL))
 
 
-def _check(one: Check) -> str:
+def _check(one: ChecklistItem) -> str:
     return text(one) if one.done or one.id not in TO_DO else f"{text(one)} ({TO_DO[one.id]})"
 
 
@@ -121,7 +137,7 @@ def _busy(diagnosis: Diagnosis) -> str:
     return told if first is None else f"{told} A first look beside them showed: {text(first.title)}."
 
 
-def _live(tried: Tried) -> str:
+def _live(tried: TriedRemedy) -> str:
     """Return what a remedy was measured to gain, as a clause; that it is not known where the interval is too wide."""
     if tried.gain is not None and tried.gain.is_wide:
         return f"What {tried.what_if.name} gains is not known: measured live, its interval is wider than ±50 %"
@@ -182,17 +198,64 @@ def limit_words(cause: Cause) -> str:
     return f"{share}, up to {_times(bound.value)} times as fast without it"
 
 
-def _place(place: Place) -> str:
+def _place(place: CodePlace) -> str:
     often = f", {place.runs_per_step:,.0f} times a step" if place.runs_per_step is not None else ""
     return f"{place.file}:{place.line}, {100 * place.share:.0f} % of the step{often}: {place.code}"
 
 
-def _also(causes: Sequence[Cause], tried: Sequence[Tried]) -> Iterator[Row]:
+def _also(causes: Sequence[Cause], tried: Sequence[TriedRemedy]) -> Iterator[Row]:
     told = [cause for cause in causes if cause.share >= _WORTH]
     also = [f"{text(c.title)} ({100 * c.share:.0f} % of the step)" for c in told if not refuted(c, tried)]
     yield from _named("also", also)
     no = [f"{text(c.title)}: its remedy was measured, without effect" for c in told if refuted(c, tried)]
     yield from _named("ruled out", no)
+
+
+# ── from outside ────────────────────────────────────────────────────────────────────────────────────────────
+
+_MOST_LINES = 8  # that are shown where people read from top to bottom
+_DOES = {ProcessRole.TRAINING: "steps", ProcessRole.LOADER: "loads", ProcessRole.OTHER: "other"}
+
+
+def _attached(seen: Attached) -> Iterator[Part]:
+    """Yield the lines of a program that was looked at from outside, its processes, and what the looking cost."""
+    yield from _sampled_lines("of the step", seen.lines)
+    yield from _sampled_lines("of loading", seen.loader_lines)
+    if len(seen.processes) > 1:
+        known = [[units.MISSING if one is None else f"{one:.3g}" for one in (p.rank, p.cores)] for p in seen.processes]
+        yield Table((
+            Column("process", tuple(str(one.pid) for one in seen.processes)),
+            Column("does", tuple(_DOES[one.role] for one in seen.processes), left=True),
+            Column("rank", tuple(rank for rank, _ in known), rank=2),
+            Column("cores busy", tuple(cores for _, cores in known)),
+            Column("command", tuple(one.command for one in seen.processes), rank=1, left=True, shorten=True),
+        ), most=_MOST_LINES)  # fmt: skip
+    if seen.others_cores is not None:
+        yield Text(f"other programs kept {seen.others_cores:.1f} cores busy")
+    if seen.utilization is not None:
+        yield Text(f"the device was in use {100 * seen.utilization:.0f} % of the time")
+    if seen.ended:
+        yield Text("the program ended meanwhile")
+    took = f"py-spy took {seen.cost_s:.2g} s of CPU time"
+    paused = "it was never paused" if not seen.paused_s else f"it was paused {seen.paused_s:.2g} s"
+    yield Text(f"{seen.samples} samples in {seen.elapsed_s:.0f} s, from outside: {took}; {paused}", Role.DETAIL)
+
+
+def _sampled_lines(of: str, lines: Sequence[SampledLine]) -> Iterator[Part]:
+    if lines:
+        yield Table((
+            Column(of, tuple(f"{100 * one.share:.0f} %" for one in lines)),
+            Column("95 % interval", tuple(map(_ends, lines)), of=0, left=True),
+            Column("phase", tuple(one.phase for one in lines), rank=1, left=True),
+            Column("line", tuple(f"{one.file}:{one.line}" for one in lines), left=True, shorten=True),
+            Column("code", tuple(one.code for one in lines), rank=2, left=True, shorten=True),
+        ), most=_MOST_LINES)  # fmt: skip
+
+
+def _ends(line: SampledLine) -> str:
+    if line.low is None or line.high is None:
+        return units.MISSING
+    return f"{100 * line.low:.0f} to {100 * line.high:.0f} %"
 
 
 # ── remedies ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -204,22 +267,26 @@ def _tried(diagnosis: Diagnosis) -> Iterator[Part]:
     if not shown:
         return
     causes = tuple(one.cause for one in shown)
-    yield Table((
+    yield Table.of(
         Column("remedy", tuple(map(_remedy, shown)), left=True),
         Column("speed-up", tuple(gain_words(one) for one in shown), left=True),
         Column("peak memory", tuple(memory_words(one) for one in shown), rank=1),
-        Column("result", tuple(text(one.loss) if one.loss is not None else units.MISSING for one in shown), rank=2,
-               left=True),
+        Column(
+            "result",
+            tuple(text(one.loss) if one.loss is not None else units.MISSING for one in shown),
+            rank=2,
+            left=True,
+        ),
         *((Column("cause", causes, rank=3, left=True),) if len(set(causes)) > 1 else ()),
-    ))  # fmt: skip
+    )
 
 
-def _measured(diagnosis: Diagnosis) -> list[Tried]:
+def _measured(diagnosis: Diagnosis) -> list[TriedRemedy]:
     shown, applied = [one for one in diagnosis.tried if one.gain is not None], diagnosis.applied
     return [*shown, applied] if applied is not None and applied.gain is not None and applied not in shown else shown
 
 
-def _remedy(tried: Tried) -> str:
+def _remedy(tried: TriedRemedy) -> str:
     return f"{tried.what_if.name} (ceiling)" if tried.what_if.ceiling else tried.what_if.name
 
 
@@ -228,8 +295,9 @@ def _pictures(diagnosis: Diagnosis) -> Iterator[Part]:
     measured = _measured(diagnosis)
     rows = tuple(
         Ratio(_remedy(one), "", gain.value, gain.low, gain.high, str(one.verdict or Judgement.UNCLEAR))
-        for one in measured if (gain := one.gain) is not None
-    )  # fmt: skip
+        for one in measured
+        if (gain := one.gain) is not None
+    )
     if rows:
         level = max(one.gain.level for one in measured if one.gain is not None)
         picture = forest(rows, 0.0, level, "Times as fast with each remedy")
@@ -237,7 +305,7 @@ def _pictures(diagnosis: Diagnosis) -> Iterator[Part]:
         yield Section("Pictures", (Chart("remedies", says, picture),))
 
 
-def _left_out(tried: Sequence[Tried]) -> Iterator[Row]:
+def _left_out(tried: Sequence[TriedRemedy]) -> Iterator[Row]:
     """Yield what was not measured, and why: what has the same reason in one row."""
     rest: dict[str, list[str]] = {}
     for one in tried:
@@ -260,7 +328,7 @@ def _gain(diagnosis: Diagnosis) -> Iterator[Row]:
         yield "gain", "no setting that was tried is faster"
 
 
-def gain_words(tried: Tried) -> str:
+def gain_words(tried: TriedRemedy) -> str:
     """Return the gain with its interval: "2.13 [2.02, 2.24]"; a dash where there is none."""
     gain = tried.gain
     if gain is None:
@@ -274,7 +342,7 @@ def gain_words(tried: Tried) -> str:
     return f"{told} {_VERDICTS.get(verdict, '')}".rstrip()
 
 
-def memory_words(tried: Tried) -> str:
+def memory_words(tried: TriedRemedy) -> str:
     """Return the peak memory and how it changes: "1.2 GiB (+12 %)"."""
     if tried.memory_bytes is None:
         return units.MISSING
@@ -282,7 +350,7 @@ def memory_words(tried: Tried) -> str:
     return told if tried.memory_ratio is None else f"{told} ({100 * (tried.memory_ratio - 1.0):+.0f} %)"
 
 
-def _axes(tried: Sequence[Tried]) -> set[str]:
+def _axes(tried: Sequence[TriedRemedy]) -> set[str]:
     heap = {"heap" for one in tried if one.what_if.heap is not None}
     return {axis for one in tried for axis in one.what_if.settings} | heap
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
-from torchstone.analysis.advice.absent import on_devices_here
-from torchstone.analysis.advice.grouping import groups, varying_axes
+from torchstone.analysis.advice.grouping import groups, on_devices_here, varying_axes
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core.schema.case import model_name
-from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.estimate import Finding, Severity, Verdict
 from torchstone.core.schema.trial import Outcome, Reason, Status
-from torchstone.report.document import Doubt, Part, Section, paragraphs
+from torchstone.report.document import Column, Document, Doubt, Part, Role, Section, Table, Text, paragraphs
 from torchstone.storage.query import TrialRow
 
 _MOST = 8  # failures, and findings, that are shown at once
@@ -48,7 +49,8 @@ def _failures(run: RunSummary, names: Mapping[str, str]) -> Iterator[str]:
             seen.setdefault(_way(outcome), {}).setdefault(names[case.case_id], outcome)
     for cases in seen.values():
         name, outcome = next(iter(cases.items()))
-        yield f"{name}{_more(cases)}: {outcome.status}: {outcome.message or ''}"
+        more = f" (and {len(cases) - 1} more)" if len(cases) > 1 else ""
+        yield f"{name}{more}: {outcome.status}: {outcome.message or ''}"
 
 
 def _way(outcome: Outcome) -> tuple[object, ...]:
@@ -71,10 +73,6 @@ def _failed(case: CaseSummary) -> list[TrialRow]:
     return [trial for trial in case.trials if trial.outcome.status != Status.OK]
 
 
-def _more(several: Collection[object]) -> str:
-    return f" (and {len(several) - 1} more)" if len(several) > 1 else ""
-
-
 def doubts(
     run: RunSummary, names: Mapping[str, str], *, least: Severity = Severity.INFO, apart: bool = False
 ) -> Iterator[Doubt]:
@@ -84,32 +82,24 @@ def doubts(
     more than a dozen have one: 336 lines of one kind hide the ones beside them.
     """
     kinds: dict[tuple[object, ...], list[tuple[Finding, str | None]]] = {}
-    every = [(finding, case.case_id) for case in run.cases for finding in case.findings if _counts(finding, least)]
+    told = _WORST_FIRST[: _WORST_FIRST.index(least) + 1]
+    every = [(finding, case.case_id) for case in run.cases for finding in case.findings if finding.severity in told]
     for finding, case_id in (*every, *((finding, None) for finding in run.findings)):
-        kinds.setdefault(_kind(finding), []).append((finding, case_id))
+        kind = (finding.severity, finding.check, finding.reason, finding.values.get("figure"))
+        kinds.setdefault(kind, []).append((finding, case_id))
     for seen in sorted(kinds.values(), key=_order):
         groups = [[one] for one in seen] if apart and len(seen) <= _MANY_ALIKE else [seen]
         for group in groups:
             finding = group[0][0]
             ids = dict.fromkeys(case_id for _, case_id in group if case_id is not None)
             who = _who([names[case_id] for case_id in ids], len(run.cases))
-            yield Doubt(
-                finding.severity, f"{finding.check}: {who}", finding.message, finding.advice, finding
-            )  # fmt: skip
+            yield Doubt(finding.severity, f"{finding.check}: {who}", finding.message, finding.advice, finding)
 
 
 def _order(seen: Sequence[tuple[Finding, str | None]]) -> tuple[int, bool]:
     """Sort errors first, and of equal ones what disturbed the machine before what that did to figures."""
     finding = seen[0][0]
     return _WORST_FIRST.index(finding.severity), finding.check not in _CAUSES
-
-
-def _counts(finding: Finding, least: Severity) -> bool:
-    return _WORST_FIRST.index(finding.severity) <= _WORST_FIRST.index(least)
-
-
-def _kind(finding: Finding) -> tuple[object, ...]:
-    return finding.severity, finding.check, finding.reason, finding.values.get("figure")
 
 
 def _who(names: Sequence[str], of: int) -> str:
@@ -130,3 +120,54 @@ def labels(cases: Sequence[CaseSummary]) -> dict[str, str]:
             values = (f"{axis} {case.configuration.get(axis)}" for axis in axes)
             found[case.case_id] = ", ".join((f"{case.workload.task} {model_name(case.workload.model)}", *values))
     return found
+
+
+# ── the page of `check` ─────────────────────────────────────────────────────────────────────────────────────
+
+
+_MOST_CASES = 12
+_VERDICTS = (Verdict.INVALID, Verdict.SUSPECT, Verdict.VALID)
+
+
+def check_document(checked: Sequence[RunSummary]) -> Document:
+    """Return the verdicts of every run, the worst first; of several runs, how many of all come before."""
+    if not checked:
+        return Document("check", ())
+    if len(checked) == 1:
+        return Document(checked[0].name, tuple(_run(checked[0])))
+    every = [case for summary in checked for case in summary.cases]
+    whole = Text(f"{len(checked)} runs: {_counted(every)}", Role.HEADLINE)
+    return Document("check", (whole, *(Section("", tuple(_run(one))) for one in checked)))
+
+
+def _counted(cases: Sequence[CaseSummary]) -> str:
+    counts = Counter(case.verdict for case in cases)
+    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in _VERDICTS if counts[verdict]) or "no cases"
+
+
+def _run(summary: RunSummary) -> Iterator[Part]:
+    where = f"{summary.name}: run {summary.run_id}, {Path(summary.record).name}"
+    yield Text(f"{where}: {_counted(summary.cases)}", Role.HEADLINE)
+    names = labels(summary.cases)
+    if summary.cases:
+        yield _verdicts(summary.cases, names)
+    alike, each = (tuple(doubts(summary, names, apart=apart)) for apart in (False, True))
+    yield from alike
+    if len(each) > len(alike):
+        yield Section("each finding with its own numbers", each, folded=True)
+
+
+def _verdicts(cases: Sequence[CaseSummary], names: Mapping[str, str]) -> Table:
+    ordered = sorted(cases, key=lambda case: _VERDICTS.index(case.verdict))
+    columns = (
+        Column("verdict", tuple(str(case.verdict) for case in ordered), left=True),
+        Column("case", tuple(names[case.case_id] for case in ordered), left=True),
+        Column("why", tuple(map(_why, ordered)), left=True),
+    )
+    return Table(columns, most=_MOST_CASES)
+
+
+def _why(case: CaseSummary) -> str:
+    checks = ", ".join(dict.fromkeys(f.check for f in case.findings if f.severity != Severity.INFO))
+    failed = "" if any(t.outcome.status == Status.OK for t in case.trials) else "no successful trial"
+    return checks or failed

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
 
 import msgspec
 
-from torchstone.analysis.recommend.case_history import Change, Histories, History
-from torchstone.analysis.recommend.software import Changed
+from torchstone.analysis.recommend.case_history import Changed, Histories, History, LevelChange
 from torchstone.core import units
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.stats.change_points import FEWEST
@@ -26,7 +26,6 @@ from torchstone.report.document import (
     Text,
     paragraphs,
 )
-from torchstone.report.documents.history_line import CHANGED, LEFT_OUT, line
 from torchstone.storage.rows import settings_words
 
 _AT_LENGTH = 3  # histories without a change that are told like those with one
@@ -53,7 +52,7 @@ class Requested(msgspec.Struct, frozen=True):
 
 def history_document(told: Histories, requested: Requested | None = None) -> Document:
     """Return those with a change at length, the others as a table where they are many; every run is folded."""
-    beside = tuple(_beside(requested, len(told.histories))) if requested is not None else ()
+    beside = tuple(_of_requested(requested, len(told.histories))) if requested is not None else ()
     written = (
         (Facts(tuple(("written", file) for file in requested.written)),) if requested and requested.written else ()
     )
@@ -98,13 +97,13 @@ def _is_one(found: Sequence[History]) -> bool:
     return len(found) == 1 and len(found[0].changes) == 1
 
 
-def _of_one(metric: str, last: Change) -> str:
+def _of_one(metric: str, last: LevelChange) -> str:
     times = units.ratio(last.ratio.value, last.ratio.low, last.ratio.high)
     since = f"since {last.started_utc[:_DAY]} (run {last.run_id})"
     return f"{metric}: {last.verdict} {since}, {times} times the level before."
 
 
-def _beside(requested: Requested, histories: int) -> Iterator[Part]:
+def _of_requested(requested: Requested, histories: int) -> Iterator[Part]:
     if requested.worse:
         what = f"by more than {100 * requested.margin:g} %" if requested.margin else "than the one before"
         yield Text(f"{requested.worse} of {histories} cases: the newest level is worse {what}")
@@ -144,7 +143,7 @@ def _level_columns(one: History) -> Iterator[Column]:
     yield Column("±", around, of=4)
 
 
-def _change(change: Change, *, answered: bool) -> Iterator[tuple[str, Role]]:
+def _change(change: LevelChange, *, answered: bool) -> Iterator[tuple[str, Role]]:
     """Yield a change and what changed with it; of what changed elsewhere, too, nothing where there is better."""
     ratio, day = change.ratio, change.started_utc[:_DAY]
     times = units.ratio(ratio.value, ratio.low, ratio.high)
@@ -245,3 +244,43 @@ def _labels(rows: Sequence[History]) -> Iterator[str]:
 def _short(axis: str, value: Scalar) -> str:
     """Return a word alone, a number with its axis."""
     return value if isinstance(value, str) and value not in ("on", "off", "auto") else f"{axis} {value}"
+
+
+# ── a series as one line of text ────────────────────────────────────────────────────────────────────────────
+
+
+_HEIGHTS = "▁▂▃▄▅▆▇█"
+CHANGED, LEFT_OUT = "|", "·"
+_LEAST = 0.02  # of the value: what moves less must not look like much
+
+
+def line(history: History, width: int) -> str:
+    """Return the runs, oldest first, within `width` characters; several runs share a character where they must."""
+    cuts = [change.at for change in history.changes][-(width // 4) :]
+    room = max(1, width - len(cuts))
+    values = [point.value if point.counted else None for point in history.points]
+    size = -(-len(values) // room)
+    counted = [value for value in values if value is not None]
+    low, high = (min(counted), max(counted)) if counted else (0.0, 0.0)
+    middle, span = (low + high) / 2.0, max(high - low, _LEAST * abs(low + high) / 2.0)
+    drawn = ""
+    for begin, end in _groups(len(values), size, cuts):
+        mean = [value for value in values[begin:end] if value is not None]
+        drawn += CHANGED if begin in cuts else ""
+        drawn += _height(fmean(mean), middle, span) if mean else LEFT_OUT
+    return drawn
+
+
+def _groups(n: int, size: int, cuts: Sequence[int]) -> list[tuple[int, int]]:
+    """Return [begin, end) of the runs that share a character; none reaches over a change."""
+    groups, begin = [], 0
+    while begin < n:
+        end = min([begin + size, n, *(cut for cut in cuts if cut > begin)])
+        groups.append((begin, end))
+        begin = end
+    return groups
+
+
+def _height(value: float, middle: float, span: float) -> str:
+    share = 0.5 + (value - middle) / span if span > 0.0 else 0.5
+    return _HEIGHTS[min(len(_HEIGHTS) - 1, max(0, int(share * len(_HEIGHTS))))]

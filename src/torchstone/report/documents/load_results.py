@@ -9,7 +9,7 @@ from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.schema.case import model_name
 from torchstone.core.schema.estimate import Estimate, too_wide
-from torchstone.core.schema.load import OFFLINE, PERCENTILES_OF_SCENARIO, SERVER
+from torchstone.core.schema.procedure import OFFLINE, PERCENTILES_OF_SCENARIO, SERVER
 from torchstone.core.schema.trial import Status
 from torchstone.report.document import Column, Part, Role, Text
 
@@ -122,9 +122,10 @@ def _with_interval(found: Estimate | None, unit: str | None) -> str:
     if found.is_wide:
         return f"about {value}, but {too_wide(found.trials)}"
     low, high = (
-        (_time(found.low), _time(found.high)) if unit is None
+        (_time(found.low), _time(found.high))
+        if unit is None
         else (units.significant(found.low, 3), units.significant(found.high, 3))
-    )  # fmt: skip
+    )
     return f"{value} ({100 * found.level:g} % confidence interval {low} to {high})"
 
 

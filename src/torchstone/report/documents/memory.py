@@ -7,14 +7,15 @@ from typing import Any
 
 import msgspec
 
+from torchstone.analysis.memory_fit import FitRow, FitVerdict, MemoryAnswer
 from torchstone.core import units
 from torchstone.core.schema.case import Task, model_name
 from torchstone.core.schema.peak_memory import KINDS, PeakMemory
+from torchstone.core.schema.trial import Outcome, Status
 from torchstone.core.stats.peak_memory import MOST
 from torchstone.report.charts.settings import memory_chart
 from torchstone.report.document import Column, Document, Facts, Part, Role, Section, Table, Text, paragraphs
-from torchstone.report.documents.wording import point_words, scalar_word
-from torchstone.workflows.memory.answer import Answer, Row, Verdict
+from torchstone.report.documents.run_answer import point_words, scalar_word
 
 _RANKS = {"weights": 2, "gradients": 3, "optimizer": 3, "activations": 2, "inputs": 5, "temporaries": 4, "workspace": 6}
 _MEANS = {
@@ -30,18 +31,18 @@ _MEANS = {
 _OF_INFERENCE = {"activations": "all that the forward pass holds"}
 
 
-def memory_document(answer: Answer, first: str | None = None) -> Document:
+def memory_document(answer: MemoryAnswer, first: str | None = None) -> Document:
     """Return what fits, how far the prediction can be trusted, and of what the peaks are. `first`: to begin with."""
     return Document("Memory", tuple(_parts(answer, first)))
 
 
-def memory_json(answer: Answer) -> Mapping[str, Any]:
+def memory_json(answer: MemoryAnswer) -> Mapping[str, Any]:
     """Return what --json prints: the answer, with the verdict of each row."""
     rows = [{**msgspec.structs.asdict(row), "verdict": str(row.verdict)} for row in answer.rows]
     return {**msgspec.structs.asdict(answer), "rows": rows}
 
 
-def _parts(answer: Answer, first: str | None) -> Iterator[Part]:
+def _parts(answer: MemoryAnswer, first: str | None) -> Iterator[Part]:
     if first is not None:
         yield Text(first, Role.HEADLINE)
     sentence, *largest = _sentences(answer)
@@ -56,16 +57,22 @@ def _parts(answer: Answer, first: str | None) -> Iterator[Part]:
             yield Text(words)
     if (chart := memory_chart(answer)) is not None:
         yield Section("Pictures", (chart,))
-    for why in dict.fromkeys(row.why_not for row in answer.rows if row.why_not is not None):
+    for why in dict.fromkeys(_why(row.why_not) for row in answer.rows if row.why_not is not None):
         yield Text(f"not predicted: {why}")
     for why in dict.fromkeys(row.fixed for row in answer.rows if row.fixed is not None):
         yield Text(f"one batch size: {why}")
 
 
+def _why(ended: Outcome) -> str:
+    if ended.status == Status.OUT_OF_MEMORY:
+        return f"this host has too little memory to build the model ({ended.message})"
+    return ended.message or str(ended.status)
+
+
 # ── sentences ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _sentences(answer: Answer) -> Iterator[str]:
+def _sentences(answer: MemoryAnswer) -> Iterator[str]:
     """Yield the answer, and of several settings a line on the largest batch of each card and workload."""
     told = [row for row in answer.rows if row.peak is not None]
     if not told:
@@ -74,7 +81,7 @@ def _sentences(answer: Answer) -> Iterator[str]:
     if len(answer.rows) == 1:
         yield _of_one(answer.rows[0])
         return
-    fits = sum(row.verdict == Verdict.FITS for row in answer.rows)
+    fits = sum(row.verdict == FitVerdict.FITS for row in answer.rows)
     unknown = len(answer.rows) - len(told)
     more = f", {unknown} not predicted" if unknown else ""
     yield f"{fits} of {len(answer.rows)} settings fit{more}. The largest batch that leaves a tenth of the memory free:"
@@ -85,19 +92,23 @@ def _sentences(answer: Answer) -> Iterator[str]:
         yield f"{card}, {task} {model_name(model)}: {'; '.join(ways)}"
 
 
-def _way(row: Row, axes: Sequence[str]) -> str:
+def _way(row: FitRow, axes: Sequence[str]) -> str:
     """Return the largest batch and the settings it goes with: "256 (precision bf16)"."""
     point = {axis: row.configuration.get(axis) for axis in axes if axis != "batch_size" and axis in row.configuration}
     return f"{_largest(row)} ({point_words(point)})" if point else _largest(row)
 
 
-def _of_one(row: Row) -> str:
+def _of_one(row: FitRow) -> str:
     peak = row.peak
     if peak is None:
         return f"{row.task} {model_name(row.model)}: not predicted."
     what = f"{row.task} {model_name(row.model)}, batch_size {peak.batch_size}"
     memory = f"{units.quantity(peak.allocated_bytes, 'bytes')} of {units.quantity(row.memory_bytes, 'bytes')}"
-    words = {Verdict.FITS: "fits", Verdict.TIGHT: "may fit, with little to spare,", Verdict.TOO_LARGE: "does not fit"}
+    words = {
+        FitVerdict.FITS: "fits",
+        FitVerdict.TIGHT: "may fit, with little to spare,",
+        FitVerdict.TOO_LARGE: "does not fit",
+    }
     text = f"{what} {words[row.verdict]} {_article(row.card)}: its peak is {memory}."
     if row.fixed is not None:
         return text
@@ -111,7 +122,7 @@ def _article(card: str) -> str:
     return card if card.startswith("a ") else f"{'an' if card.startswith(('A', 'E', 'I', 'N')) else 'a'} {card}"
 
 
-def _largest(row: Row) -> str:
+def _largest(row: FitRow) -> str:
     if row.fixed is not None:
         return units.MISSING
     if row.largest is None:
@@ -120,7 +131,7 @@ def _largest(row: Row) -> str:
     return f"{size:,} or more" if size >= MOST else str(size)
 
 
-def _shared(answer: Answer) -> Iterator[str]:
+def _shared(answer: MemoryAnswer) -> Iterator[str]:
     """Yield the settings that all rows have, and those that all of one workload have: what the figures are true of."""
     first = answer.rows[0].configuration if answer.rows else {}
     aside = (*answer.axes, "batch_size")
@@ -135,7 +146,7 @@ def _shared(answer: Answer) -> Iterator[str]:
             yield f"{workload} with {point_words(own)}."
 
 
-def _error(answer: Answer) -> str:
+def _error(answer: MemoryAnswer) -> str:
     half, most = (units.quantity(error, "ratio") for error in (answer.median_error, answer.usual_error))
     return (
         f"Predicted without the card. Error over {answer.checked} cases, against what a CPU's allocator counts: median "
@@ -147,7 +158,7 @@ def _error(answer: Answer) -> str:
 # ── of what a peak is ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _kinds(row: Row, peak: PeakMemory) -> Section:
+def _kinds(row: FitRow, peak: PeakMemory) -> Section:
     """Return where in the step the peak of one setting is, and every part of it."""
     where = "update" if peak.phase == "optimizer" else f"{peak.phase} pass"
     sizes = {kind: peak.kinds[kind] for kind in KINDS if peak.kinds.get(kind)}
@@ -158,7 +169,7 @@ def _kinds(row: Row, peak: PeakMemory) -> Section:
     return Section(f"peak memory, in the {where}", (Facts(facts),))
 
 
-def _legend(rows: Sequence[Row]) -> str:
+def _legend(rows: Sequence[FitRow]) -> str:
     """Return what the parts of the rows are, in one line."""
     there = {kind for row in rows if row.peak is not None for kind, size in row.peak.kinds.items() if size}
     if any(row.peak is not None and row.peak.reserved_bytes is not None for row in rows):
@@ -166,24 +177,24 @@ def _legend(rows: Sequence[Row]) -> str:
     return "; ".join(f"{kind}: {means}" for kind, means in _means(rows).items() if kind in there)
 
 
-def _means(rows: Sequence[Row]) -> Mapping[str, str]:
+def _means(rows: Sequence[FitRow]) -> Mapping[str, str]:
     return {**_MEANS, **_OF_INFERENCE} if {row.task for row in rows} == {Task.INFER} else _MEANS
 
 
-def _workloads(answer: Answer) -> Mapping[str, Sequence[Row]]:
+def _workloads(answer: MemoryAnswer) -> Mapping[str, Sequence[FitRow]]:
     """Return the rows of each workload, by its name: a training has axes that an inference has not."""
-    named: dict[str, list[Row]] = {}
+    named: dict[str, list[FitRow]] = {}
     for row in answer.rows:
         named.setdefault(f"{row.task} {model_name(row.model)}", []).append(row)
     return named
 
 
-def _varied(answer: Answer, rows: Sequence[Row]) -> tuple[str, ...]:
+def _varied(answer: MemoryAnswer, rows: Sequence[FitRow]) -> tuple[str, ...]:
     """Return the axes that have several values among the rows of one workload."""
     return tuple(axis for axis in answer.axes if len({row.configuration.get(axis) for row in rows}) > 1)
 
 
-def _tables(answer: Answer) -> Iterator[Part]:
+def _tables(answer: MemoryAnswer) -> Iterator[Part]:
     """Yield a table a workload, each with the axes that vary in it."""
     named = _workloads(answer)
     for workload, rows in named.items():
@@ -191,7 +202,7 @@ def _tables(answer: Answer) -> Iterator[Part]:
         yield Section(workload, (table,)) if len(named) > 1 else table
 
 
-def _columns(answer: Answer, rows: Sequence[Row]) -> Iterator[Column]:
+def _columns(answer: MemoryAnswer, rows: Sequence[FitRow]) -> Iterator[Column]:
     peaks = [row.peak for row in rows]
     yield Column("card", tuple(row.card for row in rows), left=True)
     for axis in (axis for axis in _varied(answer, rows) if axis != "batch_size"):
@@ -211,5 +222,5 @@ def _bytes(value: float | None) -> str:
     return units.quantity(value, "bytes") if value else units.MISSING
 
 
-def _share(row: Row) -> str:
+def _share(row: FitRow) -> str:
     return units.quantity(row.peak.allocated_bytes / row.memory_bytes, "ratio") if row.peak else units.MISSING

@@ -14,9 +14,8 @@ from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.trial import FEWEST_UNDISTURBED
 from torchstone.report.document import Column, Command, Document, Part, Role, Section, Table, Text, paragraphs
 from torchstone.report.documents.cost import price_text
-from torchstone.report.documents.wording import point_words
+from torchstone.report.documents.run_answer import PURPOSES, point_words
 
-_FOR = {"train": "training", "infer": "inference", "generate": "generation", "load": "loading"}
 _BY = {"speed": "speed", "energy": "energy (items a joule)", "memory": "speed per memory", "price": "price"}
 _MOST_ROWS, _MOST_BLOCKS = 6, 4
 _BEST, _EVEN = "*", "="
@@ -71,8 +70,11 @@ def _folded(told: Recommendation) -> Iterator[Part]:
             yield Command(devices.to_type)
             yield Text("Then `torchstone import` its record here.")
     for one in told.settings:
-        stands = [f"{row.trials} trial{'s' * (row.trials > 1)} in {len(row.runs)} run{'s' * (len(row.runs) > 1)}"
-                  for row in (one.recommended,) if row is not None]  # fmt: skip
+        stands = [
+            f"{row.trials} trial{'s' * (row.trials > 1)} in {len(row.runs)} run{'s' * (len(row.runs) > 1)}"
+            for row in (one.recommended,)
+            if row is not None
+        ]
         parts: list[Part] = [*paragraphs([f"based on {text}" for text in stands])]
         parts.append(Table(tuple(_offer_columns(one.offers, one))))
         if one.learning is not None:
@@ -83,8 +85,10 @@ def _folded(told: Recommendation) -> Iterator[Part]:
 
 
 def _lacking(told: Recommendation) -> str:
-    what = {"energy": "no case here has a figure of energy: this device has no counter or gauge that was read",
-            "price": f"no device here has a price: {', '.join(told.unpriced)}"}  # fmt: skip
+    what = {
+        "energy": "no case here has a figure of energy: this device has no counter or gauge that was read",
+        "price": f"no device here has a price: {', '.join(told.unpriced)}",
+    }
     return f"nothing to recommend by {told.by}: {what.get(told.by, 'no case here has the figure')}"
 
 
@@ -92,13 +96,13 @@ def _lacking(told: Recommendation) -> str:
 
 
 def _hardware(one: Hardware) -> Iterator[Part]:
-    what = f"hardware by {_BY[one.by]} for {one.family}, {_FOR.get(one.task, one.task)}"
+    what = f"hardware by {_BY[one.by]} for {one.family}, {PURPOSES.get(one.task, one.task)}"
     if one.recommended is None:
         yield from _undecided(one, what)
         return
     yield Text(f"Recommended {what}: {_device(one)}.", Role.HEADLINE)
     yield from _doubts(one.left_out, one.cautions)
-    yield Table(tuple(_standing_columns(one)))
+    yield Table(tuple(_device_columns(one)))
 
 
 def _undecided(one: Hardware, what: str) -> Iterator[Part]:
@@ -111,7 +115,7 @@ def _undecided(one: Hardware, what: str) -> Iterator[Part]:
     yield from _doubts(one.left_out, one.cautions)
 
 
-def _standing_columns(one: Hardware) -> Iterator[Column]:
+def _device_columns(one: Hardware) -> Iterator[Column]:
     rows = one.standings
     yield Column("device", tuple(r.device for r in rows), left=True)
     marks = [_EVEN if r.could_be and not one.clear else "" for r in rows]
@@ -242,9 +246,10 @@ def _amount(offer: Offer) -> str:
 
 def _point(point: Mapping[str, Scalar]) -> str:
     changed = {
-        axis: value for axis, value in point.items()
+        axis: value
+        for axis, value in point.items()
         if axis in ("batch_size", "precision") or axis not in AXES or value != AXES[axis].default
-    }  # fmt: skip
+    }
     return ", ".join(f"{axis} {_word(value)}" for axis, value in changed.items()) or "its defaults"
 
 

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from torchstone.analysis.advice.absent import absent, on_devices_here
 from torchstone.analysis.advice.choices import Chosen, choice_of, choose
-from torchstone.analysis.advice.grouping import groups, varying_axes
+from torchstone.analysis.advice.grouping import absent, groups, on_devices_here, varying_axes
 from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import Task, model_name
 from torchstone.core.schema.estimate import Estimate, Severity, Verdict, too_wide
 from torchstone.core.schema.trial import Purpose, Status, ended_well, estimation_trials, replicates
 from torchstone.report.document import Part, Role, Section, Text, paragraphs
 from torchstone.report.documents.load_results import load_lines
-from torchstone.report.documents.wording import differing, point_words
 
 _MOST = 6  # workloads that are answered at once
+PURPOSES = {"train": "training", "infer": "inference", "generate": "generation", "load": "loading"}  # by task
 _NAMED = 3  # Cases that are named as tied, or as left out
 
 
@@ -63,7 +62,7 @@ def _of_group(run: RunSummary, cases: Sequence[CaseSummary]) -> str:
     axes = varying_axes(cases)
     chosen = choose([choice_of(case, run.machine, axes) for case in valid], InRounds(valid))
     if chosen is None:
-        return not_known(valid, having, axes)
+        return undecided(valid, having, axes)
     return _fastest(chosen, valid) + left_out(having, axes) + _disturbed(valid)
 
 
@@ -139,12 +138,9 @@ def _fastest(chosen: Chosen, cases: Sequence[CaseSummary]) -> str:
         held = f", {units.quantity(best.memory_bytes, 'bytes')}" if best.memory_bytes is not None else ""
         text += f" Recommended: {point_words(best.point)}{held}."
     if chosen.wide:
-        text += f" Not compared: {_listed([one.point for one in chosen.wide])}, {too_wide(_fewest(chosen))}."
+        fewest = min(one.trials for one in chosen.wide)
+        text += f" Not compared: {_listed([one.point for one in chosen.wide])}, {too_wide(fewest)}."
     return text
-
-
-def _fewest(chosen: Chosen) -> int:
-    return min(one.trials for one in chosen.wide)
 
 
 def _listed(points: Sequence[Mapping[str, Scalar]]) -> str:
@@ -156,7 +152,7 @@ def _listed(points: Sequence[Mapping[str, Scalar]]) -> str:
     return last.join(filter(None, (joint.join(named[:-1]), named[-1])))
 
 
-def not_known(valid: Sequence[CaseSummary], cases: Sequence[CaseSummary], axes: Sequence[str]) -> str:
+def undecided(valid: Sequence[CaseSummary], cases: Sequence[CaseSummary], axes: Sequence[str]) -> str:
     """Return why no Case is the fastest, of those that have a rate."""
     wide = [case for case in valid if (rate := rate_of(case)) is not None and rate.is_wide]
     if wide:
@@ -204,3 +200,33 @@ def doubt(cases: Sequence[CaseSummary]) -> str:
         if having := sum(case.verdict == judged for case in cases):
             return f" {judged}{f' ({having} of {len(cases)} cases)' if len(cases) > 1 else ''}."
     return ""
+
+
+# ── settings in words ───────────────────────────────────────────────────────────────────────────────────────
+
+
+__all__ = ["band", "differing", "point_words", "scalar_word"]
+
+
+def point_words(point: Mapping[str, Scalar]) -> str:
+    """Return settings as "batch_size 16, precision bf16"."""
+    return ", ".join(f"{axis} {scalar_word(value)}" for axis, value in point.items())
+
+
+def differing(points: Sequence[Mapping[str, Scalar]], other: Mapping[str, Scalar]) -> Sequence[Mapping[str, Scalar]]:
+    """Return the settings of each point that another one has not.
+
+    Where that would not tell points apart, each has what any of them has: "world_size 1" beside "world_size 1, strategy
+    none" leaves open what the strategy of the first is.
+    """
+    found = [{axis: value for axis, value in point.items() if other.get(axis) != value} for point in points]
+    if not any(a.items() < b.items() for a in found for b in found):
+        return found
+    axes = {axis for each in found for axis in each}
+    return [{axis: value for axis, value in point.items() if axis in axes} for point in points]
+
+
+def band(limits: tuple[float, float]) -> str:
+    """Return "60 to 80 %"."""
+    low, high = limits
+    return f"{100 * low:.0f} to {100 * high:.0f} %"

@@ -12,9 +12,8 @@ from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.estimate import Estimate, too_wide
 from torchstone.report.diagnosis_messages import text
 from torchstone.report.document import Command, Facts, Part, Role, Text
-from torchstone.report.documents.choices import chosen_parts
-from torchstone.report.documents.run_answer import rate_words
-from torchstone.report.documents.wording import point_words, scalar_word
+from torchstone.report.documents.case_table import chosen_parts
+from torchstone.report.documents.run_answer import point_words, rate_words, scalar_word
 
 
 def tune_parts(run: RunSummary, answer: TuneResult) -> Iterator[Part]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from torchstone.analysis.compare.compare import Asked, compare
+from torchstone.analysis.compare.compare import ComparisonRequest, compare
 from torchstone.analysis.compare.inputs import of_runs
-from torchstone.analysis.compare.task_answers import answers
 from torchstone.core.errors import UsageError
 from torchstone.report.document import Document
 from torchstone.report.documents.comparison import comparison_document
@@ -31,6 +30,7 @@ class Rates(msgspec.Struct, frozen=True):
     """One Case: its row in each run; None where a run does not have it."""
 
     label: str
+    item: str
     device_apart: bool
     rows: tuple[CaseRow | None, ...]
 
@@ -53,7 +53,7 @@ def compare_page(site: Site, query: Query) -> Answer:
         )  # fmt: skip
     entries = _entries(site, ids)
     with site.store.reading() as connection:
-        rates = _rates([cases_of(connection, one) for one in ids])
+        rates = _rates([cases_of(connection, one) for one in ids], _items(entries))
     facts = facts_of([entry.head for entry in entries])
     document, why = _judged(site, entries)
     return site.show(
@@ -98,7 +98,12 @@ def _starts(facts: Sequence[Fact], place: int) -> bool:
     return place == 0 or facts[place - 1].group != facts[place].group
 
 
-def _rates(rows: Sequence[Sequence[CaseRow]]) -> list[Rates]:
+def _items(entries: Sequence[Entry]) -> dict[str, str]:
+    """Return what an item of each Case is, such as an image."""
+    return {case.case_id: case.workload.item for entry in entries for case in entry.head.plan.cases}
+
+
+def _rates(rows: Sequence[Sequence[CaseRow]], items: Mapping[str, str]) -> list[Rates]:
     """Return the Cases that two runs have first, then the others."""
     ids = dict.fromkeys(row.case_id for own in rows for row in own)
     by_run = [{row.case_id: row for row in reversed(own)} for own in rows]
@@ -107,7 +112,7 @@ def _rates(rows: Sequence[Sequence[CaseRow]]) -> list[Rates]:
         own = tuple(cases.get(case_id) for cases in by_run)
         there = [row for row in own if row is not None]
         label = ", ".join(filter(None, (f"{there[0].task} {there[0].model}", there[0].settings)))
-        found.append(Rates(label, len({row.device_name for row in there}) > 1, own))
+        found.append(Rates(label, items.get(case_id, "item"), len({row.device_name for row in there}) > 1, own))
     return sorted(found, key=lambda one: sum(row is not None for row in one.rows) < 2)
 
 
@@ -130,5 +135,4 @@ def _state(entries: Sequence[Entry]) -> tuple[object, ...]:
 
 def _comparison(entries: Sequence[Entry]) -> Document:
     participants = of_runs([read_run(entry.path) for entry in entries])
-    compared = compare(participants, Asked())
-    return in_spoken_language(comparison_document(compared, answers(compared)))
+    return in_spoken_language(comparison_document(compare(participants, ComparisonRequest())))

@@ -12,6 +12,7 @@ from torchstone.report.charts.history import history_chart
 from torchstone.report.document import Chart, Document
 from torchstone.report.documents.history import history_document, label
 from torchstone.report.pages.address import Query, address
+from torchstone.report.pages.answers import course, item_of
 from torchstone.report.pages.pictures import picture, pictures
 from torchstone.report.pages.site import Answer, Site, redirect
 from torchstone.report.pictures import charts_of
@@ -35,12 +36,14 @@ def series_page(site: Site, query: Query) -> Answer:
     with site.store.reading() as connection:
         found = series_lines(connection, wanted, before, _LENGTH + 1)
         offered = models(connection), devices(connection)
+        courses = {line.id: course(connection, line.case_id, line.device_name, line.host) for line in found[:_LENGTH]}
+        items = {line.case_id: item_of(connection, line.case_id) for line in found[:_LENGTH]}
     last = found[_LENGTH - 1] if len(found) > _LENGTH else None
     return site.show(
         "series.html", wanted=wanted, rows=found[:_LENGTH], newest=before is None,
         older=str(Key(last.newest_utc, str(last.id))) if last is not None else None, title=said("History"),
         here="/history", tasks=[str(task) for task in Task], is_filtered=wanted != Wanted(), models=offered[0],
-        devices=offered[1],
+        devices=offered[1], courses=courses, items=items,
     )  # fmt: skip
 
 

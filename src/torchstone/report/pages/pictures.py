@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
 from torchstone.core.charts.drawing import as_svg
+from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.errors import UsageError
 from torchstone.report.document import Document
 from torchstone.report.pages.site import Answer, Site
 from torchstone.report.pictures import charts_of
+from torchstone.report.renderers._pictures import size
+
+# What core/charts draws with, where the page is dark (renderers/html/page.css has the same for its own).
+_DARK = """<style>@media (prefers-color-scheme: dark) {
+:not(text)[fill="white"] { fill: #14181d } [stroke="white"] { stroke: #14181d }
+:is([fill="#333333"], [fill="#333"], [fill="#000"], [fill="black"], [fill="#000000"]) { fill: #e6e9ed }
+[fill="#b3261e"] { fill: #ff8f86 } [fill="#666666"] { fill: #9aa4b0 }
+[fill="#0072b2"] { fill: #56a8dd } [stroke="#0072b2"] { stroke: #56a8dd }
+:is([stroke="#e5e5e5"], [stroke="#ddd"]) { stroke: #39424d }
+:is([stroke="#888"], [stroke="#000000"], [stroke="#333333"]) { stroke: #9aa4b0 }
+}</style>"""
 
 
 class Pictures(msgspec.Struct, frozen=True):
@@ -21,6 +33,7 @@ class Pictures(msgspec.Struct, frozen=True):
     address: str
     query: str
     names: Iterator[str]
+    size: Callable[[Picture], tuple[int, int]] = size
 
 
 def pictures(page: str, document: Document | None) -> Pictures | None:
@@ -42,6 +55,12 @@ def picture(site: Site, key: object, document: Document, name: str) -> Answer:
     chart = next((one for one in charts_of(document) if one.name == name), None)
     if chart is None:
         raise UsageError(f"there is no picture {name} on this page")
-    data = site.kept((key, "picture", name), lambda: as_svg(chart.picture).encode())
+    data = site.kept((key, "picture", name), lambda: _for_both(as_svg(chart.picture)).encode())
     headers = {"etag": f'"{hashlib.sha256(data).hexdigest()[:32]}"', "cache-control": "private, no-cache"}
     return Answer(data, media_type="image/svg+xml", headers=headers)
+
+
+def _for_both(svg: str) -> str:
+    """Return a picture with its colours on a dark page."""
+    head, end, rest = svg.partition(">")
+    return f"{head}{end}{_DARK}{rest}"

@@ -10,7 +10,7 @@ import msgspec
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.errors import UsageError
 from torchstone.report.document import Command, Document, Section, Text
-from torchstone.report.documents.run_pictures import pictured_part, run_pictures
+from torchstone.report.documents.run import pictured_part, run_pictures
 from torchstone.report.pages.address import Query, address, compare_address
 from torchstone.report.pages.pictures import picture, pictures
 from torchstone.report.pages.site import Answer, Site, redirect
@@ -66,6 +66,7 @@ def run_page(site: Site, query: Query, run_id: str) -> Answer:
         "run.html", title=line.name, here="/runs", line=line, document=document,
         every=asked is not None, cases=_turns(run_id, asked, len(found.entry.head.plan.cases)),
         histories=_histories(found.cases), earlier=earlier, progress=progress, polls=query.get("live") != "0",
+        left_s=_left_s(progress),
         pictures=pictures(f"/runs/{run_id}{'?every=1' * (asked is not None)}", document),
     )  # fmt: skip
 
@@ -202,6 +203,14 @@ def _progress(site: Site, line: RunLine) -> RunProgress | None:
         return None
     progress = site.following(path).look()
     return progress if progress.ended is None else None
+
+
+def _left_s(progress: RunProgress | None) -> float | None:
+    """Return how long the trials that are left take, by those that ended last; None where that is not known."""
+    if progress is None or not progress.planned or not progress.latest:
+        return None
+    each_s = sum(trial.duration_s for trial in progress.latest) / len(progress.latest)
+    return each_s * max(0, progress.planned - progress.done)
 
 
 def _histories(cases: Sequence[CaseRow]) -> list[tuple[str, str]]:

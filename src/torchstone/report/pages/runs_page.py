@@ -8,6 +8,7 @@ from pathlib import Path
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.estimate import Verdict
 from torchstone.report.pages.address import Query, address
+from torchstone.report.pages.answers import answered
 from torchstone.report.pages.site import Answer, Site, redirect
 from torchstone.report.translation.spoken import said
 from torchstone.storage.catalogue import Key, Wanted, devices, line_of, models, run_lines
@@ -28,13 +29,14 @@ def runs_page(site: Site, query: Query) -> Answer:
         found = run_lines(connection, wanted, before, LENGTH + 1)
         chosen = [line for one in query.all("run")[:_MOST_CHOSEN] if (line := line_of(connection, one)) is not None]
         offered = models(connection), devices(connection)
+        answers = {line.run_id: answered(connection, line.run_id) for line in (*chosen, *found[:LENGTH])}
     shown = [line for line in found[:LENGTH] if line not in chosen]
     older = _key(found[LENGTH - 1]) if len(found) > LENGTH else None
     return site.show(
         "runs.html", wanted=wanted, rows=shown, chosen=chosen, older=older, newest=before is None,
         running=_running(site, [*chosen, *shown]), tasks=[str(task) for task in Task],
         verdicts=[str(one) for one in Verdict], is_filtered=wanted != Wanted(), title=said("Runs"), here="/runs",
-        models=offered[0], devices=offered[1],
+        models=offered[0], devices=offered[1], answers=answers,
     )  # fmt: skip
 
 

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import msgspec
 
 from torchstone.core import units
-from torchstone.core.plain_text import plain
+from torchstone.core.units import plain
 from torchstone.report.document import Column, Document, Role
 from torchstone.report.pages.store import Store
 from torchstone.report.pages.team_pages import TeamPages
+from torchstone.report.renderers._columns import important_first
 from torchstone.report.translation.spoken import said, speaking, spoken
 from torchstone.storage.progress import Following
 
@@ -148,8 +149,8 @@ def _cut(text: str, most: int = _CUT) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def _rate(value: float | None) -> str:
-    return units.MISSING if value is None else f"{units.significant(value, 3)} items/s"
+def _rate(value: float | None, item: str) -> str:
+    return units.MISSING if value is None else f"{units.significant(value, 3)} {item}s/s"
 
 
 def _around(value: float | None, low: float | None, high: float | None) -> str:
@@ -160,8 +161,9 @@ def _around(value: float | None, low: float | None, high: float | None) -> str:
 
 
 def _columns(columns: tuple[Column, ...]) -> list[Column]:
-    """Return the columns that say something, as a terminal shows them."""
-    return [one for one in columns if one.rank == 0 or any(cell not in ("", units.MISSING) for cell in one.cells)]
+    """Return the columns that say something, the important ones first."""
+    ordered = important_first(columns)
+    return [one for one in ordered if one.rank == 0 or any(cell not in ("", units.MISSING) for cell in one.cells)]
 
 
 def _linked(cell: str, title: str) -> str | None:

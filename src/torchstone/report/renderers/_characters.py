@@ -11,8 +11,8 @@ from typing import Any
 
 from torchstone.core import units
 from torchstone.core.charts.vega_lite import Panel, Picture, failed
-from torchstone.core.plain_text import plain
-from torchstone.report.renderers._text import cells, wrapped
+from torchstone.core.units import plain
+from torchstone.report.renderers._table import cells, wrapped
 from torchstone.report.translation.spoken import said
 
 _DOT, _BAR, _LEFT, _RIGHT = "●", "─", "├", "┤"

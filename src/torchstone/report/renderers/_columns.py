@@ -1,53 +1,40 @@
-"""Tables that are wider than a page: columns without room follow in further bands. Widths are counted in characters."""
+"""Tables of a page: the important columns first, and no more than have room. Widths are counted in characters."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil
 
+import msgspec
+
 from torchstone.report.document import Column
-from torchstone.report.renderers._table import says_something
+from torchstone.report.renderers._table import fitting
 
 _LONGEST, _NARROWEST = 44, 6  # characters of a column at most, and at least
 _BESIDE = 2  # characters between columns
-_KEYS = 0.35  # of the room, at most, for the columns that stand in every band
 _LONGEST_NUMBER = 24  # characters of a cell that stays in one piece
 
 
-def bands(columns: Sequence[Column], room: int) -> list[list[Column]]:
-    """Return columns that stand beside each other: in each band the first ones, which name the rows, others by rank.
-
-    A column without any value is left out, unless it has rank 0. One that needs another (`Column.of`) stands in its
-    band.
-    """
-    told = [n for n, column in enumerate(columns) if column.rank == 0 or says_something(column)]
-    told = [n for n in told if columns[n].of is None or columns[n].of in told]
-    if not told:
-        return []
-    keys = _keys(columns, told, room)
-    groups: dict[int, list[int]] = {}
-    for n in told:
-        if n not in keys:
-            of = columns[n].of
-            groups.setdefault(n if of is None or of in keys else of, []).append(n)
-    found: list[list[int]] = [[]]
-    for group in sorted(groups.values(), key=lambda group: columns[group[0]].rank):
-        if found[-1] and sum(characters(columns[n]) for n in (*keys, *found[-1], *group)) > room:
-            found.append([])
-        found[-1] += group
-    return [[columns[n] for n in sorted({*keys, *band})] for band in found]
+def that_fit(columns: Sequence[Column], room: int) -> tuple[list[Column], int]:
+    """Return the columns that stand beside each other in so many characters, and how many there is no room for."""
+    kept, gone = fitting(important_first(columns), room, lambda some: sum(map(characters, some)))
+    return kept, sum(one.of is None for one in gone)
 
 
-def _keys(columns: Sequence[Column], told: Sequence[int], room: int) -> list[int]:
-    """Return the first columns of rank 0 while they take little of the room; at least one."""
-    needed = {columns[n].of for n in told}
-    keys = [told[0]]
-    for n in told[1:]:
-        is_value = columns[n].rank > 0 or columns[n].of is not None or n in needed
-        if is_value or sum(characters(columns[one]) for one in (*keys, n)) > _KEYS * room:
-            break
-        keys.append(n)
-    return keys
+def important_first(columns: Sequence[Column]) -> list[Column]:
+    """Return the columns by their rank, each interval behind its value: settings, what was asked for, its status."""
+    ranked = next((n for n, column in enumerate(columns) if column.rank), len(columns))
+
+    def place(n: int) -> tuple[int, int, int]:
+        of = columns[n].of
+        value = n if of is None else of
+        return columns[value].rank or int(value > ranked), value, n
+
+    order = sorted(range(len(columns)), key=place)
+    return [
+        msgspec.structs.replace(one, of=None if one.of is None else order.index(one.of))
+        for one in (columns[n] for n in order)
+    ]
 
 
 def characters(column: Column) -> int:

@@ -11,6 +11,14 @@ _SMALLEST = 0.55  # of its size a picture may be drawn at: its letters, of 11 po
 _MOST = 30  # parts of one picture
 
 
+def size(picture: Picture) -> tuple[int, int]:
+    """Return about how wide and tall a picture is, in points, before it is drawn."""
+    widest, tallest = (max((int(one.view[side]) for one in picture.panels), default=0) for side in ("width", "height"))
+    rows = len(_rows(picture, max(1, picture.columns)))
+    columns = max(1, min(picture.columns, len(picture.panels)))
+    return columns * (widest + _BESIDE), rows * (tallest + _AROUND)
+
+
 def parts(picture: Picture, wide: float, tall: float) -> tuple[list[Picture], int]:
     """Return pictures of as many panels each as can be read in a room in points, and how many panels are left out."""
     if not picture.panels:

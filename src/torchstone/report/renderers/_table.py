@@ -2,16 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from io import StringIO
 from typing import Literal
 
-from torchstone.core.plain_text import plain
-from torchstone.core.units import MISSING
+from torchstone.core.units import MISSING, plain
 from torchstone.report.document import Column, Table
 from torchstone.report.renderers._shortening import shortened, with_room
-from torchstone.report.renderers._text import cells, with_what_to_type, wrapped
 from torchstone.report.translation.spoken import said
+
+# First and last of the blocks in which every character takes one cell: Latin, dashes and dots, arrows and signs, boxes.
+_SINGLE = (("\x20", "\u02ff"), ("\u2010", "\u2027"), ("\u2190", "\u22ff"), ("\u2500", "\u25a0"), ("\ufffd", "\ufffd"))
+_NARROWEST = 8  # cells that a line has beside its indent, however narrow the terminal is
+_WORDS = re.compile(r" +(?!%)")  # a number and its percent sign are one word
+
+
+def cells(text: str) -> int:
+    """Return how many cells of a terminal a text takes."""
+    if text.isascii() or all(map(_is_single, text)):
+        return len(text)  # rich's tables of widths take longer to load than all else
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def _is_single(character: str) -> bool:
+    return any(first <= character <= last for first, last in _SINGLE)
+
+
+def wrapped(text: object, width: int, *, first: str = "", rest: str = "", whole: bool = False) -> Iterator[str]:
+    """Yield a text in lines of at most `width` cells, the first one behind `first`, the others behind `rest`.
+
+    `whole`: a word that is wider than a line stays in one piece, as it is there to be copied; else it is cut.
+    """
+    shown = plain(text).strip()
+    if cells(first) + cells(shown) <= width:
+        yield (first + shown).rstrip()
+        return
+    room = max(width - max(cells(first), cells(rest)), _NARROWEST)
+    line, begun = first, False
+    for word in _WORDS.split(shown):
+        for piece in [word] if whole or cells(word) <= room else _pieces(word, room):
+            if begun and cells(line) + 1 + cells(piece) > width:
+                yield line
+                line, begun = rest, False
+            line += f" {piece}" if begun else piece
+            begun = True
+    yield line
+
+
+def with_what_to_type(text: str, words: str, width: int) -> Iterator[str]:
+    """Yield "text: words" on one line, or where that is too narrow the words on a line of their own, in one piece."""
+    line = plain(f"{text}: {words}")
+    if cells(line) <= width:
+        yield line
+        return
+    yield from wrapped(f"{text}:", width, rest="  ")
+    yield f"  {plain(words)}"
+
+
+def _pieces(word: str, room: int) -> Iterator[str]:
+    piece = ""
+    for character in word:
+        if piece and cells(piece + character) > room:
+            yield piece
+            piece = ""
+        piece += character
+    yield piece
+
 
 _GAP = 2  # cells between columns
 _LEAST = 6  # cells of a column, below which a table cannot be read
@@ -40,8 +99,12 @@ def table(part: Table, width: int, *, every: bool) -> Iterator[str]:
         yield from wrapped(said(more), width, rest="  ")
 
 
-def fitting(columns: Sequence[Column], width: int) -> tuple[list[Column], list[Column]]:
+def fitting(
+    columns: Sequence[Column], width: float, taken: Callable[[Sequence[Column]], float] | None = None
+) -> tuple[list[Column], list[Column]]:
     """Return the columns that fit into `width` cells, and those that say something and do not.
+
+    `taken`: how much columns take of a width in another unit.
 
     What has no value in any row is neither: it is not there. An interval leaves with its value, and never before it.
     Columns of a rank leave together, those of the last one by one.
@@ -49,9 +112,9 @@ def fitting(columns: Sequence[Column], width: int) -> tuple[list[Column], list[C
     kept = [n for n, column in enumerate(columns) if says_something(column) or (column.rank == 0 and column.of is None)]
     kept = [n for n in kept if columns[n].of is None or columns[n].of in kept]
     gone: list[int] = []
-    widths = {n: _width(shortened(columns[n])) for n in kept}
+    takes = taken or _taken
     ranks = {n: columns[n].rank if (of := columns[n].of) is None else columns[of].rank for n in kept}
-    while sum(widths[n] + _GAP for n in kept) - _GAP > width and (highest := max(ranks[n] for n in kept)):
+    while takes([columns[n] for n in kept]) > width and (highest := max(ranks[n] for n in kept)):
         leaving = [n for n in kept if ranks[n] == highest]
         if all(ranks[n] in (0, highest) for n in kept):  # the figures themselves: one by one, lest none is left
             last = max(n for n in leaving if columns[n].of is None)
@@ -59,6 +122,10 @@ def fitting(columns: Sequence[Column], width: int) -> tuple[list[Column], list[C
         gone += leaving
         kept = [n for n in kept if n not in leaving]
     return [columns[n] for n in kept], [columns[n] for n in gone]
+
+
+def _taken(columns: Sequence[Column]) -> int:
+    return sum(_width(shortened(column)) + _GAP for column in columns) - _GAP
 
 
 def says_something(column: Column) -> bool:
@@ -107,9 +174,15 @@ def _drawn(columns: Sequence[Column], width: int, most: int | None) -> Iterator[
     file = StringIO()
     # Height, terminal and notebook are named lest rich look at the surroundings: the text is the same everywhere.
     console = Console(
-        file=file, width=width, height=100, color_system=None, force_terminal=False, force_jupyter=False,
-        highlight=False, legacy_windows=False,
-    )  # fmt: skip
+        file=file,
+        width=width,
+        height=100,
+        color_system=None,
+        force_terminal=False,
+        force_jupyter=False,
+        highlight=False,
+        legacy_windows=False,
+    )
     console.print(grid)
     for line in file.getvalue().removesuffix("\n").split("\n"):
         yield line.replace(_BLANK, " ").rstrip()

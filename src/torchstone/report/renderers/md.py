@@ -6,9 +6,12 @@ import html
 import re
 from collections.abc import Iterator, Sequence
 
-from torchstone.report.document import Chart, Command, Document, Doubt, Facts, Part, Role, Section, Table, Text
+from torchstone.report.document import Chart, Column, Command, Document, Doubt, Facts, Part, Role, Section, Table, Text
+from torchstone.report.renderers._columns import important_first
+from torchstone.report.renderers._table import fitting
 from torchstone.report.translation.spoken import said, speaking
 
+_MOST_COLUMNS = 7  # of a table that is read without scrolling
 # What steers wherever it stands; and what does so at the edge of a word, or as the end of a link's text.
 _STEERING = re.compile(r"[\\`*<>|~]|(?<![^\W_])_|_(?![^\W_])|(?<!\S)#|\](?=[(\[:])")
 _AT_THE_START = re.compile(r"^(?:[-+](?=\s|$)|-(?=-+$)|\d+(?=[.)](?:\s|$)))")  # of a list or a line
@@ -68,7 +71,7 @@ def _part(part: Part, level: int) -> Iterator[str]:
             )
             yield "\n".join(rows)
         case Table():
-            yield _table(part)
+            yield from _table(part)
         case Chart():
             says = part.says.replace("[", "(").replace("]", ")")
             yield f"![{_plain(says)}]({part.name}{part.suffix})"
@@ -104,14 +107,27 @@ def _section(part: Section, level: int) -> Iterator[str]:
     yield from blocks
 
 
-def _table(part: Table) -> str:
-    if not part.columns:
+def _table(part: Table) -> Iterator[str]:
+    """Yield the important columns, and all of them folded where they are more."""
+    columns = important_first(part.columns)
+    shown, gone = fitting(columns, _MOST_COLUMNS, len)
+    yield _grid(shown)
+    if gone:
+        yield from (
+            f"<details><summary>{said('all {0} columns', len(columns))}</summary>",
+            _grid(columns),
+            "</details>",
+        )
+
+
+def _grid(columns: Sequence[Column]) -> str:
+    if not columns:
         return ""
     lines = [
-        "| " + " | ".join(_plain(column.title) for column in part.columns) + " |",
-        "|" + "|".join(":---" if column.left else "---:" for column in part.columns) + "|",
+        "| " + " | ".join(_plain(column.title) for column in columns) + " |",
+        "|" + "|".join(":---" if column.left else "---:" for column in columns) + "|",
     ]
-    lines += ["| " + " | ".join(map(_plain, row)) + " |" for row in zip(*(c.cells for c in part.columns), strict=True)]
+    lines += ["| " + " | ".join(map(_plain, row)) + " |" for row in zip(*(c.cells for c in columns), strict=True)]
     return "\n".join(lines)
 
 

@@ -20,8 +20,8 @@ import msgspec
 from torchstone.core.charts.drawing import HANGUL_REGULAR, as_svg
 from torchstone.core.charts.vega_lite import Spec, vega_lite
 from torchstone.core.errors import MissingError
-from torchstone.core.plain_text import plain
 from torchstone.core.schema.estimate import Severity
+from torchstone.core.units import plain
 from torchstone.report.document import (
     Attachment,
     Chart,
@@ -35,7 +35,7 @@ from torchstone.report.document import (
     Table,
     Text,
 )
-from torchstone.report.renderers._columns import bands, characters, in_one_piece
+from torchstone.report.renderers._columns import characters, in_one_piece, that_fit
 from torchstone.report.renderers._pictures import parts as parts_of
 from torchstone.report.renderers._shortening import shortened
 from torchstone.report.translation.spoken import said, speaking
@@ -48,13 +48,14 @@ _STANDARDS = ["ua-1"]  # ISO 14289-1: tags, alt texts, a title and a language
 _NO_TIME = 0  # Unix time of a file that is the same whenever it is written
 _DATA = "document.json"
 _REST = "The report continues: torchstone report --format md"
+_FOLDED = "Not on these pages: {0}. The CSV beside them has the tables, torchstone report --format html all of it"
 _MOST_CELLS = 60_000  # of tables, with a fact, a paragraph and a title as one each: a dozen seconds, hundreds of pages
 _MOST_CHARACTERS, _MOST_OF_A_TITLE, _MOST_OF_A_NAME, _MOST_OF_A_CELL = 4_000, 300, 60, 400
 _LONG, _LONG_IN_TITLES, _LONG_IN_CELLS, _LONG_IN_NAMES = 72, 36, 40, 26  # characters of a word that may break
 _FEW_FACTS, _SHORT_FACTS = 12, 1_200  # facts, and characters of their values, that stay on one page
-_UPRIGHT, _TURNED = 104, 158  # characters beside each other on a page
+_ACROSS_CHARACTERS = 104  # beside each other on a page
 _CROWDED = 0.8  # of these, from which on columns are as wide as their characters
-_MOST_ROWS, _FEW_ROWS = 500, 12  # of a table; for which no page is turned
+_MOST_ROWS = 500  # of a table
 _DEEPEST = 6  # level of a heading
 _ACROSS, _TALL = 493.0, 690.0  # points between the margins of an upright page, without the line below a picture
 _LOW, _LOWER = 480.0, 312.0  # a picture of less than this height gets that one: two stand on a page
@@ -159,6 +160,7 @@ class _Draft:
         self._any_font = fonts == _Fonts.ANY
         self._had = _HAD[:1] if fonts == _Fonts.PLAIN else _HAD
         self.lacking = self._is_cut = False
+        self._folded: list[str] = []  # titles of what is not on these pages
         self._files: dict[str, bytes] = {}
         self._cells_left = _MOST_CELLS
         self._attached: set[str] = set()
@@ -167,7 +169,9 @@ class _Draft:
         """Return what the template reads, by name."""
         with speaking(document.language):
             title = self._text(document.title, _MOST_OF_A_TITLE) or said("Report")
-            blocks = list(_together(self._blocks(document.parts, 2)))
+            blocks = list(self._blocks(document.parts, 2))
+            if self._folded:
+                blocks.append({"kind": "rest", "text": said(_FOLDED, "; ".join(self._folded))})
             if self._is_cut:
                 blocks.append({"kind": "rest", "text": said(_REST)})
             data = {
@@ -220,6 +224,8 @@ class _Draft:
                 label = said("Note" if part.severity == Severity.INFO else str(part.severity).capitalize())
                 text = self._text(f"{part.subject}: {part.message}. {part.advice}")
                 yield {"kind": "doubt", "severity": str(part.severity), "label": label, "text": _breakable(text)}
+            case Section() if part.folded:
+                self._folded.append(self._text(part.title))
             case Section():
                 if title := _breakable(self._text(part.title, _MOST_OF_A_TITLE), _LONG_IN_TITLES):
                     yield {"kind": "heading", "level": min(level, _DEEPEST), "text": title}
@@ -242,21 +248,25 @@ class _Draft:
         return {"kind": "facts", "together": together, "rows": shown}
 
     def _table(self, table: Table) -> Iterator[_Block]:
-        """Yield a table upright where it fits, on a turned page where that takes fewer bands, and what is left out."""
+        """Yield the columns and rows that fit, and how many are left out."""
         rows = max((len(column.cells) for column in table.columns), default=0)
         shown = min(rows, _MOST_ROWS, self._cells_left // max(1, len(table.columns)))
         if shown:
             columns = [self._column(column, shown) for column in table.columns]
             titled = any(column.title for column in columns)  # the lines of others break
-            found, turned = bands(columns, _UPRIGHT if titled else _MOST_CHARACTERS), False
-            if len(found) > 1 and shown > _FEW_ROWS and len(wider := bands(columns, _TURNED)) < len(found):
-                found, turned = wider, True
-            self._cells_left = max(0, self._cells_left - shown * sum(map(len, found)))
-            for band in found:
-                yield _band(band, turned=turned)
+            columns, left_out = that_fit(columns, _ACROSS_CHARACTERS if titled else _MOST_CHARACTERS)
+            self._cells_left = max(0, self._cells_left - shown * len(columns))
+            yield _grid(columns)
+            if left_out:
+                yield {
+                    "kind": "rest",
+                    "text": said(f"{left_out} more column{'s' * (left_out != 1)} in the CSV beside it"),
+                }
         if rows > shown:
-            more = said(f"and {rows - shown:,} more row{'s' * (rows - shown != 1)}")
-            yield {"kind": "rest", "text": f"{more}: torchstone report --format csv"}
+            yield {
+                "kind": "rest",
+                "text": said(f"{rows - shown:,} more row{'s' * (rows - shown != 1)} in the CSV beside it"),
+            }
 
     def _column(self, column: Column, rows: int) -> Column:
         cells = shortened(Column("", column.cells[:rows], shorten=column.shorten), _MOST_OF_A_NAME).cells
@@ -311,14 +321,14 @@ def _breakable(text: str, long: int = _LONG) -> str:
     return " ".join(word if len(word) <= long else "\N{ZERO WIDTH SPACE}".join(word) for word in text.split(" "))
 
 
-def _band(columns: Sequence[Column], *, turned: bool) -> _Block:
+def _grid(columns: Sequence[Column]) -> _Block:
     titles = [_breakable(column.title, _LONG_IN_CELLS) for column in columns]
     rows = zip(*([_breakable(cell, _LONG_IN_CELLS) for cell in column.cells] for column in columns), strict=True)
     return {
-        "kind": "table", "turned": turned, "titles": titles if any(titles) else [],
+        "kind": "table", "titles": titles if any(titles) else [],
         "right": [not column.left for column in columns], "rows": [list(row) for row in rows],
         "characters": [characters(column) for column in columns],
-        "crowded": _CROWDED * (_TURNED if turned else _UPRIGHT),
+        "crowded": _CROWDED * _ACROSS_CHARACTERS,
     }  # fmt: skip
 
 
@@ -330,33 +340,6 @@ def _picture_width(svg: str) -> float:
     width, height = float(found[1]), float(found[2])
     most = _LOWER if height < _LOW else _TALL
     return min(width, _ACROSS, width * most / height if height else _ACROSS)
-
-
-def _together(blocks: Iterator[_Block]) -> Iterator[_Block]:
-    """Yield the blocks; a table on a page that is turned takes what introduces it along."""
-    waiting: list[_Block] = []
-    turned: list[_Block] = []
-    for block in blocks:
-        if block.get("turned"):
-            turned += [*waiting, block]
-            waiting = []
-        elif block["kind"] == "rest" and turned and not waiting:
-            turned.append(block)
-        elif block["kind"] in ("heading", "detail"):
-            waiting.append(block)
-        else:
-            yield from _turned(turned)
-            turned = []
-            yield from waiting
-            yield block
-            waiting = []
-    yield from _turned(turned)
-    yield from waiting
-
-
-def _turned(blocks: Sequence[_Block]) -> Iterator[_Block]:
-    if blocks:
-        yield {"kind": "turned", "blocks": list(blocks)}
 
 
 RENDERER = Pdf()

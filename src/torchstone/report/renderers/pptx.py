@@ -20,11 +20,11 @@ import msgspec
 from torchstone.core.charts.drawing import as_png
 from torchstone.core.charts.vega_lite import Picture, Spec, vega_lite
 from torchstone.core.errors import MissingError
-from torchstone.core.plain_text import plain
 from torchstone.core.schema.estimate import Severity
+from torchstone.core.units import plain
 from torchstone.report.document import Chart, Column, Command, Document, Doubt, Facts, Part, Role, Section, Table, Text
 from torchstone.report.renderers import _shortening
-from torchstone.report.renderers._columns import bands, characters, in_one_piece
+from torchstone.report.renderers._columns import characters, in_one_piece, that_fit
 from torchstone.report.renderers._pictures import parts as parts_of
 from torchstone.report.translation.spoken import said, speaking, spoken
 
@@ -40,7 +40,7 @@ _APART = 0.4  # units between texts and tables
 _LEAST = 3  # rows for fewer of which no table is begun on a slide
 _IN_A_TABLE, _MOST_OF_A_CELL, _MOST_OF_A_NAME = 130, 200, 40  # characters beside each other, and at most
 _NOTHING = "\N{NO-BREAK SPACE}"  # in a cell: a paragraph without text is as tall as one of 18 points
-_ALL = "torchstone report --format pdf,md"
+_ALL = "torchstone report --format html"
 _REST = f"More is left out here; all of it: {_ALL}"
 _TIME = datetime.datetime(1980, 1, 1, tzinfo=datetime.UTC)  # of a file that is the same whenever it is written
 _WITH_BODY, _TITLE_ONLY = 1, 5  # the numbers of these layouts in python-pptx's own template
@@ -124,15 +124,23 @@ class Pptx:
 
 
 def _slides(document: Document) -> list[_Slide]:
-    """Return the slides, 40 at most; the last one then says that there is more."""
+    """Return the slides, 40 at most; the last one then says that there is more.
+
+    Where the answer has a table, it stands below it, pictures follow, and how it was measured comes last.
+    """
     parts = list(_opened(document.parts))
     answers = list(takewhile(lambda part: isinstance(part, Text) and part.role == Role.HEADLINE, parts))
-    about = _about(parts[len(answers) :])
+    rest = parts[len(answers) :]
+    table = next((part for part in rest if _has_table(part)), None)
+    about: Sequence[Part] = _about(rest)
+    if table is not None:
+        about = about or [part for part in rest if _is_said(part)]
+        rest = sorted((part for part in rest if part is not table), key=lambda part: not _is_picture(part))
     deck = _Deck(_line(document.title) or said("Report"), about)
-    for part in (*answers, *about):
+    for part in (*answers, *(about if table is None else [table])):
         deck.put(part)
     loose: list[Part] = []
-    for part in parts[len(answers) :]:
+    for part in rest:
         if any(part is one for one in about):
             continue
         if isinstance(part, Section) and not part.folded:
@@ -142,7 +150,21 @@ def _slides(document: Document) -> list[_Slide]:
         else:
             loose.append(part)
     deck.topic(_title_of(loose, document), loose)
+    if table is not None:
+        deck.topic(said("How it was measured"), about)
     return deck.ended()
+
+
+def _has_table(part: Part) -> bool:
+    if not isinstance(part, Section) or part.folded or _is_picture(part):
+        return False
+    return any(isinstance(one, Table) for one in part.parts)
+
+
+def _is_picture(part: Part) -> bool:
+    if isinstance(part, Section):
+        return not part.folded and any(map(_is_picture, part.parts))
+    return isinstance(part, Chart)
 
 
 def _opened(parts: Sequence[Part]) -> Iterator[Part]:
@@ -187,9 +209,13 @@ def _title_of(parts: Sequence[Part], document: Document) -> str:
 class _Deck:
     """Fills slides from their tops. `about`: how it was measured, which the notes of each begin with."""
 
-    def __init__(self, title: str, about: Sequence[Text]) -> None:
+    def __init__(self, title: str, about: Sequence[Part]) -> None:
         """Begin the first slide, with this title."""
-        self._how = [f"{said('How it was measured')}:", *(_line(one.text) for one in about)] if about else []
+        self._how = (
+            [f"{said('How it was measured')}:", *(_line(one.text) for one in about if isinstance(one, Text))]
+            if about
+            else []
+        )
         self._done: list[_Slide] = []
         self._left_out = self._is_said = False  # whether details now belong to a text on the slide
         self._begin(title)
@@ -261,9 +287,11 @@ class _Deck:
             self.put(one)
 
     def _table(self, table: Table) -> None:
-        found, left_out = _grids(table)
-        lost = 0
-        for grid in found:
+        rows = max((len(column.cells) for column in table.columns), default=0)
+        shown = min(rows, _MOST_ROWS, table.most if table.most is not None else rows)
+        if shown:
+            columns, columns_left = that_fit([_shown(column, shown) for column in table.columns], _IN_A_TABLE)
+            grid = _grid(columns)
             if not self._fits(sum(grid.heights[: _LEAST + bool(grid.titles)])):
                 return
             parts = _on_slides(grid, self._slide.left - 1, _UNITS - 1)
@@ -271,10 +299,12 @@ class _Deck:
                 if number and not self._next():
                     return
                 self._slide.blocks.append(part)
-            lost = max(lost, sum(len(part.rows) for part in parts[_MOST_SLIDES_OF_A_TABLE:]))
-        if more := lost + left_out:
-            rows_left = said(f"and {more:,} more row{'s' * (more != 1)}")
-            self._add(_Line(f"{rows_left}: torchstone report --format pdf,csv", _Style.SMALL))
+            shown -= sum(len(part.rows) for part in parts[_MOST_SLIDES_OF_A_TABLE:])
+            if columns_left:
+                text = said(f"{columns_left} more column{'s' * (columns_left != 1)} in the CSV beside it")
+                self._add(_Line(text, _Style.SMALL))
+        if more := rows - shown:
+            self._add(_Line(said(f"{more:,} more row{'s' * (more != 1)} in the CSV beside it"), _Style.SMALL))
 
     def _chart(self, part: Chart) -> None:
         """Put a picture onto a slide of its own, which has its title, too."""
@@ -347,16 +377,6 @@ def _line(text: object, most: int | None = None) -> str:
     """Return text of one line that XML can contain, at most so many characters, the last one then an ellipsis."""
     line = plain(text).strip()
     return line if most is None or len(line) <= most else f"{line[: most - 1]}…"
-
-
-def _grids(table: Table) -> tuple[list[_Grid], int]:
-    """Return a table as grids that are as wide as a slide, and how many of its rows are left out."""
-    rows = max((len(column.cells) for column in table.columns), default=0)
-    shown = min(rows, _MOST_ROWS, table.most if table.most is not None else rows)
-    if not shown:
-        return [], rows
-    columns = [_shown(column, shown) for column in table.columns]
-    return [_grid(band) for band in bands(columns, _IN_A_TABLE)], rows - shown
 
 
 def _shown(column: Column, rows: int) -> Column:

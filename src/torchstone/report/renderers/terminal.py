@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from torchstone.core.plain_text import plain
 from torchstone.core.schema.estimate import Severity
+from torchstone.core.units import plain
 from torchstone.report.document import Chart, Command, Document, Doubt, Facts, Part, Role, Section, Table, Text
-from torchstone.report.renderers._table import fitting, table
-from torchstone.report.renderers._text import cells, with_what_to_type, wrapped
+from torchstone.report.renderers._table import cells, fitting, table, with_what_to_type, wrapped
 from torchstone.report.translation.spoken import said, speaking
 
 __all__ = ["fitting", "terminal"]

@@ -116,7 +116,7 @@ def languages() -> tuple[str, ...]:
     return (ENGLISH, *sorted(path.parts[-3] for path in LOCALE.glob(f"*/LC_MESSAGES/{DOMAIN}.mo")))
 
 
-def known_language(name: str) -> str:
+def checked_language(name: str) -> str:
     """Return the name. Raises UsageError for a language that there is not."""
     if name not in languages():
         raise unknown("language", name, languages())
@@ -126,7 +126,7 @@ def known_language(name: str) -> str:
 @cache
 def catalogue(language: str) -> Catalogue:
     """Return the catalogue of a language; an empty one for English. Raises UsageError for an unknown language."""
-    if known_language(language) == ENGLISH:
+    if checked_language(language) == ENGLISH:
         return Catalogue({}, (), {})
     with (LOCALE / language / "LC_MESSAGES" / f"{DOMAIN}.mo").open("rb") as file:
         entries: dict[str, str] = gettext.GNUTranslations(file)._catalog  # type: ignore[attr-defined]

@@ -11,18 +11,7 @@ from msgspec.structs import replace
 from torchstone.core.charts.vega_lite import Panel, Picture, channels
 from torchstone.core.messages import filled
 from torchstone.core.schema.estimate import Finding
-from torchstone.report.document import (
-    Chart,
-    Column,
-    Command,
-    Document,
-    Doubt,
-    Facts,
-    Part,
-    Section,
-    Table,
-    Text,
-)  # fmt: skip
+from torchstone.report.document import Chart, Column, Command, Document, Doubt, Facts, Part, Section, Table, Text
 from torchstone.report.translation.catalogue import catalogue
 from torchstone.report.translation.spoken import spoken
 from torchstone.report.translation.translator import exact, translation
@@ -30,11 +19,37 @@ from torchstone.report.translation.translator import exact, translation
 Say = Callable[[str], str]
 
 # Columns and facts whose values are names: what a machine, a file or a person is called is no text.
-_NAMES = frozenset({
-    "card", "class", "document", "driver", "file", "folder", "from run", "governor", "hostname", "name", "platform",
-    "processor", "record", "run", "software", "table", "training", "written", "Host", "Experiment", "Run", "Processor",
-    "Device", "Model", "host", "model", "on",
-})  # fmt: skip
+_NAMES = frozenset(
+    {
+        "card",
+        "class",
+        "document",
+        "driver",
+        "file",
+        "folder",
+        "from run",
+        "governor",
+        "hostname",
+        "name",
+        "platform",
+        "processor",
+        "record",
+        "run",
+        "software",
+        "table",
+        "training",
+        "written",
+        "Host",
+        "Experiment",
+        "Run",
+        "Processor",
+        "Device",
+        "Model",
+        "host",
+        "model",
+        "on",
+    }
+)
 _CHECKS = "why"  # the column of names of checks
 _NUMBERED = re.compile(r"trial \d+|.{1,80} \(ceiling\)")  # names in legends that are made of words of ours
 _TYPED = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)+")  # step_time
@@ -78,7 +93,7 @@ def _part(part: Part, say: Say, language: str) -> Part:
         case Doubt():
             message, advice = say(part.message), say(part.advice)
             if part.finding is not None and part.finding.words is None:
-                message, advice = _found(part.finding, language)
+                message, advice = _finding_texts(part.finding, language)
             return replace(part, subject=_subject(part.subject, say), message=message, advice=advice)
         case Section():
             parts = _parts(part.parts, say, language)
@@ -87,7 +102,7 @@ def _part(part: Part, say: Say, language: str) -> Part:
             assert_never(part)
 
 
-def _found(finding: Finding, language: str) -> tuple[str, str]:
+def _finding_texts(finding: Finding, language: str) -> tuple[str, str]:
     """Return message and advice of a finding; what has no translation is English."""
     texts = catalogue(language).texts
     message, *advice = (filled(texts.get(one, one), finding.values) for one in (finding.said.message, *finding.advised))

@@ -17,11 +17,15 @@ _JOINTS = tuple(
     map(
         re.compile,
         (
-            r"\. (?=[A-Z0-9`\"'])", "; | · ", ": ", ", ", r" (?:and|or|with) ",
+            r"\. (?=[A-Z0-9`\"'])",
+            "; | · ",
+            ": ",
+            ", ",
+            r" (?:and|or|with) ",
             r"(?<=[a-z)]) (?=(?:ms|s|GB/s|[a-z]+/s)$)",
         ),
     )
-)  # fmt: skip
+)
 
 
 class Joints(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from torchstone.report.translation.catalogue import ENGLISH, known_language
+from torchstone.report.translation.catalogue import ENGLISH, checked_language
 
 VARIABLE = "TORCHSTONE_LANG"
 _LANGUAGE: ContextVar[str | None] = ContextVar("language", default=None)
@@ -21,7 +21,7 @@ def usual() -> str:
 @contextmanager
 def speaking(language: str) -> Iterator[None]:
     """Speak a language within. Raises UsageError for one that there is not."""
-    before = _LANGUAGE.set(known_language(language))
+    before = _LANGUAGE.set(checked_language(language))
     try:
         yield
     finally:
@@ -30,7 +30,7 @@ def speaking(language: str) -> Iterator[None]:
 
 def spoken() -> str:
     """Return the name of the language. Raises UsageError where the environment names one that there is not."""
-    return _LANGUAGE.get() or known_language(usual())
+    return _LANGUAGE.get() or checked_language(usual())
 
 
 def said(text: str, *values: object) -> str:

@@ -51,7 +51,7 @@ def exact(text: str, language: str) -> str:
     return catalogue(language).whole.get(text, text)
 
 
-class _Found(NamedTuple):
+class _Translated(NamedTuple):
     """A translation. `complete`: nothing in it but names and numbers is as it was."""
 
     text: str
@@ -64,20 +64,20 @@ class _Attempt:
     def __init__(self, known: Catalogue) -> None:
         self._known = known
         self._pieces, self._characters = _MOST, _WORK
-        self._seen: dict[str, _Found | None] = {}
+        self._seen: dict[str, _Translated | None] = {}
         self._matching: dict[str, list[tuple[Template, tuple[Span, ...]]]] = {}
 
-    def piece(self, text: str, depth: int) -> _Found | None:
+    def piece(self, text: str, depth: int) -> _Translated | None:
         before, core, after = bare(text)
         if not _WORD.search(core):
             return None
         if core not in self._seen:
             whole = self._whole(core)
-            self._seen[core] = _Found(whole, complete=True) if whole is not None else self._taken_apart(core, depth)
+            self._seen[core] = _Translated(whole, complete=True) if whole is not None else self._from_parts(core, depth)
         found = self._seen[core]
         return None if found is None else found._replace(text=f"{before}{found.text}{after}")
 
-    def _taken_apart(self, core: str, depth: int) -> _Found | None:
+    def _from_parts(self, core: str, depth: int) -> _Translated | None:
         if " " not in core or depth >= _DEEPEST or _QUANTITY.fullmatch(core):
             return None
         self._pieces -= 1
@@ -88,7 +88,7 @@ class _Attempt:
         small = (core.lower(), core.capitalize()) if core.isupper() else (core[:1].lower() + core[1:],)
         return next((found for one in (core, *small) if (found := self._known.whole.get(one)) is not None), None)
 
-    def _parts(self, core: str, depth: int) -> _Found | None:
+    def _parts(self, core: str, depth: int) -> _Translated | None:
         """Return the first reading of a text in which all is known, else the first in which something is."""
         at = joints_of(core)
         if len(at.of_clauses) > _JOINTS:
@@ -96,10 +96,10 @@ class _Attempt:
         early = (
             at.commas and at.colons and at.commas[0] < at.colons[0]
         )  # "a, b: c" may be clauses, of which b: c is one
-        readings: tuple[Callable[[], _Found | None], ...] = (
+        readings: tuple[Callable[[], _Translated | None], ...] = (
             lambda: self._matched(core, depth, (*at.ends, *at.halves), at.colons, at.commas),
             lambda: self._cut(core, at.ends, depth),
-            lambda: self._beside_known(core, at.of_clauses, depth),
+            lambda: self._around_clauses(core, at.of_clauses, depth),
             lambda: self._cut(core, at.halves, depth),
             lambda: self._labelled(core, at.colons, depth),
             lambda: self._cut(core, at.commas, depth) if early else None,
@@ -111,7 +111,7 @@ class _Attempt:
             lambda: self._cut(core, at.units, depth),
             lambda: self._cut(core, list(asides(core)), depth),
         )
-        best: _Found | None = None
+        best: _Translated | None = None
         for reading in readings:
             found = reading()
             if found is not None and found.complete:
@@ -121,14 +121,14 @@ class _Attempt:
 
     def _matched(
         self, core: str, depth: int, never: Spans, colons: Spans, commas: Spans, *, weak: bool = False
-    ) -> _Found | None:
+    ) -> _Translated | None:
         """Return the translation by the template with the longest fixed text that matches.
 
         No place may reach over a joint of `never`, nor the first place of a text over one of `colons`: else a clause
         would end up inside another. So it would where the translation moves what stands at an end of the text: that may
         reach over no joint at all. What is known as a whole is no such danger. `weak`: by weak templates, or by others.
         """
-        best: _Found | None = None
+        best: _Translated | None = None
         for template, spans in self._candidates(core):
             if template.weak != weak:
                 continue
@@ -167,7 +167,7 @@ class _Attempt:
     def _is_whole(self, content: str, *, name: bool) -> bool:
         return self._whole(bare(content)[1]) is not None or (name and self._may_be_a_name(content.strip()))
 
-    def _filled(self, template: Template, contents: list[str], depth: int) -> _Found | None:
+    def _filled(self, template: Template, contents: list[str], depth: int) -> _Translated | None:
         """Return the translation with these contents.
 
         None where one has half of a pair of parentheses, and for a weak template where one may be a part of any
@@ -183,9 +183,9 @@ class _Attempt:
             return None
         told = [content if new is None else new.text for content, new in zip(contents, found, strict=True)]
         complete = all(new is None or new.complete for new in found) and all(map(self._may_be_a_name, left))
-        return _Found(template.filled(dict(zip(template.numbers, told, strict=True))), complete)
+        return _Translated(template.filled(dict(zip(template.numbers, told, strict=True))), complete)
 
-    def _beside_known(self, core: str, joints: Spans, depth: int) -> _Found | None:
+    def _around_clauses(self, core: str, joints: Spans, depth: int) -> _Translated | None:
         """Return the text cut where all that stands before or behind a joint is known as a whole."""
         for start, end in joints:
             parts = (core[:start], core[end:])
@@ -193,7 +193,7 @@ class _Attempt:
                 return self._cut(core, [(start, end)], depth)
         return None
 
-    def _labelled(self, core: str, colons: Spans, depth: int) -> _Found | None:
+    def _labelled(self, core: str, colons: Spans, depth: int) -> _Translated | None:
         """Return the text cut behind the name that it begins with, or another known text: "gpt2, batch_size 8: …"."""
         if not colons:
             return None
@@ -202,7 +202,7 @@ class _Attempt:
         known = found.complete if found is not None else self._may_be_a_name(label)
         return self._cut(core, colons[:1], depth) if known else None
 
-    def _cut(self, core: str, joints: Spans, depth: int, joined: Callable[[str], str] = str) -> _Found | None:
+    def _cut(self, core: str, joints: Spans, depth: int, joined: Callable[[str], str] = str) -> _Translated | None:
         """Return the text with the pieces between the joints translated; None where none of them is known."""
         if not joints or len(joints) > _JOINTS:
             return None
@@ -215,7 +215,9 @@ class _Attempt:
         shown = [one if new is None else new.text for one, new in zip(pieces, found, strict=True)]
         between = [joined(core[start:end]) for start, end in joints]
         text = "".join(word for pair in zip(shown, (*between, ""), strict=True) for word in pair)
-        return _Found(text, all(new is None or new.complete for new in found) and all(map(self._may_be_a_name, left)))
+        return _Translated(
+            text, all(new is None or new.complete for new in found) and all(map(self._may_be_a_name, left))
+        )
 
 
 def _is_certain(text: str) -> bool:

@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Self, TypeVar
 import msgspec
 
 from torchstone.core.errors import MissingError, UsageError
-from torchstone.core.schema.claim import is_imported
 from torchstone.core.schema.codec import decode
-from torchstone.core.schema.run import Head, Run
+from torchstone.core.schema.run import Head, Run, is_imported
 from torchstone.storage import stored_peaks
 from torchstone.storage.database import FIGURES_VERSION, Connection, streamed
 from torchstone.storage.merging import is_longer, is_twin, same_beginning

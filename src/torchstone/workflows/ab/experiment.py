@@ -22,15 +22,19 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Status, Trial
 from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.timing.clock import Clock, system_clock
-from torchstone.workflows.ab.allocation import pace_of
-from torchstone.workflows.ab.budget import FEWEST_PAIRS, templates_for
-from torchstone.workflows.ab.forecast import MOST_TEMPLATES
 from torchstone.workflows.ab.interleaving import TurnPlan, turn_s_of
-from torchstone.workflows.ab.other_threads import Take, forecast, reserved_s, tried, with_one_thread
-from torchstone.workflows.ab.pair import Pair, Spans, Variant
-from torchstone.workflows.ab.sequential_test import Look, SequentialTest
-from torchstone.workflows.ab.session_pool import SessionPool
-from torchstone.workflows.ab.timetable import Timetable
+from torchstone.workflows.ab.pair import Pair, SessionPool, Spans, Variant
+from torchstone.workflows.ab.sequential_test import (
+    MOST_TEMPLATES,
+    SequentialTest,
+    Take,
+    TestLook,
+    forecast,
+    reserved_s,
+    tried,
+    with_one_thread,
+)
+from torchstone.workflows.ab.timetable import FEWEST_PAIRS, Timetable, pace_of, templates_for
 
 __all__ = ["ExperimentResult", "Variant", "compare_live"]
 
@@ -71,13 +75,13 @@ class ExperimentResult(msgspec.Struct, frozen=True):
     needed_s: float | None = None
 
 
-class Progress(msgspec.Struct, frozen=True):
+class ExperimentProgress(msgspec.Struct, frozen=True):
     """How far an experiment is, told after every pair."""
 
     pairs: int
     templates: int
     elapsed_s: float
-    last: Look | None
+    last: TestLook | None
 
 
 def compare_live(
@@ -86,7 +90,7 @@ def compare_live(
     rules: Rules,
     procedure: Procedure,
     watcher: Watcher | None = None,
-    tell: Callable[[Progress], None] = lambda _: None,
+    tell: Callable[[ExperimentProgress], None] = lambda _: None,
     keep: Callable[[Trial], None] = lambda _: None,
     *,
     strict: bool = False,
@@ -144,7 +148,7 @@ class Experiment:
         rules: Rules,
         pool: PairRunner,
         began_s: float,
-        tell: Callable[[Progress], None] = lambda _: None,
+        tell: Callable[[ExperimentProgress], None] = lambda _: None,
         keep: Callable[[Trial], None] = lambda _: None,
         clock: Clock = system_clock,
         *,
@@ -209,7 +213,7 @@ class Experiment:
         self._in_a_row = self._in_a_row + 1 if failed else 0
         if location is not None:
             self._standing.add(location.value, location.error)
-        self._tell(Progress(len(self._pairs), self._templates, self._time.elapsed_s, self._standing.last))
+        self._tell(ExperimentProgress(len(self._pairs), self._templates, self._time.elapsed_s, self._standing.last))
         return pair
 
     def _plan(self) -> TurnPlan:

@@ -13,21 +13,18 @@ from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.comparison import Rules, Side
 from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.page_locking import effective, notes
+from torchstone.core.schema.request import effective, notes
 from torchstone.core.schema.run import Answered, Head, Plan, Run
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy
 from torchstone.execution.controller.observer import Silent, Watcher
-from torchstone.execution.controller.room import refuse_unshared
+from torchstone.execution.controller.session import refuse_unshared
 from torchstone.execution.timing.clock import system_clock
 from torchstone.storage.record_reader import record_path
 from torchstone.storage.record_writer import RecordWriter
-from torchstone.workflows.ab.experiment import Experiment, ExperimentResult, Progress, in_turns
-from torchstone.workflows.ab.pair import Variant
-from torchstone.workflows.ab.session_pool import SessionPool
+from torchstone.workflows.ab.experiment import Experiment, ExperimentProgress, ExperimentResult, in_turns
+from torchstone.workflows.ab.pair import SessionPool, Variant
 from torchstone.workflows.ab.sides import SideRequest, Sketched, case_of, sketched
-from torchstone.workflows.campaign import begun, code_of
-from torchstone.workflows.run.program_run import placed, tried
-from torchstone.workflows.run.results import Results, published
+from torchstone.workflows.run.planned_run import Results, begun, code_of, placed, published, tried
 
 _CONDITIONS = (
     "heap",
@@ -55,7 +52,7 @@ class AbCampaign:
         sides: tuple[SideRequest, SideRequest],
         rules: Rules,
         watcher: Watcher | None = None,
-        tell: Callable[[Progress], None] = lambda _: None,
+        tell: Callable[[ExperimentProgress], None] = lambda _: None,
         busy: WhenBusy = SHARE,
         *,
         strict: bool = False,
@@ -129,7 +126,7 @@ class AbCampaign:
                 try:
                     facts = tried(pool.session(side.folder), case)
                 except UsageError as fault:
-                    raise UsageError(f"{side.label}: {fault}") from None
+                    raise SideError(side.label, fault) from None
                 workload = msgspec.structs.replace(case.workload, task=Task(str(facts.task)))
                 case = Case(workload, case.configuration, placed(facts, case.placement, machine))
             elif sketch.sketch.own:
@@ -189,8 +186,12 @@ def course_of(ended: ExperimentResult) -> Course:
     spent, elapsed_s = ended.spent, ended.elapsed_s
     pinned = [cores for t in ended.trials if isinstance(cores := t.facts.threads_pinned, int)]
     return Course(
-        ended.pairs, ended.templates, elapsed_s, ended.stopped_because,
-        spent.measured_s / elapsed_s if spent and spent.measured_s and elapsed_s else None, min(pinned, default=None),
+        ended.pairs,
+        ended.templates,
+        elapsed_s,
+        ended.stopped_because,
+        spent.measured_s / elapsed_s if spent and spent.measured_s and elapsed_s else None,
+        min(pinned, default=None),
         {name.removesuffix("_s"): value for name, value in msgspec.structs.asdict(spent).items()} if spent else {},
         ended.needed_s,
-    )  # fmt: skip
+    )

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
 import random
-from collections.abc import Sequence
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Self
 
 import msgspec
 
@@ -18,13 +24,38 @@ from torchstone.core.schema.trial import Disturbance, Disturber, Reason, Status,
 from torchstone.core.stats.disturbance import TOLERATED_CORES
 from torchstone.core.stats.nested import Location, trimmed, trimmed_mean
 from torchstone.execution.controller.busy_machine import Snapshot, busiest, cores_of_others, snapshot
-from torchstone.execution.controller.observer import Watcher
-from torchstone.execution.controller.room import beside, room_of
+from torchstone.execution.controller.observer import Silent, Watcher
+from torchstone.execution.controller.session import Session, beside, isolation, room_of
 from torchstone.execution.controller.trial import TrialDrive
-from torchstone.execution.timing.clock import system_clock
+from torchstone.execution.timing.clock import Clock, system_clock
 from torchstone.plugins.machine_protocols import Launcher
-from torchstone.workflows.ab import waiting
 from torchstone.workflows.ab.interleaving import Go, TurnPlan, Warm, cores_to_choose, go, most_s, order, warm, word_for
+
+
+def is_stopped(case: Case, procedure: Procedure) -> bool:
+    """Say whether a side that waits is stopped: on the CPU, where the kernel ends what was stopped with its parent.
+
+    A fork asks the kernel for that (execution/worker/template.py), and so do the hooks of a program; a spawned process
+    notices by itself that nobody is left, which one that is stopped could not.
+    """
+    asks = sys.platform == "linux" and isolation(procedure.isolation) in ("fork", "program")
+    return asks and case.placement.device == "cpu"
+
+
+def stop(pid: int) -> None:
+    """Stop a trial and all that it started. One that has ended meanwhile is left alone."""
+    _send(pid, signal.SIGSTOP)
+
+
+def go_on(pid: int) -> None:
+    """Let what was stopped go on."""
+    _send(pid, signal.SIGCONT)
+
+
+def _send(pid: int, what: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, what)
+
 
 _ALIGNMENT_BYTES = 64  # a cache line
 _KNOWN = 8  # couples, from which on their spread tells how well their middle is known
@@ -75,8 +106,8 @@ def location_of(logs: Sequence[float]) -> Location | None:
     return found or Location(trimmed_mean(logs, 0.25), 0.0, 1.0)
 
 
-class _Side:
-    """A process of one side, from its start to its trial. `stops`: while it waits (waiting.py)."""
+class _SideProcess:
+    """A process of one side, from its start to its trial. `stops`: while it waits (`stop`)."""
 
     def __init__(
         self, contender: Variant, launcher: Launcher, drive: TrialDrive, plan: TurnPlan, *, stops: bool
@@ -94,23 +125,23 @@ class _Side:
 
     def warm_up(self) -> bool:
         """Wait until it is warm; False where it ended before."""
-        # A new interpreter in place of a fork: nobody would end it if it were stopped and we were gone (waiting.py).
+        # A new interpreter in place of a fork: nobody would end it if it were stopped and we were gone (`is_stopped`).
         self._stops = self._stops and self._drive.facts.not_forked is None
         by_s = self._plan.ready_by_s
         self.ready = self._drive.hear(Ready, max(0.05, by_s - system_clock()) if by_s is not None else None)
         if self._stops and self.ready is not None:
-            waiting.stop(self._drive.pid)
+            stop(self._drive.pid)
         return self.ready is not None
 
     def turn(self, steps: int, ready: Ready, cores: tuple[int, ...]) -> bool:
         """Have it take one turn; False where it ended meanwhile."""
         word = word_for(steps, ready, cores)
         if self._stops:
-            waiting.go_on(self._drive.pid)
+            go_on(self._drive.pid)
         self._drive.say(word)
         taken = self._drive.hear(TurnTaken, most_s(self._plan, (steps + word.lead_in) * ready.step_s))
         if self._stops and taken is not None:
-            waiting.stop(self._drive.pid)
+            stop(self._drive.pid)
         if taken is None or taken.elapsed_s <= 0.0:
             return False
         self.times_s.append(taken.elapsed_s / (steps * self._items))
@@ -120,7 +151,7 @@ class _Side:
     def let_go(self) -> None:
         """Tell it that there are no further turns."""
         if self._stops and self.ready is not None:
-            waiting.go_on(self._drive.pid)
+            go_on(self._drive.pid)
         self._drive.say(Finish())
 
     def finish(self, order: int) -> Trial:
@@ -160,16 +191,16 @@ def take_pair(
     Programs start beside one another: they import for seconds. `about`: further facts for both trials.
     """
 
-    def started(which: int) -> _Side:
+    def started(which: int) -> _SideProcess:
         contender, launcher = sides[which]
         shift = dice.randrange(0, max(plan.shift_bytes, _ALIGNMENT_BYTES), _ALIGNMENT_BYTES)
         request = TurnsRequest(contender.case, procedure, number, shift)
-        drive, stops = TrialDrive(request, None, watcher), waiting.is_stopped(contender.case, procedure)
-        side = _Side(contender, launcher, drive, plan, stops=stops)
+        drive, stops = TrialDrive(request, None, watcher), is_stopped(contender.case, procedure)
+        side = _SideProcess(contender, launcher, drive, plan, stops=stops)
         side.start()
         return side
 
-    living: dict[int, _Side] = {}
+    living: dict[int, _SideProcess] = {}
     before = snapshot() if procedure.disturbed == "replace" else {}
     room: Room | None = None  # what the first leaves the second
     began_s = system_clock()
@@ -205,7 +236,8 @@ def take_pair(
     each = {f"pair_{name}": round(value, 6) for name, value in msgspec.structs.asdict(spans).items()}
     about = merged(about, Facts(pair=number, **each))
     made = tuple(
-        _told(trials.get(which) or _unstarted(sides[which][0], number), "AB"[which], about, room) for which in (0, 1)
+        _with_facts(trials.get(which) or _unstarted(sides[which][0], number), "AB"[which], about, room)
+        for which in (0, 1)
     )
     made = tuple(msgspec.structs.replace(trial, disturbance=disturbance) for trial in made)
     return Pair(tuple(logs), (made[0], made[1]), spans)
@@ -214,7 +246,7 @@ def take_pair(
 class _Taking:
     """The turns of one pair."""
 
-    def __init__(self, a: _Side, b: _Side, plan: TurnPlan, dice: random.Random, number: int) -> None:
+    def __init__(self, a: _SideProcess, b: _SideProcess, plan: TurnPlan, dice: random.Random, number: int) -> None:
         self._a, self._b, self._plan, self._dice, self._number = a, b, plan, dice, number
 
     def turns(self, warm_s: float, ours: Sequence[int], needed: int) -> list[float]:
@@ -273,6 +305,60 @@ def _unstarted(contender: Variant, number: int) -> Trial:
     return Trial(f"skipped-{number}", contender.case.case_id, number, number, "", 0.0, outcome)
 
 
-def _told(trial: Trial, side: str, about: Facts, room: Room | None) -> Trial:
+def _with_facts(trial: Trial, side: str, about: Facts, room: Room | None) -> Trial:
     facts = merged(trial.facts, about, Facts(side=side))
     return msgspec.structs.replace(trial, facts=facts, outcome=beside(trial.outcome, room))
+
+
+class SessionPool:
+    """Use as a context manager. `models`: what each folder's template imports for; None: where the controller works.
+
+    `start_s`: how long it took to open, which is what a renewal costs.
+    """
+
+    def __init__(
+        self,
+        models: Mapping[Path | None, Sequence[str]],
+        procedure: Procedure,
+        watcher: Watcher | None = None,
+        clock: Clock = system_clock,
+    ) -> None:
+        self._watcher = watcher or Silent()
+        self._procedure, self._clock = procedure, clock
+        self._sessions = {folder: Session(procedure, names, self._watcher, folder) for folder, names in models.items()}
+        self._open = ExitStack()
+        self._fresh = True
+        self.start_s = 0.0
+
+    def __enter__(self) -> Self:
+        began_s = self._clock()
+        with ExitStack() as stack:
+            for session in self._sessions.values():  # they import beside one another: nothing is measured meanwhile
+                stack.callback(session.launcher.close)
+                session.begin()
+            for session in self._sessions.values():
+                stack.enter_context(session)
+            self._open = stack.pop_all()
+        self.start_s = self._clock() - began_s
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def session(self, folder: Path | None) -> Session:
+        """Return the session of a folder."""
+        return self._sessions[folder]
+
+    def renew(self) -> None:
+        """Start new templates, unless those there are have forked no pair yet."""
+        if not self._fresh:
+            for session in self._sessions.values():
+                session.begin()
+            for session in self._sessions.values():
+                session.renew()
+
+    def take(self, sides: Sequence[Variant], number: int, plan: TurnPlan, dice: random.Random, template: int) -> Pair:
+        """Take one pair."""
+        self._fresh = False
+        placed = [(side, self._sessions[side.folder].launcher) for side in sides]
+        return take_pair(placed, number, self._procedure, plan, dice, self._watcher, Facts(template=template))

@@ -11,7 +11,7 @@ from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Status, Trial
 from torchstone.core.stats.nested import Location
 from torchstone.workflows.ab.pair import items_of, location_of, shift_of
-from torchstone.workflows.ab.sequential_test import Look, SequentialTest
+from torchstone.workflows.ab.sequential_test import SequentialTest, TestLook
 
 _ROUNDING = 1e-9  # relative
 
@@ -45,7 +45,7 @@ def faults(run: Run) -> Iterator[str]:
         yield from _of_ratio(found, look, rules.false_alarms)
 
 
-def _of_none(run: Run, found: Comparison, look: Look | None) -> Iterator[str]:
+def _of_none(run: Run, found: Comparison, look: TestLook | None) -> Iterator[str]:
     """Yield what is wrong with a comparison that has no ratio."""
     failed = [trial for trial in run.trials if trial.outcome.status not in (Status.OK, Status.SKIPPED)]
     if found.verdict == Judgement.NOT_COMPARABLE:
@@ -57,7 +57,7 @@ def _of_none(run: Run, found: Comparison, look: Look | None) -> Iterator[str]:
         yield f"comparison: without a ratio, the turns in the record give {look.value:.6g}"
 
 
-def _of_ratio(found: Comparison, look: Look, false_alarms: float) -> Iterator[str]:
+def _of_ratio(found: Comparison, look: TestLook, false_alarms: float) -> Iterator[str]:
     ratio = found.ratio
     if ratio is None or ratio.low is None or ratio.high is None:
         yield "comparison: its ratio has no interval"
@@ -76,7 +76,7 @@ def _of_ratio(found: Comparison, look: Look, false_alarms: float) -> Iterator[st
         yield f"comparison: verdict {found.verdict}, its interval and margin give {verdict}"
 
 
-def _look(run: Run, found: Comparison) -> Look | None:
+def _look(run: Run, found: Comparison) -> TestLook | None:
     """Return what all pairs of a record say, with the narrowest interval that the rules allow."""
     rules = run.head.ab
     if rules is None:

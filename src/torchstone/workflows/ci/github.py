@@ -14,9 +14,14 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from email.message import Message
+from enum import StrEnum
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from torchstone.analysis.ci import Acceptance, Conclusion
 from torchstone.core.errors import ExitCode, TorchstoneError, UsageError
 
 PUBLIC = "https://api.github.com"
@@ -55,12 +60,12 @@ class GitHub:
 
     def get(self, path: str, **query: str | int) -> Any:
         """Return what is at `path` below the repository. Raises GitHubError."""
-        return self._asked("GET", path, query, None)
+        return self._request_json("GET", path, query, None)
 
     def pages(self, path: str, **query: str | int) -> Iterator[Any]:
         """Yield the items of a list, page after page, 3,000 at most. Raises GitHubError."""
         for page in range(1, _MOST_PAGES + 1):
-            found = self._asked("GET", path, {**query, "per_page": _PER_PAGE, "page": page}, None)
+            found = self._request_json("GET", path, {**query, "per_page": _PER_PAGE, "page": page}, None)
             if not isinstance(found, list):
                 raise GitHubError(f"GitHub: {path}: a list was expected")
             yield from found
@@ -69,9 +74,9 @@ class GitHub:
 
     def send(self, method: str, path: str, body: Mapping[str, Any]) -> Any:
         """Change something. Raises Ambiguous where no answer came, so that the caller looks first; else GitHubError."""
-        return self._asked(method, path, {}, json.dumps(body).encode())
+        return self._request_json(method, path, {}, json.dumps(body).encode())
 
-    def _asked(self, method: str, path: str, query: Mapping[str, str | int], body: bytes | None) -> Any:
+    def _request_json(self, method: str, path: str, query: Mapping[str, str | int], body: bytes | None) -> Any:
         where = f"{self._api}/repos/{self.repository}/{path}"
         if query:
             where += "?" + urllib.parse.urlencode(query)
@@ -144,3 +149,184 @@ def _wait_s(code: int, headers: Message, usual_s: float) -> float | None:
         left_s = float(reset) - time.time() if reset.isascii() and reset.isdigit() else usual_s
         return max(0.0, left_s) if left_s <= _LONGEST_WAIT_S else None
     return usual_s if code >= HTTPStatus.INTERNAL_SERVER_ERROR else None
+
+
+_MOST_EVENT_BYTES = 25 * 2**20
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_REASON = re.compile(r"^[ \t>*-]*slower because:[ \t]*(\S.{0,499})", re.IGNORECASE | re.MULTILINE)
+
+
+class Event(msgspec.Struct, frozen=True):
+    """What the job is about. `number`: None where the event does not say; then `owner` and `branch` find it."""
+
+    repository: str
+    head: str
+    number: int | None
+    owner: str = ""
+    branch: str = ""
+
+
+class PullRequest(msgspec.Struct, frozen=True):
+    """An open pull request. `head`: its newest commit; `acceptance`: whether its slowdown is accepted."""
+
+    number: int
+    head: str
+    acceptance: Acceptance | None
+
+
+def read_event(path: Path, name: str) -> Event:
+    """Return what the file of an event says ($GITHUB_EVENT_PATH, $GITHUB_EVENT_NAME).
+
+    Raises UsageError for a file that is none, and for events that are about no pull request.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MOST_EVENT_BYTES + 1)
+        payload = json.loads(data) if len(data) <= _MOST_EVENT_BYTES else None
+    except OSError as fault:
+        raise UsageError(f"cannot read the event {path}: {fault.strerror}") from None
+    except (ValueError, RecursionError):
+        payload = None
+    if not isinstance(payload, dict):
+        raise UsageError(f"{path} is not an event of GitHub")
+    try:
+        if name in ("pull_request", "pull_request_target"):
+            return _of_pull_request(payload)
+        if name == "workflow_run":
+            return _of_workflow_run(payload)
+    except (KeyError, TypeError, ValueError):
+        raise UsageError(f"{path}: not an event {name} of GitHub") from None
+    raise UsageError(f"event {name[:40]!r} is about no pull request; run this on pull_request or workflow_run")
+
+
+def find(github: GitHub, event: Event, label: str) -> PullRequest | None:
+    """Return the pull request whose newest commit was measured; None where it is closed or has moved on.
+
+    `label`: what accepts a slower change; only who may triage the repository can set it. Its reason is a line
+    `Slower because: …` in the description. Both are asked for now: an event says what was when the job was first
+    started, and says so again when it is run again. Raises GitHubError.
+    """
+    if event.number is not None:
+        candidates = [github.get(f"pulls/{event.number}")]
+    else:
+        candidates = list(github.pages("pulls", state="open", head=f"{event.owner}:{event.branch}"))
+    for one in candidates:
+        if isinstance(one, Mapping) and one.get("state") == "open" and _head(one) == event.head:
+            if not isinstance(number := one.get("number"), int):
+                raise GitHubError("GitHub named a pull request without a number")
+            return PullRequest(number, event.head, _accepted(one, label))
+    return None
+
+
+def _accepted(found: Mapping[str, Any], label: str) -> Acceptance | None:
+    labels = [one.get("name") for one in found.get("labels") or () if isinstance(one, Mapping)]
+    if label not in labels:
+        return None
+    body = found.get("body")
+    match = _REASON.search(body) if isinstance(body, str) else None
+    return Acceptance(label, match[1].strip() if match is not None else None)
+
+
+def _of_pull_request(payload: Mapping[str, Any]) -> Event:
+    found = payload["pull_request"]
+    head, repository = found["head"], str(payload["repository"]["full_name"])
+    return Event(repository, _commit(head["sha"]), int(found["number"]))
+
+
+def _of_workflow_run(payload: Mapping[str, Any]) -> Event:
+    run, repository = payload["workflow_run"], str(payload["repository"]["full_name"])
+    if run["event"] != "pull_request":
+        raise UsageError(f"the run was started by {str(run['event'])[:40]}, not by a pull request: nothing to comment")
+    owner = str(run["head_repository"]["owner"]["login"])
+    return Event(repository, _commit(run["head_sha"]), None, owner, str(run["head_branch"]))
+
+
+def _commit(value: object) -> str:
+    if not isinstance(value, str) or not _COMMIT.fullmatch(value):
+        raise UsageError("the event has no commit")
+    return value
+
+
+def _head(found: Mapping[str, Any]) -> str | None:
+    head = found.get("head")
+    return head.get("sha") if isinstance(head, Mapping) else None
+
+
+_POST_ATTEMPTS = 3
+_CONCLUSIONS = {
+    Conclusion.PASSED: "success",
+    Conclusion.ACCEPTED: "success",
+    Conclusion.SLOWER: "failure",
+    Conclusion.FAILED: "failure",
+    Conclusion.NO_BASELINE: "neutral",
+    Conclusion.UNDECIDED: "neutral",
+}
+
+
+class Posted(StrEnum):
+    """What was done."""
+
+    CREATED = "created"
+    EDITED = "edited"
+    SAME = "unchanged"
+    NOTHING = "no comment"
+
+
+def post(github: GitHub, number: int, text: str, author: str, *, create: bool) -> tuple[Posted, str | None]:
+    """Make the comment whose first line is that of `text`, or edit the one that is there; return its address, too.
+
+    `author`: whose comments are looked at: anybody can write the marker. `create`: False edits only. Where no answer
+    comes, it is looked for again before it is sent again. Raises GitHubError.
+    """
+    for attempt in range(_POST_ATTEMPTS):
+        found = _own_comment(github, number, text.partition("\n")[0], author)
+        try:
+            if found is None:
+                if not create:
+                    return Posted.NOTHING, None
+                made = github.send("POST", f"issues/{number}/comments", {"body": text})
+                return Posted.CREATED, _address(made)
+            if str(found.get("body", "")).replace("\r\n", "\n").rstrip("\n") == text.rstrip("\n"):
+                return Posted.SAME, _address(found)
+            made = github.send("PATCH", f"issues/comments/{found['id']}", {"body": text})
+            return Posted.EDITED, _address(made)
+        except Ambiguous:
+            if attempt == _POST_ATTEMPTS - 1:
+                raise
+    raise GitHubError("GitHub: no answer")
+
+
+def check(github: GitHub, commit: str, name: str, conclusion: Conclusion, title: str, summary: str) -> None:
+    """Set a check of the commit: success, failure, or neutral where nothing is known. Raises GitHubError."""
+    output = {"title": title[:200], "summary": summary}
+    body = {
+        "name": name,
+        "head_sha": commit,
+        "status": "completed",
+        "conclusion": _CONCLUSIONS[conclusion],
+        "output": output,
+    }
+    for attempt in range(_POST_ATTEMPTS):
+        try:
+            github.send("POST", "check-runs", body)
+            return
+        except Ambiguous:  # a second one of the same name takes the place of the first
+            if attempt == _POST_ATTEMPTS - 1:
+                raise
+
+
+def _own_comment(github: GitHub, number: int, first_line: str, author: str) -> dict[str, object] | None:
+    """Return the oldest comment of the author that begins with that line."""
+    for one in github.pages(f"issues/{number}/comments"):
+        if not isinstance(one, dict) or not isinstance(one.get("user"), dict):
+            continue
+        body = one.get("body")
+        begins = isinstance(body, str) and body.partition("\n")[0].rstrip("\r") == first_line
+        if begins and one["user"].get("login") == author and isinstance(one.get("id"), int):
+            return one
+    return None
+
+
+def _address(made: object) -> str | None:
+    found = made.get("html_url") if isinstance(made, dict) else None
+    return found if isinstance(found, str) else None

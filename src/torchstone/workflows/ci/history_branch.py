@@ -20,9 +20,11 @@ USUAL_BRANCH = "torchstone-history"
 _ATTEMPTS = 5
 _PATIENCE_S = 120.0
 _AUTHOR = {
-    "GIT_AUTHOR_NAME": "torchstone", "GIT_AUTHOR_EMAIL": "torchstone@localhost",
-    "GIT_COMMITTER_NAME": "torchstone", "GIT_COMMITTER_EMAIL": "torchstone@localhost",
-}  # fmt: skip
+    "GIT_AUTHOR_NAME": "torchstone",
+    "GIT_AUTHOR_EMAIL": "torchstone@localhost",
+    "GIT_COMMITTER_NAME": "torchstone",
+    "GIT_COMMITTER_EMAIL": "torchstone@localhost",
+}
 _BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}", re.ASCII)
 _REMOTE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 

@@ -7,26 +7,128 @@ equal part of it (Bonferroni).
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
-from torchstone.analysis.ci.changes import Change, Verdict, change_of, why_text
-from torchstone.analysis.ci.price import FIRST_SHARE
+from torchstone.analysis.ci import FIRST_SHARE, BenchmarkChange, ChangeVerdict, change_of, why_text
+from torchstone.config.recipe_files import load_request
+from torchstone.config.run_file import RunRequest
 from torchstone.core.errors import TorchstoneError, UsageError
-from torchstone.core.schema.ci import CiBenchmark, CiResult, State
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import model_name
+from torchstone.core.schema.ci import MOST_BENCHMARKS, CiBenchmark, CiResult, State
 from torchstone.core.schema.comparison import Rules
+from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.run import SCHEMA, Run
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy
+from torchstone.execution.program.workspace import add_untracked
 from torchstone.execution.timing.clock import Clock, system_clock
 from torchstone.storage.ci_folder import write_result
 from torchstone.storage.record_reader import read_record
+from torchstone.workflows.ab.experiment import as_ab_does
 from torchstone.workflows.ab.live_comparison import AbCampaign, SideError
-from torchstone.workflows.ab.revisions import Revision, checked_out
-from torchstone.workflows.ab.sides import SideRequest, sketched
-from torchstone.workflows.ci.benchmarks import Benchmark
+from torchstone.workflows.ab.sides import Revision, SideRequest, checked_out, sketched
+from torchstone.workflows.run.planned_run import ProgramRequest, check, name_of
+
+_LONGEST = 200
+
+
+class BenchmarkSpec(msgspec.Struct, frozen=True):
+    """One workload with one value of every axis, or a command (`program`).
+
+    `words`: what `torchstone ab BASE HEAD` takes for it; or none.
+    """
+
+    name: str
+    request: RunRequest
+    words: tuple[str, ...]
+    program: ProgramRequest | None = None
+
+
+def benchmarks(files: Sequence[str]) -> list[BenchmarkSpec]:
+    """Return the benchmarks of run files or recipes, with names of their own. Raises UsageError, naming the file."""
+    found = [one for word in files for one in _of_file(word)]
+    if len(found) > MOST_BENCHMARKS:
+        raise UsageError(f"{len(found)} benchmarks are too many: {MOST_BENCHMARKS} at most; give fewer values of axes")
+    twice = {name for name, count in Counter(one.name for one in found).items() if count > 1}
+    named = []
+    for place, one in enumerate(found, 1):
+        name = one.name if one.name not in twice else f"{one.name[: _LONGEST - 6]}#{place}"
+        named.append(msgspec.structs.replace(one, name=name))
+    return named
+
+
+def of_program(program: ProgramRequest) -> BenchmarkSpec:
+    """Return the benchmark of a command. Raises UsageError for a place in it without a value."""
+    check(program)
+    request = RunRequest(workloads=(), name=program.name, device=program.device, procedure=program.procedure)
+    words = (*(("--step", program.step) if program.step != "auto" else ()), "--", *program.words)
+    return BenchmarkSpec(name_of(program)[:_LONGEST], request, words if _sayable(words) else (), program)
+
+
+def _sayable(words: Sequence[str]) -> bool:
+    return len(words) <= 30 and all(len(one) <= 300 for one in words)
+
+
+def _of_file(word: str) -> Iterator[BenchmarkSpec]:
+    request = load_request(word)
+    if "," in request.device:
+        raise UsageError(f"{word}: device {request.device}: a benchmark has one device; write a file for each")
+    stem = request.name or Path(word).stem
+    tasks = Counter(workload.task for workload in request.workloads)
+    for workload in request.workloads:
+        varied = [name for name, values in workload.axes.items() if len(values) > 1]
+        points = list(_points(workload, varied, request))
+        if not points:
+            raise UsageError(f"{word}: exclude leaves nothing of {workload.task} {workload.model}")
+        for point in points:
+            yield _benchmark(word, stem, request, workload, point, tasks)
+
+
+def _points(workload: WorkloadRequest, varied: Sequence[str], request: RunRequest) -> Iterator[Mapping[str, Scalar]]:
+    fixed = {name: values[0] for name, values in workload.axes.items() if len(values) == 1}
+    for values in itertools.product(*(workload.axes[name] for name in varied)):
+        point = dict(zip(varied, values, strict=True))
+        if not any(condition.holds({**fixed, **point}) for condition in request.exclude):
+            yield point
+
+
+def _benchmark(
+    word: str,
+    stem: str,
+    request: RunRequest,
+    workload: WorkloadRequest,
+    point: Mapping[str, Scalar],
+    tasks: Mapping[str, int],
+) -> BenchmarkSpec:
+    parts = [stem]
+    if len(tasks) > 1:
+        parts.append(workload.task)
+    if tasks[workload.task] > 1:
+        parts.append(model_name(workload.model))
+    parts += [f"{name}={value}" for name, value in point.items()]
+    axes = {**workload.axes, **{name: (value,) for name, value in point.items()}}
+    alone = msgspec.structs.replace(
+        request,
+        workloads=(msgspec.structs.replace(workload, axes=axes),),
+        exclude=(),
+        procedure=as_ab_does(request.procedure),
+    )
+    words = ["--config", word, *(["--task", workload.task] if len(tasks) > 1 else [])]
+    words += [text for name, value in point.items() for text in ("--axis", f"{name}={_typed(value)}")]
+    sayable = tasks[workload.task] == 1 and _sayable(words)
+    return BenchmarkSpec("/".join(parts)[:_LONGEST], alone, tuple(words) if sayable else ())
+
+
+def _typed(value: Scalar) -> str:
+    """Return a value of an axis as --axis takes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
 
 USUAL_S = 90.0  # a benchmark
 _LEAST_S = 10.0  # that a test is worth beginning
@@ -62,7 +164,7 @@ class CiMeasurement:
     def __init__(
         self,
         asked: CiAsked,
-        benchmarks: Sequence[Benchmark],
+        benchmarks: Sequence[BenchmarkSpec],
         folder: Path,
         say: Callable[[str], None] = lambda _: None,
         busy: WhenBusy = SHARE,
@@ -96,6 +198,9 @@ class CiMeasurement:
         with contextlib.ExitStack() as until_then:
             head = until_then.enter_context(checked_out(_revision(self._asked.head, "head"), here))
             base, why = self._base_folder(here, until_then)
+            if any(one.program is not None for one in self._benchmarks):
+                for folder in filter(None, (base, head)):
+                    add_untracked(here, folder)
             self._all_once(base, head, why)
             if base is not None:
                 self._undecided_again(base, head)
@@ -145,7 +250,7 @@ class CiMeasurement:
                 continue
             change = change_of(one, self._result, self._runs, self._asked.limit)
             needed_s = change.price.within_s if change.price is not None else self._longer_s(change, one)
-            if change.verdict is Verdict.UNDECIDED and change.open and needed_s is not None:
+            if change.verdict is ChangeVerdict.UNDECIDED and change.open and needed_s is not None:
                 open_.append((needed_s, place))
         for number, (needed_s, place) in enumerate(sorted(open_)):
             left_s = self._asked.within_s - self._spent_s()
@@ -160,17 +265,19 @@ class CiMeasurement:
                 self._put(place, after)
                 self._tell(after, "again")
 
-    def _longer_s(self, change: Change, one: CiBenchmark) -> float | None:
+    def _longer_s(self, change: BenchmarkChange, one: CiBenchmark) -> float | None:
         """Return twice the time of a comparison that had no time for enough pairs; None for any other."""
         rules = self._runs[one.run_id or ""].head.ab
         return 2.0 * rules.budget_s if change.ratio is None and rules is not None else None
 
-    def _measured(self, told: CiBenchmark, one: Benchmark, folders: tuple[Path, Path], within_s: float) -> CiBenchmark:
+    def _measured(
+        self, told: CiBenchmark, one: BenchmarkSpec, folders: tuple[Path, Path], within_s: float
+    ) -> CiBenchmark:
         """Return the benchmark as it is after a comparison; a fault of the base alone is no baseline."""
         commits = (self._asked.base, self._asked.base if told is self._result.control else self._asked.head)
         names = ("base", "head" if commits[0] != commits[1] else "base again")
         a, b = (
-            SideRequest(f"{str(commit)[:9]} ({name})", one.request, folder, commit)
+            SideRequest(f"{str(commit)[:9]} ({name})", one.request, folder, commit, one.program)
             for commit, name, folder in zip(commits, names, folders, strict=True)
         )
         try:

@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
+from torchstone.analysis.advice import rules
 from torchstone.analysis.advice.causes import causes_of, ranked
-from torchstone.analysis.advice.evidence import Evidence, recorded_evidence
-from torchstone.analysis.advice.fed import own_data
-from torchstone.analysis.advice.observations import checklist, patterns, questions
-from torchstone.analysis.roofline.bound import bound_of
+from torchstone.analysis.advice.choices import choice_of
+from torchstone.analysis.advice.curves import (
+    advise,
+    curve_of,
+    phases_s,
+    ran_out,
+    read_memory,
+    read_phases,
+    read_single_items,
+    read_spread,
+    speed_up,
+)
+from torchstone.analysis.advice.devices import contrasts_with_cpu
+from torchstone.analysis.advice.feeding import own_data
+from torchstone.analysis.advice.rules import Evidence, recorded_evidence
+from torchstone.analysis.roofline import bound_of
 from torchstone.analysis.summary import CaseSummary, RunSummary, summarize
 from torchstone.config.cli_flags import of_data, workload_flags
 from torchstone.config.recipe_files import load_request
@@ -21,26 +34,119 @@ from torchstone.core.errors import TorchstoneError
 from torchstone.core.schema.advice import Advice, Statement
 from torchstone.core.schema.axis import AXES, LOADER_AXES, Scalar, scalar_word
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.diagnosis import Cause, Diagnosis, Tried, WhatIf
+from torchstone.core.schema.diagnosis import Cause, ChecklistItem, Diagnosis, TriedRemedy, WhatIf
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.memory_figures import peak_memory
+from torchstone.core.schema.metric import BACKWARD, DATA, DECODE, FORWARD, PREFILL
+from torchstone.core.schema.peak_memory import peak_memory
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Purpose, Status, Trial
 from torchstone.execution.controller.active_run import ActiveRun, conclude, recorded
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy
 from torchstone.execution.controller.observer import Silent, Watcher
-from torchstone.execution.controller.room import holds_two
-from torchstone.execution.controller.session import Session
+from torchstone.execution.controller.session import Session, holds_two
 from torchstone.execution.plan import sketch
 from torchstone.plugins.model_choice import SHAPES
 from torchstone.storage.query import entry_of
-from torchstone.workflows.campaign import begun
-from torchstone.workflows.diagnose.live_comparer import LiveComparer
-from torchstone.workflows.diagnose.probes import EvidenceProbes, Listening
-from torchstone.workflows.diagnose.remedies import RemedyTrials, out_of_memory, what_fits
-from torchstone.workflows.diagnose.target import PREFIX, Target
-from torchstone.workflows.run.results import Results, published
+from torchstone.workflows.diagnose.live_comparer import EvidenceProbes, LiveComparer, ProbeWatcher
+from torchstone.workflows.diagnose.target import PREFIX, DiagnosisTarget, RemedyTrials, out_of_memory, what_fits
+from torchstone.workflows.run.planned_run import Results, begun, published
+
+
+def patterns(run: RunSummary, case: CaseSummary) -> list[Advice]:
+    """Return what is seen of a Case beside those like it, and of each accelerator beside the CPU."""
+    beside = (told.advice for told in contrasts_with_cpu(_alike(run, case)))
+    return [*_over_batch_sizes(run, case), *beside, *_of_its_step(run, case)]
+
+
+def _over_batch_sizes(run: RunSummary, case: CaseSummary) -> Iterator[Advice]:
+    here = [one for one in _alike(run, case) if one.placement == case.placement]
+    curve = curve_of(case, here, run.machine)
+    if curve is not None:
+        yield Advice((speed_up(curve, case.workload.item),))
+        yield from advise(curve, case.configuration, ran_out(case, run.cases))
+
+
+def _of_its_step(run: RunSummary, case: CaseSummary) -> Iterator[Advice]:
+    yield from read_single_items(case, run)
+    yield from read_phases(case, run)
+    yield from read_memory(case, run)
+    yield from read_spread(case, run.procedure)
+
+
+def _alike(run: RunSummary, case: CaseSummary) -> list[CaseSummary]:
+    """Return the Cases of the same workload that have a figure."""
+    return [one for one in run.cases if one.workload == case.workload and "throughput" in one.estimates]
+
+
+# ── three questions of a slow training ──────────────────────────────────────────────────────────────────────
+
+
+def questions(case: CaseSummary) -> tuple[Statement, ...]:
+    """Return the questions with their answers, by shares of the step: loading, a device that idles, computing."""
+    busy = case.estimates.get("device_utilization")
+    return three_questions(phases_s(case), busy.value if busy is not None else None)
+
+
+def three_questions(spent_s: Mapping[str, float], utilization: float | None) -> tuple[Statement, ...]:
+    """Return the same. `spent_s`: phase → seconds, summing to the step."""
+    step_s = sum(spent_s.values())
+    if step_s <= 0.0:
+        return ()
+    data_s = spent_s.get(DATA, 0.0)
+    loads, computes = (
+        share / step_s for share in (data_s, sum(spent_s.get(n, 0.0) for n in (PREFILL, DECODE, FORWARD, BACKWARD)))
+    )
+    low, high = rules.UTILIZATION
+    if utilization is None:
+        idles = Statement("is_utilization_known")
+    else:
+        idles = Statement("is_utilization_low", {
+            "answer": utilization < low, "share": utilization, "low": low, "high": high,
+        })  # fmt: skip
+    return (
+        Statement("is_io_high", {"answer": loads >= rules.LOADER.least, "share": loads, "time_s": data_s}),
+        idles,
+        Statement("are_passes_slow", {"answer": computes >= rules.COMPUTING.least, "share": computes}),
+    )
+
+
+# ── before a long training ──────────────────────────────────────────────────────────────────────────────────
+
+
+def checklist(run: RunSummary, case: CaseSummary) -> tuple[ChecklistItem, ...]:
+    """Return what to have looked at before a long training begins, and what is known of each."""
+    chosen, sizes = choice_of(case, run.machine, ()), _tried(run, case, "batch_size")
+    rate, mixed = chosen.throughput, case.configuration.get("precision")
+    lines = [
+        ChecklistItem("measured", done=rate is not None),
+        ChecklistItem("batch_sizes_compared", {"tried": sizes}, done=len(sizes) > 1),
+    ]
+    if case.configuration.get("feed") == "loader":
+        workers = _tried(run, case, "num_workers")
+        lines.append(ChecklistItem("workers_compared", {"tried": workers}, done=len(workers) > 1))
+    narrow = mixed not in ("fp32", None) or len(_tried(run, case, "precision")) > 1
+    lines.append(ChecklistItem("precision_compared", {"precision": mixed}, done=narrow))
+    lines.append(_memory(chosen.memory_share))
+    lines.append(ChecklistItem("throughput_known", {"rate": rate}, done=rate is not None))
+    return tuple(lines)
+
+
+def _tried(run: RunSummary, case: CaseSummary, axis: str) -> tuple[Scalar, ...]:
+    values = {one.configuration.get(axis) for one in _alike(run, case)} - {None}
+    return tuple(sorted(values, key=lambda value: (len(str(value)), str(value))))
+
+
+def _memory(share: float | None) -> ChecklistItem:
+    if share is None:
+        return ChecklistItem("memory_unknown")
+    (low, high), safe = rules.MEMORY, rules.FULL_MEMORY.least
+    usual = "memory_is_above" if share > high else "memory_is_below" if share < low else "memory_is_within"
+    return ChecklistItem(
+        "memory_is_full" if share > safe else usual,
+        {"share": share, "low": low, "high": high, "safe": safe},
+        done=share <= safe,
+    )
 
 
 class Work(msgspec.Struct):
@@ -49,8 +155,8 @@ class Work(msgspec.Struct):
     case: Case
     evidence: Evidence | None = None
     causes: tuple[Cause, ...] = ()
-    tried: tuple[Tried, ...] = ()
-    applied: Tried | None = None
+    tried: tuple[TriedRemedy, ...] = ()
+    applied: TriedRemedy | None = None
     failed: Trial | None = None
 
 
@@ -62,7 +168,7 @@ class DiagnosisCampaign:
 
     def __init__(
         self,
-        target: Target,
+        target: DiagnosisTarget,
         left_s: Callable[[], float],
         watcher: Watcher | None = None,
         say: Callable[[str], None] = lambda _: None,
@@ -70,7 +176,7 @@ class DiagnosisCampaign:
         busy: WhenBusy = SHARE,
     ) -> None:
         self._target, self._left_s = target, left_s
-        self._listening = Listening(watcher or Silent())
+        self._listening = ProbeWatcher(watcher or Silent())
         self._say, self._suspects, self._busy = say, suspects, busy
 
     def carry_out(self, folder: Path, command: Sequence[str]) -> Results:
@@ -91,12 +197,14 @@ class DiagnosisCampaign:
                     case = session.rehearsed(case, target.left_open).filled(case, target.left_open)
                 work = Work(case)
                 run = recorded(
-                    session, head, folder,
+                    session,
+                    head,
+                    folder,
                     lambda open_run, _: conclude(
                         open_run, lambda: self._work(work, open_run, machine), lambda so_far: self._answer(work, so_far)
                     ),
                     target.notes(case.placement),
-                )  # fmt: skip
+                )
         results = published(run, folder)
         if work.failed is not None:
             outcome = work.failed.outcome
@@ -141,14 +249,20 @@ class DiagnosisCampaign:
             recorded = next((case for case in self._target.run.cases if case.case_id == wanted), measured)
             of_run = self._target.run
         bound = bound_of(work.case, run)
-        diagnosis = told(run.head.run_id, self._target.name, work.case, work.evidence, work.causes, of_run, recorded)
+        diagnosis = diagnosis_of(
+            run.head.run_id, self._target.name, work.case, work.evidence, work.causes, of_run, recorded
+        )
         notes = [Advice((self._target.edited,))] if self._target.edited is not None else []
         if changes := self._target.moved(run.head.machine):
             notes.append(Advice((Statement("not_as_recorded", {"changes": tuple(changes)}),)))
         return msgspec.structs.replace(
-            diagnosis, tried=work.tried, applied=work.applied, limits=bound.evidence if bound is not None else (),
-            pattern=(*notes, *diagnosis.pattern), command=self._command(work),
-        )  # fmt: skip
+            diagnosis,
+            tried=work.tried,
+            applied=work.applied,
+            limits=bound.evidence if bound is not None else (),
+            pattern=(*notes, *diagnosis.pattern),
+            command=self._command(work),
+        )
 
     def _command(self, work: Work) -> str | None:
         """Return what runs with the settings that helped, where any did."""
@@ -158,18 +272,18 @@ class DiagnosisCampaign:
         return command_for(work.case, work.applied.what_if, source, self._target.procedure)
 
 
-def diagnosed_from_record(target: Target) -> Diagnosis:
+def diagnosed_from_record(target: DiagnosisTarget) -> Diagnosis:
     """Return what a record alone says of a Case, nothing measured. The target is of a stored run."""
     run, case = target.run, target.case
     if run is None or case is None:
         raise TorchstoneError(f"{target.name} is not a stored run")
     recorded = next(one for one in run.cases if one.case_id == case.case_id)
     evidence = recorded_evidence(run, recorded)
-    diagnosis = told(run.run_id, run.name, case, evidence, causes_of(evidence), run, recorded)
+    diagnosis = diagnosis_of(run.run_id, run.name, case, evidence, causes_of(evidence), run, recorded)
     return msgspec.structs.replace(diagnosis, unmeasured=target.elsewhere)
 
 
-def told(
+def diagnosis_of(
     run_id: str,
     about: str,
     case: Case,
@@ -183,15 +297,20 @@ def told(
     if evidence is not None:
         rate = evidence.figures.get("throughput")
         diagnosis = msgspec.structs.replace(
-            diagnosis, throughput=rate, step_s=evidence.step_s, fed=own_data(evidence.facts),
+            diagnosis,
+            throughput=rate,
+            step_s=evidence.step_s,
+            fed=own_data(evidence.facts),
             disturbance=evidence.disturbance,
-        )  # fmt: skip
+        )
     if recorded is None:
         return diagnosis
     return msgspec.structs.replace(
-        diagnosis, pattern=tuple(patterns(run, recorded)), questions=questions(recorded),
+        diagnosis,
+        pattern=tuple(patterns(run, recorded)),
+        questions=questions(recorded),
         checklist=checklist(run, recorded),
-    )  # fmt: skip
+    )
 
 
 def cores_of_process() -> int | None:
@@ -214,7 +333,7 @@ def command_for(case: Case, what_if: WhatIf, source: str | None, procedure: Proc
     named = _as_recipe(source, case) if source is not None else None
     words, axes = named or (workload_flags(case.workload), ())
     words = ["torchstone", "run", *words, "--device", str(case.placement)]
-    for axis, value in {**_said(case, {*axes, *what_if.settings}), **what_if.settings}.items():
+    for axis, value in {**_notable_settings(case, {*axes, *what_if.settings}), **what_if.settings}.items():
         words += ["--axis", f"{axis}={scalar_word(value)}"]
     usual = Procedure()
     how = {name: getattr(procedure, name) for name in _OF_A_PROCEDURE}
@@ -240,16 +359,17 @@ def _as_recipe(source: str, case: Case) -> tuple[list[str], Collection[str]] | N
     return [source, *(["--task", str(work.task)] if len(request.workloads) > 1 else [])], ours[0].axes
 
 
-def _said(case: Case, named: Collection[str]) -> dict[str, Scalar]:
+def _notable_settings(case: Case, named: Collection[str]) -> dict[str, Scalar]:
     """Return the settings that do not go without saying: `named` ones have another value otherwise.
 
     A model brings its own sizes of an input, and data a loader, the user's own with settings of its own.
     """
     by_data = of_data(case)
     said = {
-        axis: value for axis, value in case.configuration.items()
+        axis: value
+        for axis, value in case.configuration.items()
         if axis in AXES and (axis in named or axis in SHAPES or axis in by_data or value != AXES[axis].default)
-    }  # fmt: skip
+    }
     if "feed" in case.configuration and not said.keys().isdisjoint(LOADER_AXES):
         said["feed"] = case.configuration["feed"]
     return said

@@ -15,7 +15,7 @@ from statistics import median
 import msgspec
 
 from torchstone.analysis.advice.causes import causes_of, near, ranked
-from torchstone.analysis.advice.evidence import Evidence
+from torchstone.analysis.advice.rules import Evidence
 from torchstone.core import units
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.figures import figures
@@ -23,11 +23,11 @@ from torchstone.core.schema.advice import Advice, Statement
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.comparison import Comparison
-from torchstone.core.schema.diagnosis import Cause, Diagnosis, Tried
+from torchstone.core.schema.diagnosis import Cause, Diagnosis, TriedRemedy
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.host_profile import HostProfile
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.phase import BACKWARD, DATA, FORWARD, OPTIMIZER, REST
+from torchstone.core.schema.metric import BACKWARD, DATA, FORWARD, OPTIMIZER, REST, TRANSFER
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Purpose, Status, Trial
 from torchstone.core.stats.interval import over_trials
@@ -36,31 +36,35 @@ from torchstone.execution.controller.active_run import ActiveRun, conclude, reco
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy
 from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.controller.session import Session
-from torchstone.workflows.campaign import begun
-from torchstone.workflows.diagnose.live_comparer import MARGIN, PairedTrials
+from torchstone.workflows.diagnose.live_comparer import MARGIN, PairedTrials, ProbeWatcher
 from torchstone.workflows.diagnose.measured_diagnosis import cores_of_process
-from torchstone.workflows.diagnose.probes import Listening
-from torchstone.workflows.diagnose.remedies import RemedyTrials
-from torchstone.workflows.diagnose.target import PREFIX
-from torchstone.workflows.run.program_run import (
+from torchstone.workflows.diagnose.target import PREFIX, RemedyTrials
+from torchstone.workflows.run.planned_run import (
     ProgramRequest,
+    Results,
+    begun,
     check,
     configurations,
     name_of,
     placed,
+    published,
     tried,
     workload_of,
 )
-from torchstone.workflows.run.results import Results, published
 
 _PROCESSES = 3  # of the command as it is, whose spread is the interval
 _WINDOW_S, _WARM_UP_S = 1.0, 0.5
 _LARGER = 4  # times the batch
 _FED = 0.05  # of the step spent on waiting for data: from here on the loader is looked at on its own
-_PHASES_OF = {
-    "loader": (DATA,), "loader_computes": (DATA,), "loader_waits": (DATA,), "optimizer": (OPTIMIZER,),
-    "outside": (REST,), "computing": (FORWARD, BACKWARD),
-}  # fmt: skip
+PHASES_OF = {
+    "loader": (DATA,),
+    "loader_computes": (DATA,),
+    "loader_waits": (DATA,),
+    "optimizer": (OPTIMIZER,),
+    "outside": (REST,),
+    "computing": (FORWARD, BACKWARD),
+    "transfer": (TRANSFER,),
+}
 
 
 class ProgramDiagnosis:
@@ -75,18 +79,21 @@ class ProgramDiagnosis:
         if several := [name for name, values in request.axes.items() if len(values) > 1]:
             raise UsageError(f"--axis {several[0]}: diagnose takes one value; torchstone run compares several")
         how = msgspec.structs.replace(
-            request.procedure, trials=1, budget_s=_WINDOW_S, iterations=None,
+            request.procedure,
+            trials=1,
+            budget_s=_WINDOW_S,
+            iterations=None,
             warmup_budget_s=min(request.procedure.warmup_budget_s, _WARM_UP_S),
-        )  # fmt: skip
+        )
         self._request = msgspec.structs.replace(request, procedure=how)
-        self._left_s, self._listening = left_s, Listening(watcher)
+        self._left_s, self._listening = left_s, ProbeWatcher(watcher)
         self._say, self._suspects, self._busy = say, suspects, busy
         self._numbers: dict[str, int] = {}
         self._failed: Trial | None = None
         self._evidence: Evidence | None = None
         self._causes: tuple[Cause, ...] = ()
-        self._tried: tuple[Tried, ...] = ()
-        self._applied: Tried | None = None
+        self._tried: tuple[TriedRemedy, ...] = ()
+        self._applied: TriedRemedy | None = None
 
     def carry_out(self, folder: Path, command: Sequence[str]) -> Results:
         """Diagnose, and record what was measured, and the diagnosis, into `folder`.
@@ -103,11 +110,13 @@ class ProgramDiagnosis:
                 facts = tried(session, Case(workload_of(request), point, placement))
                 case = Case(workload_of(request, Task(str(facts.task))), point, placed(facts, placement, machine))
                 run = recorded(
-                    session, head, folder,
+                    session,
+                    head,
+                    folder,
                     lambda open_run, _: conclude(
                         open_run, lambda: self._work(case, open_run, machine), lambda so_far: self._answer(case, so_far)
                     ),
-                )  # fmt: skip
+                )
         results = published(run, folder)
         if self._failed is not None:
             outcome = self._failed.outcome
@@ -225,9 +234,12 @@ def with_loader(e: Evidence, alone: Trial, look: HostProfile | None) -> Evidence
     lines = [line for line in look.lines if line.phase == DATA]
     share = look.phases.get(DATA, 0.0)
     loading = msgspec.structs.replace(
-        look, step_s=loading_s, main_busy=float(busy or 0.0), main_queued=None,
+        look,
+        step_s=loading_s,
+        main_busy=float(busy or 0.0),
+        main_queued=None,
         lines=tuple(msgspec.structs.replace(line, share=line.share / share) for line in lines) if share else (),
-    )  # fmt: skip
+    )
     device_rate = rate / (1.0 - e.share(DATA)) if rate and e.share(DATA) < 1.0 else None
     size = e.setting("batch_size")
     alone_rate = size / loading_s if isinstance(size, int) else None
@@ -254,7 +266,7 @@ def _with_interval(cause: Cause, trials: Sequence[Trial], item: str) -> Cause:
         if not units.is_wide(value, low, high):
             known: dict[str, Scalar] = {"rate": value, "low": low, "high": high, "trials": len(rates), "item": item}
             told.append(Statement("rate_over_trials", known))
-    if phases := _PHASES_OF.get(cause.id):
+    if phases := PHASES_OF.get(cause.id):
         value, low, high, _ = over_trials([_share(trial, phases) for trial in trials], logs=False)
         if low is not None and high is not None:
             ends: dict[str, Scalar] = {"low": max(0.0, low), "high": min(1.0, high)}

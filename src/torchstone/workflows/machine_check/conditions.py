@@ -6,11 +6,130 @@ behind one, it is beside it.
 
 from __future__ import annotations
 
+import gc
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
+from pathlib import Path
 
 import msgspec
 
-from torchstone.core.units import quantity
+from torchstone.core.schema.advice import Statement
+from torchstone.core.schema.machine import DeviceInfo
+from torchstone.plugins import registry
+from torchstone.plugins.machine_protocols import Gauge, TelemetrySource
+
+_LOST_S = 20e-6  # a pause of the loop longer than this is no cache miss: somebody else had the core
+_MOST_NAMED = 3
+_NOTEWORTHY_CORES = 0.03
+
+
+class Gauges:
+    """The gauges of the host and of a device. Absent ones answer None."""
+
+    def __init__(self, device: DeviceInfo | None) -> None:
+        self._gauges: dict[str, Gauge] = {}
+        for name in registry.names("telemetry"):
+            source: TelemetrySource = registry.load("telemetry", name)
+            for gauge in source.open(os.getpid(), device):
+                self._gauges.setdefault(gauge.metric, gauge)
+
+    def read(self, metric: str) -> float | None:
+        """Return the present value of a raw metric."""
+        gauge = self._gauges.get(metric)
+        return gauge.read() if gauge is not None else None
+
+
+class Spun(msgspec.Struct, frozen=True):
+    """What a loop lost that does nothing but read the clock, and who else had the cores meanwhile."""
+
+    lost_share: float
+    longest_s: float
+    others_cores: float | None
+    others: str
+
+
+def spin(duration_s: float, gauges: Gauges, proc: Path = Path("/proc")) -> Spun:
+    """Spin for so many seconds on one core.
+
+    Fixed-time-quantum sampling as of Sottile & Minnich (Analysis of Microbenchmarks for Performance Tuning of
+    Clusters, CLUSTER 2004): the loop's pauses are the time that interrupts, neighbours and hypervisors took.
+    """
+    before, busy_s, own_s = _cpu_times(proc), gauges.read("host_busy_s"), time.process_time()
+    began_s = time.perf_counter()
+    lost_s, longest_s = _spun(duration_s)
+    elapsed_s = time.perf_counter() - began_s
+    after, now_busy_s, own_s = _cpu_times(proc), gauges.read("host_busy_s"), time.process_time() - own_s
+    cores = None
+    if busy_s is not None and now_busy_s is not None:
+        cores = max(0.0, (now_busy_s - busy_s - own_s) / elapsed_s)
+    return Spun(lost_s / elapsed_s, longest_s, cores, named(before, after, elapsed_s, proc))
+
+
+def _spun(duration_s: float, now: Callable[[], float] = time.perf_counter) -> tuple[float, float]:
+    lost_s = longest_s = 0.0
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        last_s = now()
+        ends_s = last_s + duration_s
+        while last_s < ends_s:
+            this_s = now()
+            if this_s - last_s > _LOST_S:
+                lost_s += this_s - last_s
+                longest_s = max(longest_s, this_s - last_s)
+            last_s = this_s
+    finally:
+        if collecting:
+            gc.enable()
+    return lost_s, longest_s
+
+
+def _cpu_times(proc: Path) -> Mapping[int, float]:
+    """Return the CPU seconds of every process but this one; nothing where there is no /proc."""
+    tick_s = 1.0 / os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 0.01
+    found: dict[int, float] = {}
+    for folder in proc.glob("[0-9]*"):
+        if folder.name == str(os.getpid()):
+            continue
+        try:
+            fields = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        except OSError:  # it has ended meanwhile, or is hidden
+            continue
+        if len(fields) > 12:
+            found[int(folder.name)] = (int(fields[11]) + int(fields[12])) * tick_s
+    return found
+
+
+def named(before: Mapping[int, float], after: Mapping[int, float], elapsed_s: float, proc: Path) -> str:
+    """Return the processes that used most CPU time between two readings, with the cores they kept busy."""
+    used = {pid: (after[pid] - before.get(pid, after[pid])) / elapsed_s for pid in after}
+    most = sorted(used, key=used.__getitem__, reverse=True)[:_MOST_NAMED]
+    return ", ".join(f"{_name(pid, proc)} {used[pid]:.2f}" for pid in most if used[pid] >= _NOTEWORTHY_CORES)
+
+
+def _name(pid: int, proc: Path) -> str:
+    try:
+        name = (proc / str(pid) / "comm").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        name = "a process"
+    return f"{name} (pid {pid})"
+
+
+def throttle_events(cpus: Path = Path("/sys/devices/system/cpu")) -> int | None:
+    """Return how often the CPU's cores have lowered their clock for heat since boot; None where nobody counts."""
+    return _sum(cpus.glob("cpu[0-9]*/thermal_throttle/core_throttle_count"))
+
+
+def _sum(files: Iterable[Path]) -> int | None:
+    counts = []
+    for path in files:
+        try:
+            counts.append(int(path.read_text(encoding="ascii")))
+        except (OSError, ValueError):  # not ours to read
+            continue
+    return sum(counts) if counts else None
 
 
 class Fitness(StrEnum):
@@ -25,168 +144,162 @@ class Fitness(StrEnum):
 _ORDER = (Fitness.UNKNOWN, Fitness.FIT, Fitness.NOISY, Fitness.UNFIT)
 
 
-class Condition(msgspec.Struct, frozen=True):
-    """One thing that was looked at: what was seen, in words and as a number where it is one, and the advice."""
+class MachineCondition(msgspec.Struct, frozen=True):
+    """One thing that was looked at: what was seen, as a number too where it is one, and the advice.
+
+    The texts of `seen` and `advice` stand in report/diagnosis_messages.py.
+    """
 
     name: str
-    seen: str
+    seen: tuple[Statement, ...]
     fitness: Fitness
-    advice: str | None = None
+    advice: Statement | None = None
     value: float | None = None
 
 
-def worst(conditions: list[Condition]) -> Fitness:
+def worst(conditions: list[MachineCondition]) -> Fitness:
     """Return the verdict on the machine: that of its worst condition."""
     found = max((c.fitness for c in conditions), key=_ORDER.index, default=Fitness.UNKNOWN)
     return Fitness.FIT if found == Fitness.UNKNOWN else found
 
 
-def _graded(name: str, seen: str, value: float, noisy: float, unfit: float, advice: str) -> Condition:
+def _condition(
+    name: str, seen: Statement, fitness: Fitness, advice: str | None = None, value: float | None = None
+) -> MachineCondition:
+    """Return a condition; the advice, by its id, where it is not fit."""
+    advised = Statement(advice) if advice is not None and fitness != Fitness.FIT else None
+    return MachineCondition(name, (seen,), fitness, advised, value)
+
+
+def _graded(name: str, seen: Statement, value: float, noisy: float, unfit: float, advice: str) -> MachineCondition:
     fitness = Fitness.UNFIT if value > unfit else Fitness.NOISY if value > noisy else Fitness.FIT
-    return Condition(name, seen, fitness, advice if fitness != Fitness.FIT else None, value)
+    return _condition(name, seen, fitness, advice, value)
 
 
-def _untold(name: str, why: str = "this system does not report it") -> Condition:
-    return Condition(name, why, Fitness.UNKNOWN)
+def _unreported(name: str, why: str = "not_reported") -> MachineCondition:
+    return _condition(name, Statement(why), Fitness.UNKNOWN)
 
 
-def clock(resolution_s: float) -> Condition:
+def clock(resolution_s: float) -> MachineCondition:
     """Judge the smallest step of the clock, cost of reading it included."""
-    return _graded(
-        "clock", f"steps of {quantity(resolution_s, 's')}", resolution_s, 1e-6, 1e-3,
-        "measure longer steps: the clock is too coarse for short ones (clocksource should be tsc)",
-    )  # fmt: skip
+    seen = Statement("clock_steps", {"resolution_s": resolution_s})
+    return _graded("clock", seen, resolution_s, 1e-6, 1e-3, "measure_longer_steps")
 
 
-def lost_time(share: float, longest_s: float) -> Condition:
+def lost_time(share: float, longest_s: float) -> MachineCondition:
     """Judge how much of a core's time a spinning loop lost, and the longest pause in it."""
-    seen = f"a core loses {quantity(share, 'ratio')} of its time, at most {quantity(longest_s, 's')} in one piece"
-    return _graded(
-        "interruptions", seen, share, 0.005, 0.05,
-        "stop what takes CPU time, or use dedicated cores",
-    )  # fmt: skip
+    seen = Statement("core_loses", {"share": share, "longest_s": longest_s})
+    return _graded("interruptions", seen, share, 0.005, 0.05, "stop_what_takes_time")
 
 
-def within(spread: float) -> Condition:
+def within(spread: float) -> MachineCondition:
     """Judge the relative spread of steps inside one process."""
-    return _graded(
-        "spread of steps", f"±{quantity(spread, 'ratio')} (robust standard deviation, inside a process)", spread,
-        0.05, 0.3, "use longer windows (--budget), and find what disturbs the steps",
-    )  # fmt: skip
+    seen = Statement("spread_in_process", {"spread": spread})
+    return _graded("spread of steps", seen, spread, 0.05, 0.3, "longer_windows")
 
 
-def between(spread: float, processes: int) -> Condition:
+def between(spread: float, processes: int) -> MachineCondition:
     """Judge the relative spread of the medians of equal processes: this, not the steps', is the noise floor."""
-    return _graded(
-        "spread of processes", f"±{quantity(spread, 'ratio')} between {processes} processes of the same code", spread,
-        0.03, 0.2, "compare with `torchstone ab`, which interleaves, and use more trials in `run` (--trials 10)",
-    )  # fmt: skip
+    seen = Statement("spread_of_processes", {"spread": spread, "processes": processes})
+    return _graded("spread of processes", seen, spread, 0.03, 0.2, "compare_with_ab")
 
 
-def steal(share: float | None) -> Condition:
+def steal(share: float | None) -> MachineCondition:
     """Judge the share of the CPU time that the hypervisor gave to others while this machine was busy."""
     if share is None:
-        return _untold("steal")
-    return _graded(
-        "steal", f"{quantity(share, 'ratio')} of the CPU time went to other virtual machines", share, 0.005, 0.05,
-        "the host is overcommitted: use dedicated cores, or measure at another time",
-    )  # fmt: skip
+        return _unreported("steal")
+    return _graded("steal", Statement("stolen", {"share": share}), share, 0.005, 0.05, "host_overcommitted")
 
 
-def neighbours(cores: float | None, total: int, names: str) -> Condition:
+def neighbours(cores: float | None, total: int, names: str) -> MachineCondition:
     """Judge how many cores others keep busy (one busy process makes a 2-thread step 5 to 15 times slower)."""
     if cores is None:
-        return _untold("other processes")
-    seen = f"{cores:.2f} of {total} cores busy{f': {names}' if names else ''}"
-    advice = "stop other processes, or wait until they end"
-    return _graded("other processes", seen, cores, 0.15, max(0.3, 0.25 * total), advice)
+        return _unreported("other processes")
+    seen = Statement("cores_busy_by" if names else "cores_busy", {"cores": cores, "total": total, "names": names})
+    return _graded("other processes", seen, cores, 0.15, max(0.3, 0.25 * total), "stop_other_processes")
 
 
-def device_neighbours(count: float | None) -> Condition:
+def device_neighbours(count: float | None) -> MachineCondition:
     """Judge the processes of others on the accelerator."""
     if count is None:
-        return _untold("processes on the device")
-    seen = f"{count:.0f} other process{'es' * (count != 1)} on the device"
-    advice = "wait until they end, or use another device (--device)"
-    return _graded("processes on the device", seen, count, 0.0, 1.0, advice)
+        return _unreported("processes on the device")
+    seen = Statement("one_on_device" if count == 1 else "others_on_device", {"count": count})
+    return _graded("processes on the device", seen, count, 0.0, 1.0, "wait_or_other_device")
 
 
-def throttling(held: float | None, events: int | None) -> Condition:
+def throttling(held: float | None, events: int | None) -> MachineCondition:
     """Judge whether a power or thermal limit holds clocks down: of the device, and the CPU's counter of events."""
     if held is None and events is None:
-        return _untold("throttling")
-    parts = [f"the device is throttled {quantity(held, 'ratio')} of the time"] if held is not None else []
-    parts += [f"{events} throttling events of the CPU during the check"] if events is not None else []
+        return _unreported("throttling")
+    seen = [Statement("device_throttled", {"share": held})] if held is not None else []
+    seen += [Statement("cpu_throttled", {"events": events})] if events is not None else []
     bad = bool(held) or bool(events)
-    advice = "check cooling and power limits; let it cool down" if bad else None
-    return Condition("throttling", "; ".join(parts), Fitness.NOISY if bad else Fitness.FIT, advice)
+    advice = Statement("check_cooling") if bad else None
+    return MachineCondition("throttling", tuple(seen), Fitness.NOISY if bad else Fitness.FIT, advice)
 
 
-def governor(word: str | None) -> Condition:
+def governor(word: str | None) -> MachineCondition:
     """Judge what chooses the CPU's clock."""
     if word is None:
-        return _untold("governor", "not reported by the system (a virtual machine has none)")
-    bad = word != "performance"
-    advice = "`sudo cpupower frequency-set -g performance` keeps the clock up" if bad else None
-    return Condition("governor", word, Fitness.NOISY if bad else Fitness.FIT, advice)
+        return _unreported("governor", "no_governor")
+    fitness = Fitness.FIT if word == "performance" else Fitness.NOISY
+    return _condition("governor", Statement("set_to", {"word": word}), fitness, "performance_governor")
 
 
-def turbo(word: str | None) -> Condition:
-    """Tell whether the clock may rise above its base: it stands in nobody's way, but it depends on heat and company."""
+def turbo(word: str | None) -> MachineCondition:
+    """Tell whether the clock may rise above its base: it is never in the way, but it depends on heat and company."""
     if word is None:
-        return _untold("turbo")
-    why = "the clock depends on temperature and on the number of busy cores: compare with `ab`, which interleaves"
-    return Condition("turbo", word, Fitness.FIT, why if word == "on" else None)
+        return _unreported("turbo")
+    advice = Statement("clock_depends") if word == "on" else None
+    return MachineCondition("turbo", (Statement("set_to", {"word": word}),), Fitness.FIT, advice)
 
 
-def swapping(swapped_bytes: float | None) -> Condition:
+def swapping(swapped_bytes: float | None) -> MachineCondition:
     """Judge what was swapped in and out during the check."""
     if swapped_bytes is None:
-        return _untold("swap")
-    seen = "nothing swapped" if swapped_bytes <= 0 else f"{quantity(swapped_bytes, 'bytes')} swapped during the check"
-    return _graded("swap", seen, swapped_bytes, 0.0, float(16 << 20), "free memory: swapping slows every step")
+        return _unreported("swap")
+    seen = Statement("nothing_swapped" if swapped_bytes <= 0 else "swapped", {"swapped_bytes": swapped_bytes})
+    return _graded("swap", seen, swapped_bytes, 0.0, float(16 << 20), "free_memory")
 
 
-def memory(free_bytes: float | None, total_bytes: float | None) -> Condition:
+def memory(free_bytes: float | None, total_bytes: float | None) -> MachineCondition:
     """Judge the memory that is free."""
     if free_bytes is None or not total_bytes:
-        return _untold("memory")
+        return _unreported("memory")
     share = free_bytes / total_bytes
-    seen = f"{quantity(free_bytes, 'bytes')} of {quantity(total_bytes, 'bytes')} free"
+    seen = Statement("memory_free", {"free_bytes": free_bytes, "total_bytes": total_bytes})
     fitness = Fitness.UNFIT if share < 0.03 else Fitness.NOISY if share < 0.15 else Fitness.FIT
-    return Condition("memory", seen, fitness, "stop programs that use it" if fitness != Fitness.FIT else None, share)
+    return _condition("memory", seen, fitness, "stop_programs", share)
 
 
-def disk(free_bytes: int, folder: str) -> Condition:
+def disk(free_bytes: int, folder: str) -> MachineCondition:
     """Judge the room for records."""
+    seen = Statement("disk_free", {"free_bytes": float(free_bytes), "folder": folder})
     fitness = Fitness.UNFIT if free_bytes < 50 << 20 else Fitness.NOISY if free_bytes < 1 << 30 else Fitness.FIT
-    advice = "free disk space, or use another folder (--output-dir)" if fitness != Fitness.FIT else None
-    return Condition("disk", f"{quantity(float(free_bytes), 'bytes')} free in {folder}", fitness, advice, free_bytes)
+    return _condition("disk", seen, fitness, "free_disk", free_bytes)
 
 
-def temperature(name: str, celsius: float | None) -> Condition:
+def temperature(name: str, celsius: float | None) -> MachineCondition:
     """Judge a temperature: near its limit a chip lowers its clock."""
     if celsius is None:
-        return _untold(name)
-    return _graded(name, f"{celsius:.0f} °C", celsius, 80.0, 93.0, "let it cool down; check the fans")
+        return _unreported(name)
+    return _graded(name, Statement("degrees", {"celsius": celsius}), celsius, 80.0, 93.0, "cool_down")
 
 
-def alone(holder: str | None) -> Condition:
+def alone(holder: str | None) -> MachineCondition:
     """Judge whether another torchstone measures on the device."""
     if holder is None:
-        return Condition("other torchstones", "none is measuring on this device", Fitness.FIT)
-    return Condition("other torchstones", holder, Fitness.UNFIT, "wait until it ends (--when-busy wait)")
+        return _condition("other torchstones", Statement("no_other_torchstone"), Fitness.FIT)
+    return _condition("other torchstones", Statement("set_to", {"word": holder}), Fitness.UNFIT, "wait_for_its_end")
 
 
-def settled(difference: float | None, verdict: str) -> Condition:
+def settled(difference: float | None, verdict: str) -> MachineCondition:
     """Judge an A/A test: what difference a minute of `ab` would find, and whether equal code was called equal."""
     name = "A/A test"
     if difference is None:
-        return Condition(name, f"not finished: {verdict}", Fitness.UNFIT, "see the conditions above")
+        return _condition(name, Statement("aa_not_finished", {"why": verdict}), Fitness.UNFIT, "see_conditions_above")
     if verdict in ("better", "worse"):
-        seen = f"false alarm: equal code was called {verdict}; 1 in 100 checks is expected to"
-        return Condition(name, seen, Fitness.NOISY, "run the check again", difference)
-    return _graded(
-        name, f"a minute of `torchstone ab` detects differences from {quantity(difference, 'ratio')}", difference,
-        0.03, 0.15, "for smaller differences use more time (`ab --within 5m`) or a quieter machine",
-    )  # fmt: skip
+        seen = Statement("aa_false_alarm", {"verdict": verdict})
+        return _condition(name, seen, Fitness.NOISY, "check_again", difference)
+    seen = Statement("aa_detects", {"difference": difference})
+    return _graded(name, seen, difference, 0.03, 0.15, "longer_ab")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,22 +13,30 @@ import msgspec
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.page_locking import notes
-from torchstone.core.schema.run import SCHEMA, Plan
+from torchstone.core.schema.ranks import most_nodes
+from torchstone.core.schema.request import notes
+from torchstone.core.schema.run import SCHEMA, Head, Plan, Run, Slot
 from torchstone.core.schema.submission import Submission
+from torchstone.core.schema.trial import Status, Trial
 from torchstone.execution import machine_facts, plan
+from torchstone.execution.controller.active_run import ActiveRun, finish, missing
+from torchstone.execution.controller.device_lock import SHARE, WhenBusy
 from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.controller.session import Session
 from torchstone.execution.plan import Sketch
+from torchstone.execution.timing.clock import system_clock
 from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Cluster
-from torchstone.workflows.campaign import code_of
+from torchstone.storage.record_writer import RecordWriter
+from torchstone.storage.submissions import part_path, parts, read_plan
+from torchstone.workflows.run.planned_run import begun, code_of, places
+from torchstone.workflows.run.reproduction import recheck, workloads
 
 if TYPE_CHECKING:
     from torchstone.config.run_file import RunRequest
 
 
-class Asked(msgspec.Struct, frozen=True):
+class SubmitRequest(msgspec.Struct, frozen=True):
     """How a run is handed over. `rehearse`: the user's own code does one step here first, on the CPU.
 
     `when_busy`: what a job does while another torchstone measures on its cards or cores.
@@ -42,7 +51,7 @@ class Asked(msgspec.Struct, frozen=True):
     when_busy: str = "wait"
 
 
-def planned(request: RunRequest, asked: Asked, command: Sequence[str], watcher: Watcher) -> Submission:
+def planned(request: RunRequest, asked: SubmitRequest, command: Sequence[str], watcher: Watcher) -> Submission:
     """Return what jobs are told. Everything that can be wrong with the request is found here. Raises UsageError."""
     cluster: Cluster = registry.load("clusters", asked.cluster)
     for name in asked.wanted:
@@ -104,3 +113,110 @@ def _rehearsed(sketches: Sequence[Sketch], request: RunRequest, watcher: Watcher
             own = sketch.own
             found.append(plan.settled(sketch, session.rehearsed(case, sketch.left_open)) if own else sketch)
     return found
+
+
+class ShareDone(msgspec.Struct, frozen=True):
+    """How a job went. `taken`: trials that this attempt measured; `left`: what the share still lacks."""
+
+    run: Run | None
+    taken: int
+    left: int
+
+
+class ShareRun:
+    """One `torchstone run --plan FILE --share N`. What earlier attempts have recorded is not measured again.
+
+    `attempt`: distinguishes this attempt's record from theirs. Raises UsageError for a share that there is not, or
+    where models, data or code are not those of the plan.
+    """
+
+    def __init__(self, path: Path, share: int, attempt: str, watcher: Watcher, busy: WhenBusy = SHARE) -> None:
+        self._submission = read_plan(path)
+        if not 0 <= share < len(self._submission.shares):
+            raise UsageError(f"--share {share}: {path} has the shares 0 to {len(self._submission.shares) - 1}")
+        self._record = part_path(path.parent, share, attempt)
+        self._watcher, self._busy = watcher, busy
+        self._part = plans(self._submission)[share]
+        attempts = [run for _, run in parts(path.parent, share)]
+        self._earlier = [trial for run in attempts for trial in run.trials]
+        self._complete = is_complete(self._submission, self._part, attempts)
+        self._id = f"{self._submission.head.run_id}-{share}-{attempt}"
+        found = recheck(self._submission.head, self._part.cases)
+        if found.changes:
+            raise UsageError(f"not what was submitted: {'; '.join(found.changes)}; submit it again")
+        self._own = found.own
+
+    def carry_out(self, command: Sequence[str]) -> ShareDone:
+        """Measure what is missing. Raises UsageError where the device is not here, or the record is written already."""
+        if self._complete:
+            return ShareDone(None, 0, 0)
+        began_s, head = system_clock(), self._submission.head
+        models = [workload.model for workload in workloads(self._part.cases)]
+        nodes = most_nodes(case.configuration for case in self._part.cases)
+        with Session(head.procedure, models, self._watcher, nodes=nodes) as session:
+            machine, found = session.inspect()
+            words = list(dict.fromkeys(str(case.placement) for case in self._part.cases))
+            places(words, found, machine, absent_ok=False)  # refuses what is not here
+            held = list(dict.fromkeys(case.placement for case in self._part.cases))
+            with begun(session, machine, held, head.name, command, self._busy, source=head.source, code=head.code) as (
+                draft,
+                waited_s,
+            ):
+                session.rehearse(self._own)
+                run = self._measure(session, draft, began_s + waited_s)
+        done = [*self._earlier, *run.trials]
+        return ShareDone(run, len(run.trials), sum(1 for _ in missing(Run(run.head, tuple(done), (), None))))
+
+    def _measure(self, session: Session, draft: Head, began_s: float) -> Run:
+        head = msgspec.structs.replace(draft, run_id=self._id, plan=self._part)
+        so_far = Run(head, finished(self._earlier), (), None)
+        rest = Plan(self._part.cases, tuple(slot for _, slot in missing(so_far)))
+        with RecordWriter(self._record, head) as writer:
+            self._watcher.begins(msgspec.structs.replace(head, plan=rest))
+            return finish(ActiveRun(session, writer, so_far, self._record.parent, began_s=began_s), so_far)
+
+
+def plans(submission: Submission) -> list[Plan]:
+    """Return the plan of each share: its cases, and their trials in the order of the whole plan."""
+    whole = submission.head.plan
+    places = {case: (share, at) for share, cases in enumerate(submission.shares) for at, case in enumerate(cases)}
+    slots: list[list[Slot]] = [[] for _ in submission.shares]
+    for slot in whole.slots:
+        share, at = places[slot.case]
+        slots[share].append(Slot(at, slot.number))
+    return [
+        Plan(tuple(whole.cases[case] for case in cases), tuple(own))
+        for cases, own in zip(submission.shares, slots, strict=True)
+    ]
+
+
+def finished(trials: Sequence[Trial]) -> tuple[Trial, ...]:
+    """Return the trials that need not be taken again, each case and number once: the first one counts."""
+    found: dict[tuple[str, int], Trial] = {}
+    for trial in trials:
+        if trial.outcome.status != Status.INTERRUPTED:
+            found.setdefault((trial.case_id, trial.number), trial)
+    return tuple(found.values())
+
+
+def lasted_s(run: Run) -> float:
+    """Return the seconds from the head of a record to its end, or to that of its last trial where that is later."""
+
+    def since_s(utc: str) -> float:  # to whole seconds
+        return (datetime.fromisoformat(utc) - datetime.fromisoformat(run.head.started_utc)).total_seconds()
+
+    to_trials = [since_s(trial.started_utc) + trial.duration_s for trial in run.trials[-1:]]
+    return max([*to_trials, since_s(run.end.ended_utc) if run.end is not None else 0.0])
+
+
+def is_complete(submission: Submission, part: Plan, attempts: Sequence[Run]) -> bool:
+    """Say whether nothing is left of a share; where the number of trials was open, an attempt has to have ended so.
+
+    `part`: its plan.
+    """
+    head = msgspec.structs.replace(submission.head, plan=part)
+    trials = finished([trial for run in attempts for trial in run.trials])
+    if any(missing(Run(head, trials, (), None))):
+        return False
+    ended = any(run.end is not None and run.end.status == "done" for run in attempts)
+    return ended or not submission.head.procedure.in_rounds

@@ -12,11 +12,16 @@ import msgspec
 
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.errors import MissingError, TorchstoneError, UsageError
+from torchstone.core.schema import facts
+from torchstone.core.schema.facts import Facts
+from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.ranks import most_nodes
-from torchstone.core.schema.run import Run
+from torchstone.core.schema.run import End, Head, Run
 from torchstone.core.schema.submission import Phase, ShareState, Submission
-from torchstone.core.schema.trial import Status
+from torchstone.core.schema.trial import Outcome, Status, Trial
+from torchstone.execution.controller.active_run import missing
 from torchstone.plugins import registry
+from torchstone.plugins.checking import look
 from torchstone.plugins.machine_protocols import Cluster, HalfSubmitted
 from torchstone.storage.importing import write_run
 from torchstone.storage.query import find
@@ -32,16 +37,98 @@ from torchstone.storage.submissions import (
     submission_folder,
     write_submission,
 )
-from torchstone.workflows.run.results import Results, published, table_path
-from torchstone.workflows.submit.merging import merged
-from torchstone.workflows.submit.share import finished, is_complete, lasted_s, plans
+from torchstone.workflows.run.planned_run import Results, published, table_path
+from torchstone.workflows.submit.planning import finished, is_complete, lasted_s, plans
+
+_Key = tuple[str, int]
+
+
+class Merged(msgspec.Struct, frozen=True):
+    """The whole run, and how many trials two jobs took: those of the job that began first are in it."""
+
+    run: Run
+    twice: int
+
+
+def merged(submission: Submission, attempts: Sequence[Run], stored: Run | None, lost: Mapping[int, str]) -> Merged:
+    """Return the whole run. `stored`: as it was merged before. `lost`: by share, how the job that is over ended.
+
+    Where nothing has come since, the run is `stored` itself. Trials that a job which is over did not take are in it as
+    `interrupted`, with how it ended: `resume` takes them.
+    """
+    machines = list(stored.head.machines) if stored is not None else []
+    kept = {} if stored is None else {_key(t): t for t in stored.trials if t.outcome.status != Status.INTERRUPTED}
+    ids, twice = {trial.trial_id for trial in kept.values()}, 0
+    for part in sorted(attempts, key=lambda run: (run.head.started_utc, run.head.run_id)):
+        for trial in part.trials:
+            if trial.outcome.status == Status.INTERRUPTED or trial.trial_id in ids:
+                continue
+            if _key(trial) in kept:
+                twice += 1
+                continue
+            kept[_key(trial)] = _placed(trial, part.head, machines)
+            ids.add(trial.trial_id)
+    trials = [msgspec.structs.replace(trial, order=order) for order, trial in enumerate(kept.values())]
+    head = _head(submission, machines)
+    so_far = Run(head, tuple(trials), (), None)
+    trials += _gone(submission, so_far, lost)
+    status = "interrupted" if any(missing(so_far)) else "done"
+    ends = [part.end.ended_utc for part in attempts if part.end is not None]
+    end = End(max(ends, default=head.started_utc), status, _why(attempts) if status == "done" else None)
+    if stored is not None and (stored.head, stored.trials, stored.end) == (head, tuple(trials), end):
+        return Merged(stored, twice)
+    run = Run(head, tuple(trials), (), None)
+    return Merged(msgspec.structs.replace(run, findings=(*submission.notes, *look(run)), end=end), twice)
+
+
+def _key(trial: Trial) -> _Key:
+    return trial.case_id, trial.number
+
+
+def _placed(trial: Trial, part: Head, machines: list[Machine]) -> Trial:
+    """Return a trial that knows its job and its machine, which is added where it is new."""
+    if part.machine not in machines:
+        machines.append(part.machine)
+    where = Facts(machine=machines.index(part.machine), job=part.run_id)
+    return msgspec.structs.replace(trial, facts=facts.merged(trial.facts, where))
+
+
+def _head(submission: Submission, machines: Sequence[Machine]) -> Head:
+    """Return the head of the merged run: its machine is the first that has the devices of the plan."""
+    head = submission.head
+    places = {(case.placement.device, case.placement.index) for case in head.plan.cases}
+    fitting = (one for one in machines if all(one.device(*place) is not None for place in places))
+    machine = next(fitting, machines[0] if machines else head.machine)
+    return msgspec.structs.replace(head, machine=machine, machines=tuple(machines))
+
+
+def _gone(submission: Submission, so_far: Run, lost: Mapping[int, str]) -> list[Trial]:
+    """Return a trial for each that a job which is over did not take: interrupted, with how the job ended."""
+    share_of = {case: number for number, share in enumerate(submission.shares) for case in share}
+    cases = so_far.head.plan.cases
+    found: list[Trial] = []
+    for _, slot in missing(so_far):
+        if (why := lost.get(share_of[slot.case])) is not None:
+            case_id = cases[slot.case].case_id
+            outcome = Outcome(Status.INTERRUPTED, why)
+            order = len(so_far.trials) + len(found)
+            name = f"{case_id}-{slot.number}"
+            found.append(Trial(name, case_id, slot.number, order, so_far.head.started_utc, 0.0, outcome))
+    return found
+
+
+def _why(attempts: Sequence[Run]) -> str | None:
+    """Return why no more trials were taken, where that is the same of all shares."""
+    reasons = {part.end.why for part in attempts if part.end is not None and part.end.status == "done"}
+    return reasons.pop() if len(reasons) == 1 else None
+
 
 _FIRST_WAIT_S, _MOST_WAIT_S, _GROWS = 1.0, 15.0, 1.3  # between two looks at a cluster
 _FORGOTTEN = "the cluster no longer knows it: cancelled before it began, or long ago"
 _MOST_SILENT = 20  # looks at a cluster that does not answer, five minutes
 
 
-class Standing(msgspec.Struct, frozen=True):
+class ShareProgress(msgspec.Struct, frozen=True):
     """How far a share is. `state`: of its newest job; None where it was never submitted. `trials`: (have, planned)."""
 
     share: int
@@ -58,7 +145,7 @@ class Standing(msgspec.Struct, frozen=True):
         return self.state is not None and self.state.phase != Phase.OVER
 
 
-class Taken(msgspec.Struct, frozen=True):
+class SubmittedRun(msgspec.Struct, frozen=True):
     """What came of a submitted run so far. `results`: where its files are, once it has everything.
 
     `twice`: trials that two jobs took; those of the one that began first count.
@@ -66,7 +153,7 @@ class Taken(msgspec.Struct, frozen=True):
 
     summary: RunSummary
     results: Results | None
-    standings: tuple[Standing, ...]
+    standings: tuple[ShareProgress, ...]
     twice: int
 
     @property
@@ -104,7 +191,7 @@ def _submit(cluster: Cluster, submission: Submission, folder: Path, shares: Sequ
 
 
 def submit_missing(
-    folder: Path, standings: Sequence[Standing], address: str | None = None
+    folder: Path, standings: Sequence[ShareProgress], address: str | None = None
 ) -> tuple[str | None, list[int]]:
     """Submit the shares that lack trials and whose jobs are over; return the job's name (None: there are none).
 
@@ -121,7 +208,7 @@ def submit_missing(
     return _submit(registry.load("clusters", submission.cluster), submission, folder, shares), shares
 
 
-def standings(folder: Path, attempts: Sequence[tuple[int, Run]] | None = None) -> tuple[Standing, ...]:
+def standings(folder: Path, attempts: Sequence[tuple[int, Run]] | None = None) -> tuple[ShareProgress, ...]:
     """Return how far each share is, as the cluster and the records say. `attempts`: the records, if they are read."""
     submission = read_plan(folder / "plan.json")
     cluster: Cluster = registry.load("clusters", submission.cluster)
@@ -140,11 +227,11 @@ def standings(folder: Path, attempts: Sequence[tuple[int, Run]] | None = None) -
         if node_s is None and own and nodes is not None:
             node_s = nodes * sum(map(lasted_s, own)) or None
         trials, why = (have, len(plan.slots)), None if complete else words
-        found.append(Standing(share, state, trials, complete, why, node_s, accounted))
+        found.append(ShareProgress(share, state, trials, complete, why, node_s, accounted))
     return tuple(found)
 
 
-def node_hours(standings: Sequence[Standing]) -> tuple[float | None, bool]:
+def node_hours(standings: Sequence[ShareProgress]) -> tuple[float | None, bool]:
     """Return the node-hours of a run (None: unknown), and whether it may be more: where they come from records."""
     known = [one for one in standings if one.node_s is not None]
     begun = [one for one in standings if one.state is not None and one.state.phase != Phase.WAITING]
@@ -174,7 +261,9 @@ def _states(cluster: Cluster, folder: Path) -> Mapping[int, tuple[ShareState, st
     return found
 
 
-def wait(folder: Path, say: Callable[[Sequence[Standing]], None], sleep: Callable[[float], None] = time.sleep) -> None:
+def wait(
+    folder: Path, say: Callable[[Sequence[ShareProgress]], None], sleep: Callable[[float], None] = time.sleep
+) -> None:
     """Wait until each share is complete or its job over. `say` is told where something has changed.
 
     A job that was started again for a share which is complete by now has nothing to measure: nobody waits for it.
@@ -201,7 +290,7 @@ def wait(folder: Path, say: Callable[[Sequence[Standing]], None], sleep: Callabl
         pause_s = min(_MOST_WAIT_S, pause_s * _GROWS)
 
 
-def take_in(folder: Path) -> Taken:
+def take_in(folder: Path) -> SubmittedRun:
     """Merge what the jobs recorded into the run of the output folder; return it. Twice changes nothing.
 
     Document and table are written when nothing is missing any more. Raises UsageError where nothing is there yet.
@@ -226,16 +315,16 @@ def take_in(folder: Path) -> Taken:
     ended = all(one.complete for one in now)
     if ended and not table_path(output, run_id).exists() and claim_publishing(folder):
         results = published(read_record(target), output)
-        return Taken(results.summary, results, now, whole.twice)
-    return Taken(summarize(find(output, run_id)), None, now, whole.twice)
+        return SubmittedRun(results.summary, results, now, whole.twice)
+    return SubmittedRun(summarize(find(output, run_id)), None, now, whole.twice)
 
 
-def reasons(standings: Sequence[Standing]) -> list[str]:
+def reasons(standings: Sequence[ShareProgress]) -> list[str]:
     """Return what jobs wait for, in the cluster's words."""
     return sorted({one.state.why for one in standings if one.state is not None and one.state.why is not None})
 
 
-def _lost(one: Standing) -> str:
+def _lost(one: ShareProgress) -> str:
     assert one.state is not None
     return f"job {one.state.job} ended: {one.state.word}" + (f" ({one.why})" if one.why else "")
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+import csv
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import msgspec
 
 from torchstone.core.errors import MissingError, TorchstoneError, UsageError
-from torchstone.core.own_files import refuse_links, write_whole
+from torchstone.core.own_files import moved, refuse_links, write_whole
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import DataCard
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.fit import Evaluation, Judged
+from torchstone.core.schema.fit import Evaluated, Evaluation
 from torchstone.core.schema.message import EvaluateRequest, Event
-from torchstone.core.schema.trial import Status, Trial
+from torchstone.core.schema.metric import RAW
+from torchstone.core.schema.quantity import Pool
+from torchstone.core.schema.trial import Series, Status, Trial
 from torchstone.execution import plan
 from torchstone.execution.controller.observer import Silent
 from torchstone.execution.controller.session import Session
@@ -31,20 +35,130 @@ from torchstone.storage.training import (
     read_card,
     write_json,
 )
-from torchstone.workflows.train.gauges import Readings, summary_of, write_gauges
-from torchstone.workflows.train.quality import TestMetrics, quality_of
-from torchstone.workflows.train.request import absolute
+from torchstone.workflows.train.training import absolute
+
+
+class GaugeSummary(msgspec.Struct, frozen=True):
+    """One gauge in the metric's unit: mean, least and most of its readings, over all devices that have it."""
+
+    mean: float
+    least: float
+    most: float
+    readings: int
+
+
+def summary_of(series: Iterable[Series]) -> Mapping[str, GaugeSummary]:
+    """Return each gauge by its metric. Counters, which only rise, are left out: their mean says nothing."""
+    values: dict[str, list[float]] = {}
+    for one in series:
+        if one.metric in RAW and RAW[one.metric].over_steps != Pool.LAST:
+            values.setdefault(one.metric, []).extend(one.values)
+    return {metric: GaugeSummary(fmean(v), min(v), max(v), len(v)) for metric, v in values.items() if v}
+
+
+def write_gauges(trial: Trial, path: Path) -> None:
+    """Write every reading: a row each, with where it comes from. Raises OSError."""
+    with moved(path) as beside, beside.open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(("at_s", "metric", "value", "source", "device"))
+        for one in trial.series:
+            readings = zip(one.at_s, one.values, strict=True)
+            rows.writerows((at_s, one.metric, value, one.source, one.device or "") for at_s, value in readings)
+
+
+_MOST_ROWS = 50_000_000
+
+
+class ClassQuality(msgspec.Struct, frozen=True):
+    """One class. `support`: how many items really are of it. None where undefined: nothing to divide by."""
+
+    name: str
+    precision: float | None
+    recall: float | None
+    f1: float | None
+    support: int
+
+
+class TestMetrics(msgspec.Struct, frozen=True):
+    """Of all items. `precision`, `recall` and `f1` are means over the classes that occur (macro), each counting once.
+
+    `confusion_matrix[i][j]`: items of class i that were taken for class j, in the order of `classes`.
+    """
+
+    accuracy: float
+    precision: float
+    recall: float
+    f1: float
+    confusion_matrix: tuple[tuple[int, ...], ...]
+    classes: tuple[str, ...]
+    per_class: tuple[ClassQuality, ...]
+    items: int
+
+
+def quality_of(predictions: Path, labels: Sequence[str], classes: int) -> TestMetrics:
+    """Return the metrics of a file of predictions. Raises MissingError without scikit-learn.
+
+    Classes that neither occur nor are answered are left out of the means, as scikit-learn does.
+    """
+    try:
+        from sklearn import metrics
+    except ImportError as error:
+        raise MissingError("evaluate: needs scikit-learn: pip install 'torchstone[quality]'") from error
+    truth, answers = read_predictions(predictions)
+    numbers = list(range(max(classes, len(labels), *truth, *answers) if labels else max(*truth, *answers) + 1))
+    names = [labels[n] if n < len(labels) else str(n) for n in numbers]
+    # zero_division=nan: undefined is not 0, and no warning is needed for it.
+    scores: Any = metrics.precision_recall_fscore_support(truth, answers, labels=numbers, zero_division=float("nan"))
+    here = sorted(set(truth) | set(answers))
+    macro: Any = metrics.precision_recall_fscore_support(
+        truth, answers, labels=here, average="macro", zero_division=0.0
+    )
+    matrix = metrics.confusion_matrix(truth, answers, labels=numbers).tolist()
+    each = tuple(
+        ClassQuality(name, _number(p), _number(r), _number(f), int(n))
+        for name, p, r, f, n in zip(names, *scores, strict=True)
+    )
+    return TestMetrics(
+        float(metrics.accuracy_score(truth, answers)), float(macro[0]), float(macro[1]), float(macro[2]),
+        tuple(map(tuple, matrix)), tuple(names), each, len(truth),
+    )  # fmt: skip
+
+
+def read_predictions(path: Path) -> tuple[list[int], list[int]]:
+    """Return labels and predictions. Raises UsageError for a file that is not one of predictions."""
+    truth: list[int] = []
+    answers: list[int] = []
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            try:
+                truth.append(int(row["label"]))
+                answers.append(int(row["prediction"]))
+            except (KeyError, TypeError, ValueError) as error:
+                raise UsageError(f"{path}: row {len(truth) + 1}: not a label and a prediction") from error
+            if len(truth) > _MOST_ROWS:
+                raise UsageError(f"{path}: more than {_MOST_ROWS} rows")
+    if not truth:
+        raise UsageError(f"{path}: no predictions: the items have no classes")
+    return truth, answers
+
+
+def _number(value: float) -> float | None:
+    return float(value) if value == value else None  # noqa: PLR0124  only NaN differs from itself
+
 
 FOLDER = "test_results"
 PREDICTIONS, FIGURES, GAUGES, PICTURE = (
-    "predictions.csv", "test_metrics.json", "gpu_performance_metrics.csv", "confusion_matrix.png",
-)  # fmt: skip
+    "predictions.csv",
+    "test_metrics.json",
+    "gpu_performance_metrics.csv",
+    "confusion_matrix.png",
+)
 _TESTED_ON = ("test", "validation", "train")
 
 Draw = Callable[[TestMetrics], bytes]  # a PNG
 
 
-class Asked(msgspec.Struct, frozen=True):
+class EvaluationRequest(msgspec.Struct, frozen=True):
     """What to judge. `data`: other data than the training's own.
 
     `checkpoint`: best, last, an epoch's number, or the name or path of its file.
@@ -74,7 +188,7 @@ class TestResults(msgspec.Struct, frozen=True):
     throughput: float  # items/s, answers read
     time_per_batch_s: float  # median
     quality: TestMetrics | None
-    gauges: Mapping[str, Readings]
+    gauges: Mapping[str, GaugeSummary]
     files: Mapping[str, str]
 
 
@@ -85,7 +199,7 @@ def evaluation_json(results: TestResults) -> dict[str, Any]:
     return {**quality, **whole}
 
 
-def evaluate(asked: Asked, draw: Draw) -> TestResults:
+def evaluate(asked: EvaluationRequest, draw: Draw) -> TestResults:
     """Judge a checkpoint; `draw` makes the picture of the confusion matrix, or raises MissingError.
 
     Raises UsageError where training, checkpoint or data are not there or do not fit.
@@ -115,11 +229,11 @@ def evaluate(asked: Asked, draw: Draw) -> TestResults:
 class _Listener(Silent):
     """Keeps the one event that matters."""
 
-    judged: Judged | None = None
+    judged: Evaluated | None = None
 
     def heard(self, event: Event) -> None:
         """Keep it."""
-        if isinstance(event, Judged):
+        if isinstance(event, Evaluated):
             self.judged = event
 
 
@@ -148,7 +262,7 @@ def _best(folder: Path, found: Mapping[int, Path]) -> int:
     return max(found)
 
 
-def _request(card: TrainingCard, asked: Asked, folder: Path, weights: Path) -> tuple[Case, EvaluateRequest]:
+def _request(card: TrainingCard, asked: EvaluationRequest, folder: Path, weights: Path) -> tuple[Case, EvaluateRequest]:
     """Return the Case with the data to judge on, and the request for it."""
     from torchstone.plugins import registry
     from torchstone.plugins.protocols import DataSource
@@ -178,9 +292,13 @@ def _request(card: TrainingCard, asked: Asked, folder: Path, weights: Path) -> t
     case = Case(workload, configuration, card.placement)
     tokenizer = folder / TOKENIZER
     evaluation = Evaluation(
-        str(weights), str(folder / FOLDER / PREDICTIONS), str(split) if split else None, card.labels,
-        str(tokenizer) if tokenizer.is_file() else None, held_out,
-    )  # fmt: skip
+        str(weights),
+        str(folder / FOLDER / PREDICTIONS),
+        str(split) if split else None,
+        card.labels,
+        str(tokenizer) if tokenizer.is_file() else None,
+        held_out,
+    )
     how = msgspec.structs.replace(card.procedure, fit=None, epochs=None)
     return case, EvaluateRequest(case, how, evaluation=evaluation)
 
@@ -213,7 +331,7 @@ def _written(
     training: Path,
     case: Case,
     epoch: int,
-    judged: Judged,
+    judged: Evaluated,
     trial: Trial,
     folder: Path,
     request: EvaluateRequest,

@@ -2,26 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+import math
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from torchstone.analysis.advice.choices import best_efficiency, choice_of, highest_throughput, is_safe, pareto
 from torchstone.analysis.advice.feeding import feeding
 from torchstone.analysis.summary import CaseSummary, summarize
+from torchstone.core.figures import figures
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.answer import Choice, TuneResult, TuneSpec
 from torchstone.core.schema.axis import Scalar, followers
+from torchstone.core.schema.case import Case
+from torchstone.core.schema.estimate import Estimate
+from torchstone.core.schema.peak_memory import peak_memory
 from torchstone.core.schema.run import Run
-from torchstone.core.schema.search import Part, Point, ProbeResult
-from torchstone.core.schema.trial import Trial
+from torchstone.core.schema.search import Part, Point, Probe, ProbeResult
+from torchstone.core.schema.trial import Stage, Status, Trial, estimation_trials, replicates, undisturbed
+from torchstone.core.stats.interval import over_trials
+from torchstone.execution.controller.active_run import ActiveRun, OutOfTime
 from torchstone.storage.query import entry_of
-from torchstone.workflows.tune.final_round import gain
-from torchstone.workflows.tune.space import Space, applied
+from torchstone.workflows.tune.space import TuneSpace, applied
+
+# objective → (figures of which the first that is there counts, whether less is better)
+OBJECTIVES: Mapping[str, tuple[tuple[str, ...], bool]] = {
+    "throughput": (("throughput",), False),
+    "latency": (("latency_per_batch_p95_s", "latency_per_batch_p50_s", "step_time_p50"), True),
+    "efficiency": (("throughput",), False),  # the search is for speed; memory decides among the fastest
+    "energy": (("energy_per_item_j",), True),
+}
+_LATENCY = ("latency_per_batch_p95_s", "latency_per_batch_p50_s", "step_time_p50")
+
+
+def value_of(values: Mapping[str, float], objective: str) -> float | None:
+    """Return what figures are worth: the figure itself, or its inverse where less is better."""
+    names, less = OBJECTIVES[objective]
+    found = _first(values, names)
+    return None if found is None or found <= 0.0 else 1.0 / found if less else found
+
+
+def reading_of(trial: Trial, probe: Probe, spec: TuneSpec) -> ProbeResult:
+    """Return what a searcher is told of the trial that its probe became."""
+    values = figures(trial).values
+    whole = probe.part == Part.WHOLE
+    value = value_of(values, spec.objective if whole else "throughput")
+    retries, window_s = trial.values("allocator_retries"), trial.values("window_time_s", Stage.STEADY)
+    return ProbeResult(
+        probe=probe,
+        status=trial.outcome.status,
+        cost_s=trial.duration_s,
+        value=value if trial.outcome.status == Status.OK else None,
+        peak_bytes=peak_memory(values, spec.base.placement.device),
+        wait_share=values.get("data_wait_share"),
+        step_s=values.get("step_time_p50"),
+        retries=retries[0] if retries else None,
+        allowed=not whole or shortfall(values, spec) is None,
+        window_s=sum(window_s) or None,
+    )
+
+
+def shortfall(values: Mapping[str, float], spec: TuneSpec) -> tuple[str, float] | None:
+    """Return the constraint that figures miss most, and by which factor (above 1); None where they keep to all."""
+    constraints, missed = spec.constraints, list[tuple[str, float]]()
+    memory = peak_memory(values, spec.base.placement.device)
+    latency, throughput = _first(values, _LATENCY), values.get("throughput")
+    if constraints.max_memory_bytes is not None and memory is not None:
+        missed.append(("max-memory", memory / constraints.max_memory_bytes))
+    if constraints.max_latency_s is not None and latency is not None:
+        missed.append(("max-latency", latency / constraints.max_latency_s))
+    if constraints.min_throughput is not None and throughput:
+        missed.append(("min-throughput", constraints.min_throughput / throughput))
+    worst = max(missed, key=lambda found: found[1], default=None)
+    return worst if worst is not None and worst[1] > 1.0 else None
+
+
+def _first(values: Mapping[str, float], names: tuple[str, ...]) -> float | None:
+    return next((values[name] for name in names if name in values), None)
 
 
 def answer_of(
     run: Run,
-    space: Space,
+    space: TuneSpace,
     final: Mapping[str, Sequence[Trial]],
     ranking: Sequence[str],
     readings: Sequence[ProbeResult],
@@ -57,7 +120,7 @@ def best_of(ranking: Sequence[Choice], spec: TuneSpec) -> Choice:
     return next((choice for choice in ranking if is_safe(choice)), ranking[0])
 
 
-def _settings(case: CaseSummary, space: Space) -> dict[str, Scalar]:
+def _settings(case: CaseSummary, space: TuneSpace) -> dict[str, Scalar]:
     """Return what the search decided, what follows from it, and what was measured otherwise than the user has it."""
     follows = set(followers("batch_size")) if space.spec.learning_rate_rule is not None else set()
     if space.spec.constraints.effective_batch is not None:
@@ -67,7 +130,7 @@ def _settings(case: CaseSummary, space: Space) -> dict[str, Scalar]:
     return {name: value for name, value in settings.items() if name in named}
 
 
-def _tried(space: Space, final: Mapping[str, Sequence[Trial]], readings: Sequence[ProbeResult]) -> list[Point]:
+def _tried(space: TuneSpace, final: Mapping[str, Sequence[Trial]], readings: Sequence[ProbeResult]) -> list[Point]:
     """Return the points of which whole steps were run, however that ended."""
     present = space.present()
     run = [r.probe.point for r in readings if r.probe.part == Part.WHOLE]
@@ -75,7 +138,7 @@ def _tried(space: Space, final: Mapping[str, Sequence[Trial]], readings: Sequenc
     return [point for point in space.points if point in run or space.case(point).case_id in final]
 
 
-def _untried(space: Space, tried: Sequence[Point]) -> dict[str, tuple[Scalar, ...]]:
+def _untried(space: TuneSpace, tried: Sequence[Point]) -> dict[str, tuple[Scalar, ...]]:
     """Return the values of each axis that none of these points has, of those that some point may have."""
     found = {}
     for axis in space.axes:
@@ -98,9 +161,12 @@ def _why(best: Choice, case: CaseSummary, readings: Sequence[ProbeResult]) -> It
         share = case.estimates.get("data_wait_share")
         workers = case.configuration.get("num_workers")
         yield from feeding(
-            fed.value, eaten.value, best.throughput, share.value if share is not None else None,
+            fed.value,
+            eaten.value,
+            best.throughput,
+            share.value if share is not None else None,
             int(workers) if isinstance(workers, int) else None,
-        ).seen  # fmt: skip
+        ).seen
     if rates := _rates(readings, "num_workers", Part.LOADER):
         yield Statement("loader_alone", {"rates": rates})
     if rates := _rates(readings, "precision", Part.DEVICE):
@@ -134,3 +200,79 @@ def _memory(best: Choice, readings: Sequence[ProbeResult]) -> Iterator[Statement
         return
     yield Statement("peak_memory", {"memory_bytes": best.memory_bytes, "share": best.memory_share})
     yield Statement("probes_ran_out", {"hit": hit, "probes": len(readings)}) if hit else Statement("no_probe_ran_out")
+
+
+_LEVEL = 0.95
+
+
+def run_rounds(
+    cases: Sequence[Case], spec: TuneSpec, open_run: ActiveRun, seed: int, recorded: Iterable[Trial] = ()
+) -> dict[str, list[Trial]]:
+    """Take `spec.final_trials` rounds of every Case, in random order within a round; return the trials by Case id.
+
+    The first round keeps the order of `cases`, the search's best first: where the time that was given is over before it
+    is, what was measured is the answer. `recorded`: those of a run that goes on are reused, not taken again.
+    """
+    whole = (t for t in replicates(recorded) if t.outcome.status != Status.INTERRUPTED)
+    done = {(t.case_id, t.number): t for t in whole}
+    found: dict[str, list[Trial]] = {case.case_id: [] for case in cases}
+    dice = random.Random(seed)
+    try:
+        for number in range(spec.final_trials):
+            order = list(cases)
+            if number:
+                dice.shuffle(order)
+            for case in order:
+                trial = done.get((case.case_id, number))
+                if trial is None:
+                    open_run.add(case)
+                    trial = open_run.take(case, number)
+                found[case.case_id].append(trial)
+    except OutOfTime:
+        if open_run.session.procedure.within_s is None or not any(found.values()):
+            raise  # `resume` goes on; who said how long it may take in all has the rounds that there are
+    return found
+
+
+def ranked(found: Mapping[str, Sequence[Trial]], spec: TuneSpec) -> list[str]:
+    """Return the ids of Cases of which every trial ended well and kept to the constraints, best first."""
+    space = TuneSpace(spec)
+    present = space.present()
+    other = present.case_id if present is not None and not space.keeps_the_batch(present) else None
+    worth = {case_id: worth_of(trials, spec) for case_id, trials in found.items() if case_id != other}
+    return sorted((c for c, value in worth.items() if value is not None), key=lambda c: worth[c] or 0.0, reverse=True)
+
+
+def worth_of(trials: Sequence[Trial], spec: TuneSpec) -> float | None:
+    """Return the geometric mean of what the trials of a Case are worth; None where one failed or missed a limit."""
+    logs: list[float] = []
+    used = {trial.trial_id for trial in estimation_trials(trials)}
+    for trial in trials:
+        values = figures(trial).values
+        value = value_of(values, spec.objective)
+        if trial.outcome.status != Status.OK or value is None or shortfall(values, spec) is not None:
+            return None
+        if trial.trial_id in used:
+            logs.append(math.log(value))
+    return math.exp(math.fsum(logs) / len(logs)) if logs else None
+
+
+def gain(better: Sequence[Trial], than: Sequence[Trial], spec: TuneSpec) -> Estimate | None:
+    """Return the ratio of two Cases' worth with its interval over rounds (above 1: `better` is); None without a pair.
+
+    A round is a pair taken within minutes, so that slow drift cancels in its ratio (Kalibera & Jones, ISMM 2013). One
+    that other programs disturbed is left out, where enough others are there.
+    """
+    ratios: list[float] = []
+    pairs = list(zip(better, than, strict=False))
+    kept = undisturbed([one.disturbed or other.disturbed for one, other in pairs])
+    for one, other in itertools.compress(pairs, kept):
+        a, b = (value_of(figures(t).values, spec.objective) for t in (one, other))
+        if a is not None and b is not None and one.outcome.status == other.outcome.status == Status.OK:
+            ratios.append(a / b)
+    if not ratios:
+        return None
+    value, low, high, method = over_trials(ratios, _LEVEL)
+    note = None if len(ratios) > 1 else "one round: no interval"
+    method = f"{method}, ratios of rounds"
+    return Estimate(value, low, high, _LEVEL, "ratio", method, len(ratios), len(ratios), note=note)

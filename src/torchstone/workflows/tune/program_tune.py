@@ -17,25 +17,24 @@ from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.machine import Machine
 from torchstone.execution import machine_facts, plan
 from torchstone.execution.controller.active_run import recorded
-from torchstone.execution.controller.allocation import for_objective
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy
-from torchstone.execution.controller.session import Session
-from torchstone.workflows.campaign import begun
-from torchstone.workflows.run.program_run import (
+from torchstone.execution.controller.session import Session, for_objective
+from torchstone.workflows.run.planned_run import (
     PLACEHOLDER,
     ProgramRequest,
+    Results,
+    begun,
     check,
     configurations,
     name_of,
     placed,
+    published,
     tried,
     workload_of,
 )
-from torchstone.workflows.run.results import Results, published
-from torchstone.workflows.tune.space import Space, usual_values
+from torchstone.workflows.tune.space import TuneSpace, usual_values
 from torchstone.workflows.tune.specification import TuneRequest, checked_objective, constraints_of
-from torchstone.workflows.tune.tune import ROUNDS, going_on
-from torchstone.workflows.tune.watching import TuneWatcher
+from torchstone.workflows.tune.tune import ROUNDS, TuneWatcher, going_on
 
 
 class ProgramTune:
@@ -69,7 +68,7 @@ class ProgramTune:
                 base = Case(workload_of(program, Task(str(facts.task))), first, placed(facts, placement, machine))
                 session.procedure = for_objective(session.procedure, self._request.objective, base.placement)
                 spec = self._spec(base, machine, session.procedure.trials or ROUNDS)
-                Space(spec)
+                TuneSpace(spec)
                 head = msgspec.structs.replace(draft, tune=spec)
                 run = recorded(session, head, folder, going_on(self._watcher))
         return published(run, folder)

@@ -13,8 +13,7 @@ from torchstone.core.schema.answer import Choice, TuneResult, TuneSpec
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Status, Trial, replicates
-from torchstone.workflows.tune.answering import best_of
-from torchstone.workflows.tune.final_round import gain, ranked
+from torchstone.workflows.tune.answering import best_of, gain, ranked
 
 _ROUNDING = 1e-9  # relative
 _NUMBERS = ("value", "low", "high", "trials")  # of an Estimate

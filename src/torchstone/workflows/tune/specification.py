@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from torchstone.core.errors import UsageError, unknown
-from torchstone.core.schema import page_locking, ranks
+from torchstone.core.schema import ranks
 from torchstone.core.schema.answer import Constraints, TuneSpec
 from torchstone.core.schema.axis import AXES, LOADER_AXES, Scalar, axis_named
 from torchstone.core.schema.case import Case, Placement, Task
 from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.machine import DeviceInfo, Machine
 from torchstone.core.schema.own_data import OwnData
-from torchstone.core.schema.page_locking import PIN
+from torchstone.core.schema.request import IN_HOST_MEMORY, PIN, notes
 from torchstone.execution import plan
 from torchstone.plugins import registry
 from torchstone.plugins.data_choice import has_end
-from torchstone.workflows.tune.scoring import OBJECTIVES
+from torchstone.workflows.tune.answering import OBJECTIVES
 from torchstone.workflows.tune.space import applied, usual_axes
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class TuneSketch:
 
     def notes(self, placement: Placement) -> list[Finding]:
         """Return what is to be said of settings that have no effect on that device."""
-        return page_locking.notes([[{**self.base, **self._now, **self.request.fixed}]], [placement])
+        return notes([[{**self.base, **self._now, **self.request.fixed}]], [placement])
 
     def spec(self, placement: Placement, machine: Machine, trials: int) -> TuneSpec:
         """Return the TuneSpec on that device. `trials`: rounds of the final comparison."""
@@ -108,14 +108,15 @@ class TuneSketch:
             axes["precision"] = tuple(dict.fromkeys(meant))
         axes = ranks.meant(axes, placement, machine)
         base = dict(plan.on_device({**self.base, **self._now, **request.fixed}, device))
-        if placement.device in page_locking.IN_HOST_MEMORY and PIN in base:
+        if placement.device in IN_HOST_MEMORY and PIN in base:
             axes.pop(PIN, None)  # torch pins nothing without an accelerator, whatever a file says
             base[PIN] = False
         # One value in a file is what the user has now; one value on the command line is to stay.
         varying = {
-            axis: _with(values, base[axis]) for axis, values in axes.items()
+            axis: _with(values, base[axis])
+            for axis, values in axes.items()
             if axis not in request.fixed and (not request.only or axis in request.only)
-        }  # fmt: skip
+        }
         if missing := [axis for axis in request.only if axis not in varying]:
             usual = AXES[missing[0]].default
             raise UsageError(f"--only {missing[0]}: give its values, for example --axis {missing[0]}={usual},…")
@@ -145,7 +146,7 @@ class TuneSketch:
         if not any(axis in said for axis in varying):
             return None
         present = plan.on_device({axis: said.get(axis, self.base[axis]) for axis in varying}, device)
-        here = device is None or device.kind not in page_locking.IN_HOST_MEMORY
+        here = device is None or device.kind not in IN_HOST_MEMORY
         now = {axis: value for axis, value in plan.on_device(self._now, device).items() if here or axis != PIN}
         return {
             **present,

@@ -6,8 +6,10 @@ Each trial is in the record before the next.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -17,22 +19,126 @@ from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.figures import figures
 from torchstone.core.schema.answer import TuneSpec
 from torchstone.core.schema.case import Case
+from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Head, Run
-from torchstone.core.schema.search import Part, Point, Probe
+from torchstone.core.schema.search import Part, Point, Probe, ProbeResult, SearchProblem
+from torchstone.core.schema.trial import Purpose, Status, Trial
 from torchstone.execution import plan
 from torchstone.execution.controller.active_run import ActiveRun, OutOfTime, conclude, recorded
-from torchstone.execution.controller.allocation import for_objective
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy
-from torchstone.execution.controller.session import Session
-from torchstone.workflows.campaign import begun, code_of
-from torchstone.workflows.run.results import Results, published
-from torchstone.workflows.tune.answering import answer_of
-from torchstone.workflows.tune.final_round import ranked, run_rounds
-from torchstone.workflows.tune.scoring import shortfall
-from torchstone.workflows.tune.searching import Probes, allowed, search
-from torchstone.workflows.tune.space import Space
+from torchstone.execution.controller.observer import Silent, Watcher
+from torchstone.execution.controller.session import Session, for_objective
+from torchstone.plugins import registry
+from torchstone.plugins.protocols import Searcher
+from torchstone.workflows.run.planned_run import Results, begun, code_of, published
+from torchstone.workflows.tune.answering import answer_of, ranked, reading_of, run_rounds, shortfall
+from torchstone.workflows.tune.space import TuneSpace
 from torchstone.workflows.tune.specification import TuneRequest, TuneSketch
-from torchstone.workflows.tune.watching import TuneWatcher
+
+
+class Probes:
+    """Takes probes into an open run. `recorded`: those of a run that goes on; they are reused, not taken again."""
+
+    def __init__(
+        self,
+        space: TuneSpace,
+        open_run: ActiveRun,
+        procedure: Procedure,
+        watcher: TuneWatcher,
+        recorded: Iterable[Trial] = (),
+    ) -> None:
+        self._space = space
+        self._open_run = open_run
+        self._procedure = procedure
+        self._watcher = watcher
+        self._recorded = deque(
+            t for t in recorded if t.purpose == Purpose.PROBE and t.outcome.status != Status.INTERRUPTED
+        )
+        self._taken: dict[str, int] = {}
+        self.readings: list[ProbeResult] = []
+
+    def take(self, probe: Probe) -> ProbeResult:
+        """Return what a probe tells, from the record if the same was asked there at this place, else by a trial."""
+        case = self._space.case(probe.point, probe.part)
+        case_id = case.case_id
+        self._watcher.probing(probe, len(self.readings))
+        number = self._taken[case_id] = self._taken.get(case_id, -1) + 1
+        if self._recorded and self._recorded[0].case_id == case_id:
+            trial = self._recorded.popleft()
+            while self._recorded and (self._recorded[0].case_id, self._recorded[0].number) == (case_id, trial.number):
+                trial = self._recorded.popleft()  # other programs disturbed the one before, and it was taken again
+        else:
+            self._recorded.clear()  # another torchstone searched differently: from here on everything is new
+            self._open_run.add(case)
+            trial = self._open_run.take(case, number, Purpose.PROBE, self._how(probe))
+        reading = reading_of(trial, probe, self._space.spec)
+        self.readings.append(reading)
+        self._watcher.learned(reading)
+        return reading
+
+    def _how(self, probe: Probe) -> Procedure:
+        """Return the Procedure of a probe: its window as long as the effort says, and nothing beside the window."""
+        how, spec = self._procedure, self._space.spec
+        how = msgspec.structs.replace(
+            how,
+            budget_s=how.budget_s * probe.effort,
+            warmup_budget_s=how.warmup_budget_s * probe.effort,
+            count_flops=False,
+            phases=False,
+            profile=False,
+        )
+        return for_objective(how, spec.objective, spec.base.placement)
+
+
+def search(brief: SearchProblem, searcher: str, probes: Probes) -> list[Point]:
+    """Let a searcher ask until it is done; return its points for the final round, best first."""
+    plugin: Searcher = registry.load("searchers", searcher)
+    asking = plugin.search(brief)
+    try:
+        probe = next(asking)
+        while True:
+            probe = asking.send(probes.take(probe))
+    except StopIteration as done:
+        found: Sequence[Point] = done.value or ()
+        return list(found)
+
+
+def allowed(readings: Iterable[ProbeResult]) -> list[ProbeResult]:
+    """Return the readings of whole steps that keep to the constraints."""
+    return [r for r in readings if r.probe.part == Part.WHOLE and r.value is not None and r.allowed]
+
+
+class TuneWatcher(Watcher, Protocol):
+    """A Watcher that is also told what the search asks and learns."""
+
+    def searching(self, spec: TuneSpec, points: int) -> None:
+        """A search over so many points begins."""
+
+    def probing(self, probe: Probe, number: int) -> None:
+        """The search asks for a probe, its `number`-th."""
+
+    def learned(self, reading: ProbeResult) -> None:
+        """A probe has told something."""
+
+    def stage(self, text: str) -> None:
+        """A new stage of the answer begins."""
+
+
+class SilentTune(Silent):
+    """A TuneWatcher that does nothing."""
+
+    def searching(self, spec: TuneSpec, points: int) -> None:
+        """Ignore it."""
+
+    def probing(self, probe: Probe, number: int) -> None:
+        """Ignore it."""
+
+    def learned(self, reading: ProbeResult) -> None:
+        """Ignore it."""
+
+    def stage(self, text: str) -> None:
+        """Ignore it."""
+
 
 _FINALISTS = 3
 ROUNDS = 3  # of the final comparison, by default
@@ -58,7 +164,7 @@ class TuneCampaign:
             placement = plan.place(request.device or "auto", found, machine)
             session.procedure = for_objective(session.procedure, self._objective, placement)
             if not sketch.own:
-                Space(self._sketch.spec(placement, machine, 1))  # what is wrong with it is said before anyone waits
+                TuneSpace(self._sketch.spec(placement, machine, 1))  # what is wrong with it is said before anyone waits
             with begun(
                 session, machine, [self._sketch.held(placement)], request.name or "tune", command, self._busy,
                 source=request.source, code=code_of([sketch]),
@@ -67,7 +173,7 @@ class TuneCampaign:
                     first = plan.first_case(sketch, placement, machine)
                     self._sketch.take(session.rehearsed(first, sketch.left_open))
                 spec = self._sketch.spec(placement, machine, session.procedure.trials or ROUNDS)
-                Space(spec)  # one without a point is refused here, before anything is written
+                TuneSpace(spec)  # one without a point is refused here, before anything is written
                 head = msgspec.structs.replace(draft, tune=spec)
                 run = recorded(session, head, folder, going_on(self._watcher), self._sketch.notes(placement))
         return published(run, folder)
@@ -86,7 +192,7 @@ def take(open_run: ActiveRun, so_far: Run, watcher: TuneWatcher) -> Run:
     head, spec = open_run.head, open_run.head.tune
     if spec is None:
         raise TorchstoneError(f"run {head.run_id} is not a tune")
-    space, seed = Space(spec), open_run.session.procedure.seed
+    space, seed = TuneSpace(spec), open_run.session.procedure.seed
     watcher.searching(spec, len(space.points))
     probes = Probes(space, open_run, open_run.session.procedure, watcher, so_far.trials)
 
@@ -104,7 +210,7 @@ def take(open_run: ActiveRun, so_far: Run, watcher: TuneWatcher) -> Run:
     return conclude(open_run, work)
 
 
-def _finalists(space: Space, found: Sequence[Point], probes: Probes) -> list[Case]:
+def _finalists(space: TuneSpace, found: Sequence[Point], probes: Probes) -> list[Case]:
     """Return the Cases of the final round: the search's best, the leanest of the fast, the present settings."""
     points = list(found[:_FINALISTS])
     good = [r for r in allowed(probes.readings) if r.value is not None]
@@ -120,7 +226,7 @@ def _finalists(space: Space, found: Sequence[Point], probes: Probes) -> list[Cas
     return list({case.case_id: case for case in cases}.values())
 
 
-def _explain(space: Space, probes: Probes, best: Case) -> None:
+def _explain(space: TuneSpace, probes: Probes, best: Case) -> None:
     """Measure the throughput of the loader alone and of the device alone at the recommended settings."""
     if not space.brief(None, 0).separable:
         return
@@ -143,7 +249,7 @@ def no_answer(run: Run) -> str | None:
     """Return why a tune that was not cut off has no answer: what came nearest to the limits, or how trials ended."""
     if run.answer is not None or run.head.tune is None or run.end is None or run.end.status != "done":
         return None
-    space = Space(run.head.tune)
+    space = TuneSpace(run.head.tune)
     tried: list[tuple[float, str, Case]] = []
     cases = {case.case_id: case for case in run.head.plan.cases}
     for trial in run.trials:

@@ -29,9 +29,13 @@ def epoch_of(trials: Sequence[Trial], epochs: int, prediction: Prediction | None
     first_s, total_s, steps = (found[name] for name in ("first_step_time_s", "total_time_s", "steps"))
     a_step = found["total_items"] / steps
     return Epoch(
-        (first_s + total_s) / epochs, first_s / epochs, int(steps) + 1, round(a_step * (steps + 1)),
-        total_s / found["total_items"], prediction,
-    )  # fmt: skip
+        (first_s + total_s) / epochs,
+        first_s / epochs,
+        int(steps) + 1,
+        round(a_step * (steps + 1)),
+        total_s / found["total_items"],
+        prediction,
+    )
 
 
 def predicted(this: Case, machine: Machine, folder: Path) -> Prediction | None:
@@ -53,7 +57,7 @@ def _by_tune(this: Case, machine: Machine, folder: Path) -> Prediction | None:
         says = all(this.configuration.get(axis) == value for axis, value in answer.settings.items())
         if answer.recommended.case_id == this.case_id or (same_work and same_place and says):
             entry = find(folder, told.head.run_id)
-            return _said(entry, answer.recommended.case_id, answer.epoch_time_s)
+            return _prediction(entry, answer.recommended.case_id, answer.epoch_time_s)
     return None
 
 
@@ -66,18 +70,20 @@ def _work(case: Case) -> object:
 def _by_run(this: Case, machine: Machine, folder: Path) -> Prediction | None:
     """Return that of the newest run that measured this Case; a training to an end predicts nothing."""
     found = [
-        one for one in measured_cases(folder, this.case_id, (_FIGURE,)).measured
+        one
+        for one in measured_cases(folder, this.case_id, (_FIGURE,)).measured
         if one.machine.host.hostname == machine.host.hostname
-        and one.procedure.get("fit") is None and one.values(_FIGURE)
-    ]  # fmt: skip
+        and one.procedure.get("fit") is None
+        and one.values(_FIGURE)
+    ]
     if not found:
         return None
     entry = find(folder, found[-1].run_id)  # oldest first
     cases = {case.case_id: case for case in summarize(entry).cases}
-    return _said(entry, this.case_id, cases[this.case_id].estimates[_FIGURE])
+    return _prediction(entry, this.case_id, cases[this.case_id].estimates[_FIGURE])
 
 
-def _said(entry: Entry, case_id: str, epoch_s: Estimate) -> Prediction:
+def _prediction(entry: Entry, case_id: str, epoch_s: Estimate) -> Prediction:
     counts = (t.facts.dataset_items for t in entry.trials if t.case_id == case_id)
     items = next((count for count in counts if isinstance(count, int)), None)
     by = "run" if entry.head.tune is None else "tune"

@@ -10,7 +10,7 @@ from learning import falling, of_losses
 from stored import a_stored_run, case, machine
 
 from torchstone.analysis.advice.analyses import analyses
-from torchstone.analysis.roofline.bound import Bound
+from torchstone.analysis.roofline import Bound
 from torchstone.analysis.rows import case_rows
 from torchstone.analysis.summary import summarize
 from torchstone.core.schema.advice import Statement

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from torchstone.analysis.advice.batch_curve import BatchPoint, advise, read_curve, speed_up
+from torchstone.analysis.advice.curves import BatchPoint, advise, read_curve, speed_up
 from torchstone.core.stats.comparing import log_mean
 from torchstone.core.stats.interval import over_trials
 from torchstone.report.diagnosis_messages import advice_text

@@ -8,7 +8,7 @@ from evidences import CARD, CPU, PHASES, STEP_S, a_line, a_look, an_evidence
 
 from torchstone.analysis.advice.causes import causes_of
 from torchstone.core.schema.advice import Statement
-from torchstone.core.schema.diagnosis import Kind
+from torchstone.core.schema.diagnosis import CauseKind
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.host_profile import Operators
 from torchstone.report.diagnosis_messages import text
@@ -86,13 +86,13 @@ def test_a_step_that_is_sound_has_no_cause_but_its_computing():
     (only,) = causes_of(an_evidence())
     assert only.id == "computing"
     assert only.sound
-    assert only.kind == Kind.COMPUTE
+    assert only.kind == CauseKind.COMPUTE
 
 
 def test_the_loader_says_who_waits_for_whom_and_how_many_processes_it_takes():
     first = causes_of(PLANTED["slow loader"][1])[0]
     assert first.share == pytest.approx(0.9)
-    assert first.kind == Kind.IO
+    assert first.kind == CauseKind.IO
     told = {one.id: one.values for one in first.evidence}
     assert told["data_share_long"]["usual_s"] == 0.03
     assert told["loader_process"]["busy"] == 0.04
@@ -198,7 +198,7 @@ def test_an_allocator_that_flushes_is_told_with_how_full_it_is():
     found = next(c for c in causes_of(evidence) if c.id == "short_memory")
     (flushed,) = found.evidence
     assert text(flushed) == ("it did 7 times, the peak is 97.5 % of 74.5 GiB (usual: 60 to 80 %, safe: up to 90 %)")
-    assert found.kind == Kind.MEMORY
+    assert found.kind == CauseKind.MEMORY
 
 
 @pytest.mark.parametrize("device", [CPU, CARD])
@@ -236,3 +236,33 @@ def test_what_the_users_own_batches_rule_out_is_not_tried():
     first = causes_of(fixed)[0]
     assert [w.name for w in first.what_ifs] == ["feed=resident"]
     assert first.remedies[0].id == "own_workers"
+
+
+def test_copies_of_a_program_are_named_with_their_line_and_pinned_by_hand():
+    program = an_evidence(LOADER, COPIED, device=CARD)
+    workload = msgspec.structs.replace(program.case.workload, model="program:python train.py")
+    copying = a_line(0.35, phase="transfer", file="train.py", line=29, code="out = model(x.cuda())")
+    program = msgspec.structs.replace(
+        program, case=msgspec.structs.replace(program.case, workload=workload, configuration={"batch_size": 32}),
+        facts=Facts(pageable_copies=1.0), look=a_look(lines=(copying, a_line(0.2))),
+    )  # fmt: skip
+    cause = next(one for one in causes_of(program) if one.id == "transfer")
+    assert cause.title.id == "transfer_pageable"
+    assert [(place.file, place.line) for place in cause.where] == [("train.py", 29)]
+    assert cause.remedies[0].id == "pinned_copies"
+    assert [one.axis for one in cause.remedies].count("pin_memory") == 1
+    assert [one.values["copies"] for one in cause.evidence if one.id == "pageable_copies"] == [1.0]
+    assert not cause.what_ifs, "there is no loader to set"
+
+
+@pytest.mark.parametrize(
+    ("read_bytes", "faults", "advised"),
+    [(None, 0.0, True), (0.0, 0.0, False), (50_000.0, 0.0, True), (0.0, 3.0, True)],
+    ids=["not known", "sleeps", "reads", "maps files"],
+)
+def test_a_faster_disk_is_advised_only_to_a_loader_that_reads(read_bytes, faults, advised):
+    look = a_look(main_busy=0.1, read_bytes=read_bytes, major_faults=faults)
+    cause = causes_of(an_evidence(LOADER, FED, loader_look=look))[0]
+    assert cause.id == "loader_waits"
+    assert ("faster_disk" in [one.id for one in cause.remedies]) == advised
+    assert ("slow_disk" in [one.id for one in cause.usual]) == advised

@@ -1,7 +1,7 @@
 """Choices among measured Cases: fastest, most efficient, recommended, and what nothing beats."""
 
-from torchstone.analysis.advice.best_values import marks
 from torchstone.analysis.advice.choices import best_efficiency, choose, pareto, recommended, same_within
+from torchstone.analysis.advice.in_rounds import marks
 from torchstone.core.schema.answer import Choice
 from torchstone.core.schema.estimate import Estimate
 

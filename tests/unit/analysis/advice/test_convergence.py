@@ -10,9 +10,8 @@ from build import a_sweep
 from learning import ITEMS, falling, of_losses, rising
 
 from torchstone.analysis.advice.convergence import convergence
-from torchstone.analysis.advice.loss_curves import compared, curves_of, read_curves
-from torchstone.analysis.advice.performance_summary import performance_summary
-from torchstone.analysis.advice.trainings import alike_but_for
+from torchstone.analysis.advice.insights import performance_summary
+from torchstone.analysis.advice.trainings import alike_but_for, compared, curves_of, read_curves
 from torchstone.analysis.summary import summarize
 from torchstone.core.schema.codec import encode
 from torchstone.core.stats.convergence import Behaviour, Sameness

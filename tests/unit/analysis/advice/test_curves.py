@@ -6,8 +6,15 @@ import msgspec
 import pytest
 from build import a_sweep
 
-from torchstone.analysis.advice.batch_curve import advise
-from torchstone.analysis.advice.curves import curve_of, curves, ran_out, read_memory, read_phases, read_single_items
+from torchstone.analysis.advice.curves import (
+    advise,
+    curve_of,
+    curves,
+    ran_out,
+    read_memory,
+    read_phases,
+    read_single_items,
+)
 from torchstone.analysis.summary import summarize
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.case import Placement

@@ -6,12 +6,12 @@ import msgspec
 import pytest
 from stored import a_stored_run, case, machine
 
-from torchstone.analysis.advice.devices import beside_the_cpu
+from torchstone.analysis.advice.devices import contrasts_with_cpu
 from torchstone.analysis.advice.insights import readings
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.schema.estimate import Estimate
 from torchstone.report.diagnosis_messages import seen_text
-from torchstone.report.documents.notes import device_parts, note_parts
+from torchstone.report.documents.run import device_parts, note_parts
 from torchstone.storage.query import entry_of
 
 
@@ -33,13 +33,13 @@ def with_phases(run, **shares):
 
 
 def told(run):
-    (one,) = beside_the_cpu(run.cases)
+    (one,) = contrasts_with_cpu(run.cases)
     return one.advice
 
 
 def test_s4_61_how_many_times_as_fast_at_each_batch_size_with_its_interval():
     run = measured((100.0, 200.0), (150.0, 900.0))
-    (one,) = beside_the_cpu(run.cases)
+    (one,) = contrasts_with_cpu(run.cases)
     first, second = (
         seen_text(one.advice).removeprefix("cuda:0 beside the CPU: ").split(" times as fast at batch_size ")[:2]
     )
@@ -92,7 +92,7 @@ def test_where_a_batch_size_comes_twice_the_fastest_counts_and_what_has_none_is_
     cases = [(case(kind, num_workers=n), rate) for (kind, n), rate in rates.items()]
     run = summarize(entry_of(a_stored_run(0, cases, machine("cuda"), noise=0.0), Path()))
     without = msgspec.structs.replace(run.cases[0], configuration={"rounds": 5})
-    one, aside = beside_the_cpu([*run.cases, without])
+    one, aside = contrasts_with_cpu([*run.cases, without])
     assert seen_text(one.advice).startswith("cuda:0 beside the CPU: 4.00 ")
     assert "num_workers 2, on the CPU 0 (batch_size 8); at equal settings: 8.00 " in seen_text(aside.advice)
 
@@ -100,8 +100,8 @@ def test_where_a_batch_size_comes_twice_the_fastest_counts_and_what_has_none_is_
 def test_without_the_cpu_or_a_size_in_common_there_is_no_ratio():
     run = measured((100.0, 200.0), (100.0, 200.0))
     by_place = {(str(one.placement), one.configuration["batch_size"]): one for one in run.cases}
-    assert beside_the_cpu([by_place["cuda:0", 8]]) == []
-    (one,) = beside_the_cpu([by_place["cuda:0", 8], by_place["cpu", 32]])
+    assert contrasts_with_cpu([by_place["cuda:0", 8]]) == []
+    (one,) = contrasts_with_cpu([by_place["cuda:0", 8], by_place["cpu", 32]])
     assert seen_text(one.advice) == "cuda:0 and the CPU have no batch size in common that both measured"
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from stored import a_stored_run, case, machine
 
-from torchstone.analysis.advice.devices import beside_the_cpu
+from torchstone.analysis.advice.devices import contrasts_with_cpu
 from torchstone.analysis.advice.insights import readings
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.schema.advice import Remedy
 from torchstone.report.diagnosis_messages import seen_text
-from torchstone.report.documents.notes import device_parts
+from torchstone.report.documents.run import device_parts
 from torchstone.storage.query import entry_of
 
 BOTH = {
@@ -31,7 +31,7 @@ def measured(rates, noise=0.0, **axes) -> RunSummary:
 
 
 def test_what_differs_is_told_and_the_ratio_at_equal_settings():
-    first, second = beside_the_cpu(measured(BOTH, noise=0.001).cases)
+    first, second = contrasts_with_cpu(measured(BOTH, noise=0.001).cases)
     assert seen_text(first.advice).startswith("cuda:0 beside the CPU: ")
     differ, _, equal = seen_text(second.advice).removeprefix(ASIDE).partition("; at equal settings: ")
     assert differ == "precision bf16, on the CPU fp32 (batch_size 8, 32)"
@@ -48,14 +48,14 @@ def test_what_differs_is_told_and_the_ratio_at_equal_settings():
 
 def test_where_nothing_differs_nothing_more_is_said():
     same = {key: rate for key, rate in BOTH.items() if key[2] == "fp32"}
-    (one,) = beside_the_cpu(measured(same).cases)
+    (one,) = contrasts_with_cpu(measured(same).cases)
     assert seen_text(one.advice).startswith("cuda:0 beside the CPU: 3.00 ")
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.01])
 def test_where_none_is_equal_what_would_measure_it_is_to_be_typed(noise):
     alone = {("cpu", 8, "fp32"): 100.0, ("cuda", 8, "bf16"): 900.0}
-    _, second = beside_the_cpu(measured(alone, noise).cases)
+    _, second = contrasts_with_cpu(measured(alone, noise).cases)
     assert seen_text(second.advice) == (
         f"{ASIDE}precision bf16, on the CPU fp32 (batch_size 8); no equal settings were measured on both"
     )
@@ -67,7 +67,7 @@ def test_where_neither_ran_the_others_settings_what_both_ran_is_compared():
         ("cpu", 8, "fp32"): 100.0, ("cuda", 8, "bf16"): 900.0, ("cpu", 8, "tf32"): 80.0, ("cuda", 8, "tf32"): 400.0,
         ("cpu", 8, "fp16"): 70.0, ("cuda", 8, "fp16"): 140.0,
     }  # fmt: skip
-    _, second = beside_the_cpu(measured(rates).cases)
+    _, second = contrasts_with_cpu(measured(rates).cases)
     assert seen_text(second.advice).endswith("times as fast at batch_size 8 with precision tf32"), (
         "the fastest of these"
     )
@@ -82,7 +82,7 @@ def test_several_settings_and_sizes_are_told_apart():
         (case("cuda", batch_size=32, compile="off", num_workers=4), 500.0),
     ]
     run = summarize(entry_of(a_stored_run(0, cases, machine("cuda"), noise=0.0), Path()))
-    _, second = beside_the_cpu(run.cases)
+    _, second = contrasts_with_cpu(run.cases)
     assert seen_text(second.advice).removeprefix(ASIDE) == (
         "compile default, on the CPU off, num_workers 4, on the CPU 0 (batch_size 8); "
         "num_workers 4, on the CPU 0 (batch_size 32); no equal settings were measured on both"
@@ -94,12 +94,12 @@ def test_page_locked_memory_is_no_setting_of_a_cpu():
     cases = [
         (case("cpu", batch_size=8, pin_memory=False), 100.0), (case("cuda", batch_size=8, pin_memory=True), 400.0),
     ]  # fmt: skip
-    (one,) = beside_the_cpu(summarize(entry_of(a_stored_run(0, cases, machine("cuda")), Path())).cases)
+    (one,) = contrasts_with_cpu(summarize(entry_of(a_stored_run(0, cases, machine("cuda")), Path())).cases)
     assert seen_text(one.advice).startswith("cuda:0 beside the CPU: ")
     unlike = [(case("cuda", batch_size=8, pin_memory=pinned, precision="bf16"), 800.0) for pinned in (False, True)]
     slower = (case("cuda", batch_size=8, pin_memory=False), 200.0)
     run = a_stored_run(0, [*cases, *unlike, slower], machine("cuda"), noise=0.0)
-    _, second = beside_the_cpu(summarize(entry_of(run, Path())).cases)
+    _, second = contrasts_with_cpu(summarize(entry_of(run, Path())).cases)
     assert "pin_memory" not in seen_text(second.advice)
     assert "at equal settings: 4.00 [4.00, 4.00] times as fast at batch_size 8 with precision fp32" in seen_text(
         second.advice

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from build import a_case
 
-from torchstone.analysis.advice.fed import fed_by, fed_words
+from torchstone.analysis.advice.feeding import fed_by, fed_words
 from torchstone.core.schema.facts import Facts
 
 OWN_SET = Facts(own_data="SlowSet")

@@ -6,7 +6,7 @@ import pytest
 from build import a_case
 
 from torchstone.analysis.advice.causes import phase_causes
-from torchstone.analysis.advice.evidence import Evidence
+from torchstone.analysis.advice.rules import Evidence
 from torchstone.core.schema.advice import Advice
 from torchstone.core.schema.case import Placement, Task
 from torchstone.report.diagnosis_messages import advice_text

@@ -10,13 +10,11 @@ import pytest
 from build import a_sweep
 from evidences import CARD, SETTINGS, an_evidence
 
-from torchstone.analysis.advice import batch_curve, rules, setting
+from torchstone.analysis.advice import rules
 from torchstone.analysis.advice.causes import causes_of, phase_causes
-from torchstone.analysis.advice.curves import curve_of, read_memory
-from torchstone.analysis.advice.evidence import Evidence, recorded_step
-from torchstone.analysis.advice.feeding import Pace
-from torchstone.analysis.advice.observations import three_questions
-from torchstone.analysis.advice.setting import Setting
+from torchstone.analysis.advice.curves import curve_of, read_memory, speed_up
+from torchstone.analysis.advice.feeding import FeedPace
+from torchstone.analysis.advice.rules import Evidence, Setting, recorded_step
 from torchstone.analysis.summary import summarize
 from torchstone.core.messages import NOT_COMPARED
 from torchstone.core.schema.axis import Scalar
@@ -24,6 +22,7 @@ from torchstone.core.schema.diagnosis import Cause
 from torchstone.core.schema.facts import Facts
 from torchstone.report.diagnosis_messages import IN_CODE, MESSAGES, text
 from torchstone.storage.query import entry_of
+from torchstone.workflows.diagnose.measured_diagnosis import three_questions
 
 SOURCE = Path(rules.__file__).parents[2]
 RULES = {name: rule for name, rule in vars(rules).items() if isinstance(rule, rules.Rule)}
@@ -71,7 +70,7 @@ def test_the_questions_of_a_slow_training_are_answered_by_the_same_thresholds(mo
     assert answers() == [True, True, True]
     changed(monkeypatch, "LOADER", 0.5)
     changed(monkeypatch, "COMPUTING", 0.9)
-    monkeypatch.setattr(setting, "UTILIZATION", (0.5, 0.95))
+    monkeypatch.setattr(rules, "UTILIZATION", (0.5, 0.95))
     assert answers() == [False, False, False]
 
 
@@ -82,7 +81,7 @@ def told(causes: Iterable[Cause]) -> dict[str, Mapping[str, Any]]:
 def test_the_usual_30_ms_are_told_by_both_and_moved_by_one_number(monkeypatch):
     both = lambda: [told(look(evidence("LOADER"))) for look in (causes_of, phase_causes)]
     assert not any("data_share_long" in one for one in both()), "15 % of 50 ms"
-    monkeypatch.setattr(setting, "DATA_S", 0.005)
+    monkeypatch.setattr(rules, "DATA_S", 0.005)
     assert [one["data_share_long"]["usual_s"] for one in both()] == [0.005, 0.005]
 
 
@@ -90,7 +89,7 @@ def test_the_usual_70_percent_are_told_by_both_and_moved_by_one_number(monkeypat
     busy = an_evidence(TRAINING, {"forward": 0.4, "backward": 0.6}, figures={"device_utilization": 0.6}, look=None)
     both = lambda: [told(look(busy)).get("idle") for look in (causes_of, phase_causes)]
     assert both() == [{"share": 0.6, "usual": 0.7}] * 2
-    monkeypatch.setattr(setting, "UTILIZATION", (0.5, 0.95))
+    monkeypatch.setattr(rules, "UTILIZATION", (0.5, 0.95))
     assert both() == [None, None]
 
 
@@ -153,8 +152,8 @@ def test_every_message_has_its_id_in_the_source_and_every_id_its_message():
         path for path in (SOURCE / "analysis", SOURCE / "workflows", SOURCE / "core") for path in path.rglob("*.py")
     ]
     code = "\n".join(path.read_text(encoding="utf-8") for path in sources)
-    made = set(re.findall(r'"(\w+)"', code))
-    patterns = {f"paced_by_{pace}" for pace in Pace} | {
+    made = set(re.findall(r'"([\w.]+)"', code))
+    patterns = {f"paced_by_{pace}" for pace in FeedPace} | {
         f"bound_{what}" for what in ("loader", "transfer", "communication")
     }
     assert sorted(MESSAGES.keys() - made - patterns) == []
@@ -207,6 +206,4 @@ def test_a_curve_says_how_many_times_as_fast_each_batch_is():
     run = summarize(entry_of(a_sweep(cases), Path()))
     curve = curve_of(run.cases[0], run.cases, run.machine)
     assert curve is not None
-    assert text(batch_curve.speed_up(curve, "image")) == (
-        "speed-up over batch_size 8 (741 images/s): 32: 3.3×, 128: 7.6×"
-    )
+    assert text(speed_up(curve, "image")) == ("speed-up over batch_size 8 (741 images/s): 32: 3.3×, 128: 7.6×")

@@ -7,11 +7,11 @@ import pytest
 from build import a_sweep
 
 from torchstone.analysis.advice.curves import read_spread
-from torchstone.analysis.advice.observations import checklist, three_questions
 from torchstone.analysis.summary import summarize
 from torchstone.core.schema.procedure import Procedure
 from torchstone.report.diagnosis_messages import TO_DO, text
 from torchstone.storage.query import entry_of
+from torchstone.workflows.diagnose.measured_diagnosis import checklist, three_questions
 
 SETTINGS = {"num_workers": 4, "feed": "loader", "precision": "fp32"}
 

@@ -7,8 +7,7 @@ import pytest
 from build import compared
 from ci_results import BASE, FASTER, HEAD, OPEN, SAME, SLOWER, STATES, a_comparison, a_result, assessed, measured
 
-from torchstone.analysis.ci.assessment import Acceptance, Conclusion, assess
-from torchstone.analysis.ci.changes import OtherResult, Verdict
+from torchstone.analysis.ci import Acceptance, ChangeVerdict, Conclusion, OtherResult, assess
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.ci import CiBenchmark, State
 from torchstone.core.schema.comparison import Judgement
@@ -63,7 +62,7 @@ def test_a_slowdown_is_accepted_by_a_label_with_a_reason_only():
 
 def test_the_verdict_is_computed_again_from_the_interval():
     found = assessed({"a": SLOWER}, more={"verdict": Judgement.BETTER})
-    assert found.changes[0].verdict is Verdict.SLOWER
+    assert found.changes[0].verdict is ChangeVerdict.SLOWER
 
 
 @pytest.mark.parametrize(
@@ -89,12 +88,12 @@ def test_a_record_of_something_else_is_a_failure(changes, why):
     run = compared(run, msgspec.structs.replace(run.comparison, ratio=bent, **given))
     result = a_result([CiBenchmark("a", (), State.MEASURED, "run-1")])
     (change,) = assess(result, {"run-1": run}).changes
-    assert change.verdict is Verdict.FAILED
+    assert change.verdict is ChangeVerdict.FAILED
     assert why in str(change.why)
 
 
 @pytest.mark.parametrize(
-    ("sides", "verdict"), [("A", Verdict.NO_BASELINE), ("B", Verdict.FAILED), ("AB", Verdict.FAILED)]
+    ("sides", "verdict"), [("A", ChangeVerdict.NO_BASELINE), ("B", ChangeVerdict.FAILED), ("AB", ChangeVerdict.FAILED)]
 )
 def test_a_base_that_crashes_alone_is_no_baseline(sides, verdict):
     run = a_comparison(None, verdict=Judgement.NOT_COMPARABLE, why=Statement("nothing_measured"))
@@ -126,12 +125,12 @@ def test_a_change_that_computes_something_else_is_told_unless_the_base_differs_f
     assert assess(result, runs).with_other_results == []
     runs["run-0"] = a_comparison(FASTER, run_id="run-0", results=(2.5, 2.1))
     (one,) = assess(result, runs).with_other_results
-    assert (one.name, one.verdict, one.other) == ("a", Verdict.FASTER, OtherResult("loss", 2.5, 2.1))
+    assert (one.name, one.verdict, one.other) == ("a", ChangeVerdict.FASTER, OtherResult("loss", 2.5, 2.1))
     runs["control"] = a_comparison(SAME, run_id="control", head=BASE, results=(2.5, 2.4))
     assert assess(result, runs).with_other_results == [], "nothing is computed twice alike"
 
 
 def test_changes_are_in_the_order_of_their_size():
     found = assessed({"a": (1.05, 1.04, 1.06), "b": (1.5, 1.4, 1.6), "c": SAME})
-    assert [one.name for one in found.of(Verdict.SLOWER)] == ["b", "a"]
+    assert [one.name for one in found.of(ChangeVerdict.SLOWER)] == ["b", "a"]
     assert dict(found.environment)["processor"] == "a processor"

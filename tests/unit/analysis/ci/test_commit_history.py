@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from ci_results import BASE, ERROR, HEAD, OPEN, SAME, SLOWER, a_commit, a_point, an_entry, assessed
 
-from torchstone.analysis.ci.commit_history import NothingToKeep, entry_of, traces
+from torchstone.analysis.ci import NothingToKeep, entry_of, traces
 from torchstone.core.errors import ExitCode
 from torchstone.core.schema.ci import CiBenchmark, HistoryEntry, HistoryPoint, State
 from torchstone.core.stats.student import normal_quantile

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from ci_results import OPEN, a_comparison
 
-from torchstone.analysis.ci.price import of_the_job, price_of, within_words
+from torchstone.analysis.ci import of_the_job, price_of, within_words
 from torchstone.core.messages import not_compared
 from torchstone.core.schema.advice import Statement, Value
 from torchstone.core.schema.comparison import OtherThreads
@@ -66,3 +66,9 @@ def test_a_time_that_is_enough_is_that_of_the_whole_job():
 @pytest.mark.parametrize(("seconds", "words"), [(41, "50s"), (60, "60s"), (60.1, "2m"), (360, "6m")])
 def test_a_time_is_rounded_up(seconds, words):
     assert within_words(seconds) == words
+
+
+def test_flags_stand_before_a_program():
+    found = price_of(a_comparison(OPEN, trials_to_settle=36), ("torchstone", "ab", "a", "b", "--", "python", "x.py"))
+    assert found.words[-3:] == ("--", "python", "x.py")
+    assert "--within" in found.words[:-3]

@@ -10,17 +10,19 @@ import pytest
 from build import a_case, a_finding, a_machine, a_trial
 from comparable import a_gpu, a_stored_run
 
-from torchstone.analysis.compare.compare import Asked, Gate, compare, failing
+from torchstone.analysis.compare.compare import ComparisonRequest, Gate, compare, failing
 from torchstone.analysis.compare.inputs import ComparedInput
-from torchstone.analysis.compare.task_answers import Standing, answers
+from torchstone.analysis.compare.task_answers import TaskResult, answers
 from torchstone.core.errors import UsageError
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.case import Placement, Task
 from torchstone.core.schema.comparison import Judgement, Rules
 from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Measurement, Series, Stage
-from torchstone.report.documents.task_words import answer_words
+from torchstone.report.diagnosis_messages import text
+from torchstone.report.documents.comparison import answer_words
 
 BASE = (0.0100, 0.0101, 0.0099, 0.0100, 0.0101, 0.0099)
 NOISY = (0.0100, 0.0104, 0.0096, 0.0105, 0.0101, 0.0095)
@@ -29,7 +31,7 @@ NOISY = (0.0100, 0.0104, 0.0096, 0.0105, 0.0101, 0.0095)
 def judged(*runs, margin=0.02, prices=None, labels="ABCD"):
     named = zip("ABCD", labels, runs, strict=False)
     sides = [ComparedInput(letter, label, letter, (run,)) for letter, label, run in named]
-    return compare(sides, Asked(margin, prices or {}))
+    return compare(sides, ComparisonRequest(margin, prices or {}))
 
 
 def the(compared, metric="throughput"):
@@ -40,7 +42,7 @@ def the(compared, metric="throughput"):
 def labels(*runs, metric="throughput"):
     """Under which labels a figure of these runs is compared."""
     (found,) = [one.labels for one in judged(*runs).judged if one.comparison.metric == metric]
-    return "\n".join(found)
+    return "\n".join(map(text, found))
 
 
 def scaled(by, base=BASE):
@@ -48,7 +50,9 @@ def scaled(by, base=BASE):
 
 
 def said(compared):
-    return " | ".join(f"{one.what}: {one.matters}" for one in compared.judged[0].comparison.differing)
+    return " | ".join(
+        f"{one.what}: {one.matters and text(one.matters)}" for one in compared.judged[0].comparison.differing
+    )
 
 
 def test_what_is_the_rate_turned_round_has_its_verdict_and_its_interval():
@@ -138,7 +142,7 @@ def test_a_side_of_three_runs_is_judged_over_runs():
         runs = tuple(a_stored_run(scaled(by * o), minutes=minutes + i) for i, o in enumerate(offsets))
         return ComparedInput(letter, letter, letter, runs)
 
-    compared = compare([side("A", 1.0, 0), side("B", 1.03, 60)], Asked())
+    compared = compare([side("A", 1.0, 0), side("B", 1.03, 60)], ComparisonRequest())
     assert the(compared).ratio.method == "Welch's t on the log over runs"
     assert the(compared).verdict == Judgement.UNCLEAR
     low, high = math.log(the(compared).ratio.low), math.log(the(compared).ratio.high)
@@ -253,7 +257,7 @@ def test_who_is_worse_beside_a_neighbour_is_not_called_worse():
     assert the(judged(quiet, faster)).verdict == Judgement.BETTER, "better in spite of it"
     both = the(judged(noisy, a_stored_run(BASE, series=busy(1.2))))
     assert both.verdict == Judgement.BETTER
-    assert any(one.what == "other processes" and one.matters == "both sides were disturbed" for one in both.differing)
+    assert any(one.what == "other processes" and one.matters == Statement("both_disturbed") for one in both.differing)
 
 
 def test_what_differs_is_listed_and_what_matters_comes_first():
@@ -308,7 +312,7 @@ def test_three_machines_the_fastest_and_who_cannot_be_told_from_it():
     assert answer_words(told, compared).startswith("C is the fastest; C 4.00 [3.9")
     compared = judged(one, two, a_stored_run(scaled(0.49, NOISY)))
     (told,) = answers(compared)
-    assert (told.faster, told.standing, told.even, told.ahead) == (None, Standing.LEADS, ("B",), ())
+    assert (told.faster, told.standing, told.even, told.ahead) == (None, TaskResult.LEADS, ("B",), ())
     words = "C leads, and is not significantly different from B; C 2.04 ["
     assert answer_words(told, compared).startswith(words)
 

@@ -3,9 +3,8 @@
 import pytest
 from comparable import a_stored_run
 
-from torchstone.analysis.compare.compare import Asked, compare
+from torchstone.analysis.compare.compare import ComparisonRequest, compare, item_time_ratios
 from torchstone.analysis.compare.inputs import ComparedInput
-from torchstone.analysis.compare.item_times import item_time_ratios
 from torchstone.core.schema.comparison import Judgement
 
 BASE = (0.0100, 0.0101, 0.0099, 0.0100)
@@ -21,7 +20,7 @@ def side(letter, by, minutes=0.0):
     [(0.5, Judgement.BETTER, "B"), (2.0, Judgement.WORSE, "A"), (1.0, Judgement.SAME, None)],
 )
 def test_the_ratio_of_times_is_that_of_the_rates_turned_over(by, verdict, faster):
-    compared = compare((side("A", 1.0), side("B", by, minutes=1.0)), Asked())
+    compared = compare((side("A", 1.0), side("B", by, minutes=1.0)), ComparisonRequest())
     (one,) = item_time_ratios(compared)
     rates = next(j.comparison for j in compared.judged if j.comparison.metric == "throughput")
     assert rates.ratio is not None

@@ -6,8 +6,7 @@ from build import a_case
 from comparable import a_gpu, a_stored_run, write_record
 
 from torchstone.analysis.compare import inputs
-from torchstone.analysis.compare.inputs import ComparedInput, gather, named, split
-from torchstone.analysis.compare.matching import left_out, lost, match
+from torchstone.analysis.compare.inputs import ComparedInput, gather, left_out, lost, match, named, split
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Placement, Task
 from torchstone.core.schema.training import TrainingMetrics

@@ -4,14 +4,14 @@ import pytest
 from build import a_case
 from comparable import a_gpu, a_stored_run
 
-from torchstone.analysis.compare.compare import Asked, compare
+from torchstone.analysis.compare.compare import ComparisonRequest, compare
 from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.analysis.compare.runtimes import runtime_ratios
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.training import TrainingMetrics
-from torchstone.report.comparison_json import report
+from torchstone.report.comparison_folder import comparison_json
 
 STEPS_S = (0.01, 0.0101, 0.0099)
 
@@ -26,7 +26,7 @@ def side(letter, *, task=Task.TRAIN, fit=None, reached=None, **facts):
 
 
 def ratios(*sides):
-    return runtime_ratios(compare(sides, Asked()))
+    return runtime_ratios(compare(sides, ComparisonRequest()))
 
 
 def told(letter, seconds, **facts):
@@ -77,7 +77,7 @@ def test_what_cannot_be_compared_has_no_ratio_of_times():
 
 def test_the_document_has_runtimes_and_accuracies():
     sides = (told("A", 1851.23, final_test_accuracy=0.8723), told("B", 1200.0))
-    document = report(compare(sides, Asked()), [])
+    document = comparison_json(compare(sides, ComparisonRequest()))
     assert [one["runtime_s"] for one in document["participants"]] == [1851.23, 1200.0]
     assert [one["accuracies"] for one in document["participants"]] == [{"final_test_accuracy": 0.8723}, {}]
     assert [one.faster for one in document["total_runtimes"]] == ["B"]

@@ -9,13 +9,12 @@ from build import a_finding
 from marks import kinds, rows
 from stored import CARD, a_stored_run, case, machine, store
 
-from torchstone.analysis.recommend.case_history import Histories, history, verdict, worse
-from torchstone.analysis.recommend.reference import reference_lines
+from torchstone.analysis.recommend.case_history import Histories, history, reference_lines, verdict, worse
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.estimate import Severity
 from torchstone.report.charts.history import history_chart
-from torchstone.report.documents.history_line import CHANGED, LEFT_OUT, line
+from torchstone.report.documents.history import CHANGED, LEFT_OUT, line
 
 
 def runs(count=20, change_at=10, ratio=0.9, *, doubtful=(), outlier=None, first=0, **about):

@@ -11,8 +11,8 @@ from priced import prices_of
 from stored import CARD, a_stored_run, case, machine, store
 
 from torchstone.analysis.recommend import recommend as recommending
-from torchstone.analysis.recommend.criteria import criterion
-from torchstone.analysis.recommend.recommend import Asked, recommend
+from torchstone.analysis.recommend.candidates import criterion
+from torchstone.analysis.recommend.recommend import RecommendRequest, recommend
 from torchstone.cli._parsing import Parser
 from torchstone.cli.run_command import add_arguments
 from torchstone.core.errors import UsageError
@@ -39,7 +39,7 @@ def told(outputs):
 
     def call(*runs, **asked):
         store(outputs, runs)
-        return recommend(outputs, Asked(**asked))
+        return recommend(outputs, RecommendRequest(**asked))
 
     return call
 
@@ -393,7 +393,7 @@ def test_what_is_kept_of_each_run_recommends_the_same_as_all_trials_read(outputs
             findings=doubt if number % 5 == 0 else [], failed=[cases[0][0].case_id] if number == 4 else [],
         ))  # fmt: skip
     store(outputs, runs)
-    asked = Asked(by=by, prices=PRICES if by == "price" else None)
+    asked = RecommendRequest(by=by, prices=PRICES if by == "price" else None)
     by_run = recommend(outputs, asked)
     monkeypatch.setattr(recommending, "measured_kept", lambda place: measured(place, KEPT))
     assert encode(recommend(outputs, asked)) == encode(by_run)

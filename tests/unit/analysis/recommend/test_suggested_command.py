@@ -8,7 +8,7 @@ from stored import a_stored_run, machine, store
 
 from torchstone.analysis.recommend.suggested_command import run_command
 from torchstone.cli._parsing import Parser
-from torchstone.cli._run_options import asked
+from torchstone.cli._run_options import request_from
 from torchstone.cli.run_command import add_arguments
 from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.request import WorkloadRequest
@@ -35,7 +35,7 @@ def test_it_is_the_same_case(outputs, ask):
     command = run_command(one, {"batch_size": [case.configuration["batch_size"], 512]})
     parser = Parser(prog="torchstone run")
     add_arguments(parser)
-    request = asked(parser.parse_args(shlex.split(command)[2:]))
+    request = request_from(parser.parse_args(shlex.split(command)[2:]))
     (again,) = [sketch(workload) for workload in request.workloads]
     ids = [Case(again.workload, configuration, Placement("cpu")).case_id for configuration in again.configurations]
     assert ids[0] == case.case_id

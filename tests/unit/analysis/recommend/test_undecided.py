@@ -7,7 +7,7 @@ import pytest
 from build import a_finding
 from stored import CARD, a_stored_run, case, machine, store
 
-from torchstone.analysis.recommend.recommend import Asked, recommend
+from torchstone.analysis.recommend.recommend import RecommendRequest, recommend
 from torchstone.core.schema.estimate import Severity
 from torchstone.report.documents.recommendation import recommendation_document
 from torchstone.report.renderers.terminal import terminal
@@ -34,7 +34,7 @@ def told(outputs):
 
     def call(*runs):
         store(outputs, runs)
-        found = recommend(outputs, Asked())
+        found = recommend(outputs, RecommendRequest())
         (block,) = found.hardware
         return block, terminal(recommendation_document(found), 300).partition("settings by speed for")[0]
 
@@ -42,7 +42,7 @@ def told(outputs):
 
 
 def every_command(outputs):
-    return terminal(recommendation_document(recommend(outputs, Asked())), 300, every=True)
+    return terminal(recommendation_document(recommend(outputs, RecommendRequest())), 300, every=True)
 
 
 def test_s4_16_one_device_whose_run_is_suspect_has_a_block_that_says_so_and_why(told, outputs):

@@ -3,8 +3,7 @@
 import pytest
 from build import a_case, a_machine, a_run, a_trial, peaks_of
 
-from torchstone.analysis.roofline.bound import bound, bound_of
-from torchstone.analysis.roofline.roofline import Ceilings, ceilings
+from torchstone.analysis.roofline import Ceilings, bound, bound_of, ceilings
 from torchstone.analysis.summary import summarize
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.machine import DeviceInfo

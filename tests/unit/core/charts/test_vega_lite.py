@@ -6,7 +6,7 @@ import pytest
 
 from torchstone.core.charts import vega_lite as vl
 from torchstone.core.charts.vega_lite import PALETTE, Panel, Picture, vega_lite
-from torchstone.core.schema.phase import PHASES
+from torchstone.core.schema.metric import PHASES
 
 BATCH = vl.steps("batch", "batch size", ("8", "32"))
 RATE = vl.numbers("rate", "images/s")

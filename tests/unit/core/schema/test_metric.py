@@ -2,9 +2,8 @@
 
 from over import over
 
-from torchstone.core.schema.memory_figures import PEAKS
-from torchstone.core.schema.metric import FIGURES, RAW
-from torchstone.core.schema.metric_table import MetricGroup
+from torchstone.core.schema.metric import FIGURES, RAW, MetricGroup
+from torchstone.core.schema.peak_memory import PEAKS
 from torchstone.core.schema.quantity import Better
 
 

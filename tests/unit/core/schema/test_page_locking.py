@@ -4,7 +4,7 @@ import pytest
 
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.estimate import Severity
-from torchstone.core.schema.page_locking import effective, notes
+from torchstone.core.schema.request import effective, notes
 
 CPU, MPS, CARD = Placement("cpu"), Placement("mps"), Placement("cuda", 1)
 PINNED, PLAIN = {"batch_size": 8, "pin_memory": True}, {"batch_size": 8, "pin_memory": False}

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchstone.core.stats.peak_memory import MOST, Cached, largest_batch, predict_peak, reserved_bytes, rounded
+from torchstone.core.stats.peak_memory import (
+    MOST,
+    CachingAllocator,
+    largest_batch,
+    predict_peak,
+    reserved_bytes,
+    rounded,
+)
 
 MB = 1024.0**2
 
@@ -91,7 +98,7 @@ def test_what_is_freed_is_taken_again_and_neighbours_become_one():
 
 
 def test_a_large_block_is_split_only_where_more_than_a_mebibyte_remains():
-    cached = Cached()
+    cached = CachingAllocator()
     cached.give_back(cached.take(100 * MIB))
     block = cached.take(99 * MIB)
     assert (block.size, cached.allocated) == (100 * MIB, 100 * MIB), "a rest of 1 MiB is given away with it"
@@ -102,7 +109,7 @@ def test_a_large_block_is_split_only_where_more_than_a_mebibyte_remains():
 
 def test_random_courses_keep_the_books():
     dice = random.Random(0)
-    cached, need = Cached(), 0
+    cached, need = CachingAllocator(), 0
     taken: list[Any] = []
     for _ in range(3000):
         if taken and dice.random() < 0.48:

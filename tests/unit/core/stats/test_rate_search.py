@@ -7,7 +7,7 @@ import pytest
 from torchstone.core.stats.rate_search import (
     Bracket,
     Count,
-    Reading,
+    LoadReading,
     bracket,
     crossed,
     crossing,
@@ -57,26 +57,26 @@ def test_the_rates_of_a_round_lie_about_the_brackets_middle_and_follow_what_was_
     assert middle is not None
     assert rates_about(middle) == (96.6, 105.0, 113.0)
     late = {96.6: 10.0, 105.0: 30.0, 113.0: 60.0, 120.0: 100.0}
-    assert moved(105.0, [Reading(rate, count, 10_000.0) for rate, count in late.items()]) == pytest.approx(
+    assert moved(105.0, [LoadReading(rate, count, 10_000.0) for rate, count in late.items()]) == pytest.approx(
         120.0, rel=0.03
     )
-    at_105 = [Reading(rate, count, 10_000.0) for rate, count in ((97.0, 50.0), (105.0, 100.0), (113.0, 200.0))]
+    at_105 = [LoadReading(rate, count, 10_000.0) for rate, count in ((97.0, 50.0), (105.0, 100.0), (113.0, 200.0))]
     assert moved(105.0, at_105) == 105.0, "close enough: replicates of the same rates"
 
 
 def test_a_round_that_only_misses_or_only_meets_moves_on():
-    missed = [Reading(rate, 8_000.0, 10_000.0) for rate in (97.0, 105.0, 113.0)]
+    missed = [LoadReading(rate, 8_000.0, 10_000.0) for rate in (97.0, 105.0, 113.0)]
     assert moved(105.0, missed) == pytest.approx(105.0 / 1.2)
-    assert moved(105.0, [Reading(r.rate, 0.0, r.of) for r in missed]) == pytest.approx(105.0 * 1.2)
+    assert moved(105.0, [LoadReading(r.rate, 0.0, r.of) for r in missed]) == pytest.approx(105.0 * 1.2)
     assert moved(105.0, []) == 105.0
 
 
 def test_readings_of_failed_and_overloaded_loads_do_not_count():
-    good = [Reading(96.0, 50.0, 10_000.0), Reading(100.0, 100.0, 10_000.0), Reading(104.0, 200.0, 10_000.0)]
+    good = [LoadReading(96.0, 50.0, 10_000.0), LoadReading(100.0, 100.0, 10_000.0), LoadReading(104.0, 200.0, 10_000.0)]
     alone = crossed(good)
     assert alone is not None
     assert alone.x == pytest.approx(100.0, rel=0.01)
-    assert crossed([*good, Reading(100.0, 0.0, 0.0), Reading(112.0, 9_000.0, 10_000.0)]) == alone
+    assert crossed([*good, LoadReading(100.0, 0.0, 0.0), LoadReading(112.0, 9_000.0, 10_000.0)]) == alone
     assert crossed([]) is None
 
 

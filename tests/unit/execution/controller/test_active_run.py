@@ -19,7 +19,7 @@ from torchstone.execution.controller.active_run import ActiveRun, conclude, fini
 from torchstone.execution.controller.observer import Silent
 from torchstone.storage.record_reader import read_record
 from torchstone.storage.record_writer import RecordWriter
-from torchstone.workflows.run import results
+from torchstone.workflows.run import planned_run
 
 CASES = tuple(a_case({"batch_size": size}) for size in (1, 2, 4))
 SLOTS = tuple(Slot(case, number) for number in range(2) for case in range(3))
@@ -154,7 +154,7 @@ def test_a_full_disk_after_the_last_trial_says_what_is_safe_and_what_to_type(tmp
     else:
         monkeypatch.setattr("tempfile.TemporaryDirectory", full)
     with pytest.raises(MissingError) as fault:
-        results.published(run, tmp_path)
+        planned_run.published(run, tmp_path)
     assert f"No space left on device; free some space, then `torchstone resume {run.head.run_id}" in str(fault.value)
     assert str(fault.value).startswith(f"cannot write {tmp_path}")
     assert not list(tmp_path.rglob("*.csv"))

@@ -5,7 +5,7 @@ import random
 import pytest
 from build import a_trial
 
-from torchstone.execution.controller.allocation import UNKNOWN_S, cost_of, window_s
+from torchstone.execution.controller.session import UNKNOWN_S, cost_of, window_s
 
 
 def trials(between, within, start_s, count=40, steps=100):

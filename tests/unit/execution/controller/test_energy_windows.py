@@ -7,8 +7,8 @@ from build import a_case, a_run
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Plan, Run, Slot
-from torchstone.execution.controller.allocation import for_objective, least_window_s
 from torchstone.execution.controller.rounds import Rounds
+from torchstone.execution.controller.session import for_objective, least_window_s
 
 CUDA = Placement("cuda")
 

@@ -7,7 +7,7 @@ import pytest
 from torchstone.core.errors import MissingError
 from torchstone.core.schema.machine import DeviceInfo, Room
 from torchstone.core.schema.trial import Outcome, Status
-from torchstone.execution.controller.room import beside, holds_two, refuse_unshared, room_of
+from torchstone.execution.controller.session import beside, holds_two, refuse_unshared, room_of
 from torchstone.plugins import registry
 
 GIB = 2**30

@@ -7,7 +7,7 @@ from torchstone.core.schema.case import Placement
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Measurement, Outcome, Reason, Series, Stage, Status, ended
-from torchstone.execution.controller.skip_policy import SkipPolicy, skipped
+from torchstone.execution.controller.active_run import SkipPolicy, skipped
 
 GB = 1e9
 CARD = DeviceInfo("cuda", "cuda", "NVIDIA", 0, "a card", memory_bytes=int(80 * GB))

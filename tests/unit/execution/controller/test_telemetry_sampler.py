@@ -10,10 +10,10 @@ from torchstone.core.schema.machine import DeviceInfo
 from torchstone.execution.controller import telemetry_sampler
 from torchstone.execution.controller.telemetry_sampler import TelemetrySampler
 from torchstone.plugins import registry
-from torchstone.plugins.telemetry._gauges import Reading
+from torchstone.plugins.telemetry._gauges import FunctionGauge
 
 
-class Counter(Reading):
+class Counter(FunctionGauge):
     asked = 0
 
     def tick_s(self):
@@ -23,8 +23,12 @@ class Counter(Reading):
 
 @pytest.fixture
 def gauges(monkeypatch):
-    others = Reading("device_other_processes", lambda: 1.0, between_windows=True)
-    made = [Reading("device_clock_hz", lambda: 2e9), others, Counter("device_energy_j", lambda: 7.0, cumulative=True)]
+    others = FunctionGauge("device_other_processes", lambda: 1.0, between_windows=True)
+    made = [
+        FunctionGauge("device_clock_hz", lambda: 2e9),
+        others,
+        Counter("device_energy_j", lambda: 7.0, cumulative=True),
+    ]
     monkeypatch.setattr(registry, "names", lambda family: ["fake"])
     monkeypatch.setattr(registry, "load", lambda family, name: SimpleNamespace(open=lambda pid, device: made))
     monkeypatch.setattr(telemetry_sampler, "_ticks_s", {})
@@ -57,7 +61,7 @@ def test_without_such_a_counter_nothing_is_said(gauges):
 
 def test_the_devices_of_all_ranks_are_read_each_under_its_name(gauges):
     first, second = (DeviceInfo("cuda", "cuda", "NVIDIA", index, "a card") for index in range(2))
-    gauges.append(Reading("host_busy_s", lambda: 1.0))
+    gauges.append(FunctionGauge("host_busy_s", lambda: 1.0))
     reading = TelemetrySampler(1, first, 0.0, FakeClock(), [second])
     reading.read()
     named = [(series.metric, series.device) for series in reading.series()]
@@ -66,7 +70,9 @@ def test_the_devices_of_all_ranks_are_read_each_under_its_name(gauges):
 
 
 def test_of_ranks_on_other_nodes_too_nothing_is_read_that_would_be_a_part_of_the_whole(gauges):
-    gauges += [Reading(name, lambda: 1.0) for name in ("rss_bytes", "package_energy_j", "process_cpu_s", "host_busy_s")]
+    gauges += [
+        FunctionGauge(name, lambda: 1.0) for name in ("rss_bytes", "package_energy_j", "process_cpu_s", "host_busy_s")
+    ]
     reading = TelemetrySampler(1, None, 0.0, FakeClock(), whole=False)
     reading.read()
     kept = {"device_clock_hz", "device_other_processes", "process_cpu_s", "host_busy_s"}

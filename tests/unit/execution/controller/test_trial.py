@@ -14,12 +14,12 @@ from torchstone.core.schema.message import (
     Ended,
     Entered,
     Event,
-    FitRequest,
     Live,
     Measured,
     Progress,
     Ready,
     Stack,
+    TrainRequest,
     TrialRequest,
     TurnTaken,
 )
@@ -234,7 +234,7 @@ def test_windows_are_told_to_the_recorder_and_the_tick_becomes_a_fact(monkeypatc
     monkeypatch.setattr("torchstone.execution.controller.trial.TelemetrySampler", Noting)
     script = [Entered("warm-up", 0.0), Entered("a window", 0.0, measures=True), Entered("counting", 0.0), MEASURED, OK]
     procedure = Procedure(telemetry_period_s=30.0)
-    request = FitRequest(a_case(), procedure, fit=fit) if fit else TrialRequest(a_case(), procedure)
+    request = TrainRequest(a_case(), procedure, fit=fit) if fit else TrialRequest(a_case(), procedure)
     trial = TrialDrive(request, None, Silent()).run(Scripted(script), order=0)
     assert Noting.last.reads[-3:] == [False, at_epochs, False]
     assert trial.facts.energy_tick_s == 0.1

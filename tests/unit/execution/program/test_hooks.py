@@ -77,3 +77,62 @@ def test_marks_are_the_devices_events_and_the_other_sides_turns_are_left_out(hoo
     assert [step.elapsed_s for step in steps] == pytest.approx([0.07] * 3), "twice what the host took to issue them"
     assert steps[0].phases_s["backward"] == pytest.approx(0.04)
     assert found["memory"]["peak_allocated_bytes"] == 1024
+
+
+class Held:
+    """A tensor: of the host, or of a device."""
+
+    def __init__(self, is_cpu=True, is_pinned=False):
+        self.is_cpu, self.is_pinned = is_cpu, lambda: is_pinned
+
+    def to(self, where, **_):
+        if where == "broken":
+            raise RuntimeError(where)
+        return self if where == "float16" else type(self)(where == "cpu", self.is_pinned())
+
+    def cuda(self):
+        return self.to("cuda")
+
+
+def test_copies_to_the_device_are_marked_and_nothing_else(hooks):
+    tensor = type("Tensor", (Held,), {})
+    p = hooks._program = hooks._Program({})
+    p.is_compiling, p.thread = lambda: False, None
+    hooks._wrap_copies(tensor)
+    p.mark(hooks.FORWARD)
+    assert tensor().to("float16").is_cpu
+    assert not tensor(is_cpu=False).to("cuda").is_cpu
+    assert p.kinds == [hooks.FORWARD], "another number format, and what lies on the device already"
+    assert not tensor().cuda().is_cpu
+    assert not tensor(is_pinned=True).to("cuda", non_blocking=True).is_cpu
+    with pytest.raises(RuntimeError, match="broken"):
+        tensor().to("broken")
+    assert p.kinds == [hooks.FORWARD, *3 * [hooks.TRANSFER, hooks.TRANSFER_END]]
+    assert len(p.times) == len(p.kinds)
+    assert (p.copies, p.pageable) == (3, 2)
+    p.is_compiling = lambda: True
+    tensor().cuda()
+    assert p.copies == 3, "what is compiled is left alone"
+
+
+def test_the_time_of_copies_within_a_pass_is_a_phase_of_its_own(hooks):
+    one = [hooks.TRANSFER, hooks.TRANSFER_END, hooks.TRAIN_FORWARD, hooks.TRANSFER, hooks.TRANSFER_END,
+           hooks.FORWARD_END, hooks.BACKWARD, hooks.BACKWARD_END, hooks.OPTIMIZER, hooks.OPTIMIZER_END]  # fmt: skip
+    kinds = 3 * one
+    marks = Marks(
+        bytes(kinds).hex(), tuple(map(float, range(len(kinds)))), (), (8, 8, 8), (0, 0, 0), 3, "cuda", "2.9", 1, 0, {},
+        99.0, True, copies=6, pageable=6,
+    )  # fmt: skip
+    assert [step.phases_s["transfer"] for step in steps_of(marks)] == [2.0, 2.0]
+    assert [step.phases_s["forward"] for step in steps_of(marks)] == [2.0, 2.0]
+
+
+def test_samples_of_a_copy_belong_to_it_and_those_after_it_to_the_pass_around():
+    spec = importlib.util.spec_from_file_location("sampler_of_a_test", HOOKS.with_name("_torchstone_sampler.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    sampler: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sampler)
+    assert [sampler._phase(kinds) for kinds in ([2, 9], [2, 9, 10], [2, 9, 10, 9, 10], [4, 9, 10], [9, 10])] == [
+        "transfer", "forward", "forward", "rest", "rest",
+    ]  # fmt: skip

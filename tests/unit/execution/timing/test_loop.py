@@ -10,7 +10,7 @@ from torchstone.core.schema.batch import Batch
 from torchstone.execution.timing.clock import LatencyStopwatch
 from torchstone.execution.timing.loop import Instrument, Ranges, unmarked
 from torchstone.execution.timing.segments import Segments
-from torchstone.execution.timing.stopping import DEVICE_S, FixedCount, Reason, UntilQuiet, WarmUp, least_s_on
+from torchstone.execution.timing.stopping import DEVICE_S, FixedCount, StopReason, UntilQuiet, WarmUp, least_s_on
 
 
 def pulling(clock, spend):
@@ -40,7 +40,7 @@ def test_throughput_window_on_a_device_that_runs_behind_the_host():
     assert window.items == [8] * 5
     assert window.tokens is None
     assert queue.synchronizations == 3, "only at the ends of the window: before its time is read, and for its laps"
-    assert window.stopped_because == Reason.FIXED_COUNT
+    assert window.stopped_because == StopReason.FIXED_COUNT
 
 
 def test_latency_window_waits_for_every_answer_and_leaves_the_wait_for_data_apart():
@@ -84,7 +84,7 @@ def test_a_source_that_ends_ends_the_window():
 
     instrument = Instrument(step, batches.__next__, lambda: None, clock)
     window = instrument.window(LatencyStopwatch(lambda: None, clock), FixedCount(9))
-    assert window.stopped_because == Reason.SOURCE_ENDED
+    assert window.stopped_because == StopReason.SOURCE_ENDED
     assert window.items == [1, 1]
     assert len(window.laps_s) == 2
 
@@ -97,7 +97,7 @@ def reason(rule, spend, clock):
 def test_stops_when_it_is_quiet_enough():
     clock = FakeClock()
     window = reason(UntilQuiet(0.01, budget_s=8.0, min_steps=3), lambda n: 0.010 + 0.0001 * (n % 2), clock)
-    assert window.stopped_because == Reason.QUIET_ENOUGH
+    assert window.stopped_because == StopReason.QUIET_ENOUGH
     assert window.total_s < 2.0
 
 
@@ -105,21 +105,21 @@ def test_stops_when_the_budget_is_spent():
     clock = FakeClock()
     dice = random.Random(0)
     window = reason(UntilQuiet(0.015, budget_s=4.0, min_steps=3), lambda n: max(0.001, dice.gauss(0.010, 0.002)), clock)
-    assert window.stopped_because == Reason.BUDGET_SPENT
+    assert window.stopped_because == StopReason.BUDGET_SPENT
     assert window.total_s == pytest.approx(4.0, abs=0.02)
 
 
 def test_stops_when_it_will_never_be_quiet():
     clock = FakeClock()
     window = reason(UntilQuiet(0.001, budget_s=4.0, min_steps=3), lambda n: 0.2 if (n // 7) % 2 else 0.01, clock)
-    assert window.stopped_because == Reason.NEVER_QUIET
+    assert window.stopped_because == StopReason.NEVER_QUIET
     assert 2.0 <= window.total_s < 4.0
 
 
 def test_no_target_means_the_whole_budget():
     clock = FakeClock()
     window = reason(UntilQuiet(None, budget_s=1.0, min_steps=3), lambda n: 0.125, clock)
-    assert window.stopped_because == Reason.BUDGET_SPENT
+    assert window.stopped_because == StopReason.BUDGET_SPENT
     assert len(window.laps_s) == 8
 
 

@@ -5,7 +5,7 @@ from fakes import FakeClock, FakeEvents, FakeQueue, source_of
 
 from torchstone.core.schema.batch import Batch
 from torchstone.execution.timing.loop import Instrument
-from torchstone.execution.timing.stopping import FixedCount, Reason, UntilQuiet
+from torchstone.execution.timing.stopping import FixedCount, StopReason, UntilQuiet
 from torchstone.plugins.devices._torch_device import EventStopwatch
 
 DEPTH = 1000
@@ -51,7 +51,7 @@ def prefetching(every_s, ahead=4):
 def test_a_window_ends_when_its_budget_is_over_on_the_device_too():
     rig = Rig(launch_s=0.0001, work_s=0.010)
     window = rig.instrument.window(rig.watch, UntilQuiet(None, 1.0, 3))
-    assert window.stopped_because == Reason.BUDGET_SPENT
+    assert window.stopped_because == StopReason.BUDGET_SPENT
     assert 1.0 <= window.total_s <= 1.12, "a thousand launches would be ten seconds more"
     assert len(window.laps_s) == pytest.approx(window.total_s / 0.010, abs=1)
     assert rig.most_ahead_s <= 0.11
@@ -79,7 +79,7 @@ def test_a_loader_that_is_too_slow_is():
 def test_short_steps_read_as_they_are_though_events_are_slow_to_read():
     rig = Rig(launch_s=5e-6, work_s=20e-6, elapsed_s=4e-6, query_s=1e-6)
     window = rig.instrument.window(rig.watch, UntilQuiet(0.01, 1.0, 3))
-    assert window.stopped_because == Reason.QUIET_ENOUGH
+    assert window.stopped_because == StopReason.QUIET_ENOUGH
     assert window.total_s / len(window.laps_s) == pytest.approx(20e-6, rel=0.01)
     assert sum(window.laps_s) == pytest.approx(window.total_s, rel=0.001)
 
@@ -126,6 +126,6 @@ def test_a_turn_is_the_devices_time_of_its_steps_and_not_what_it_takes_to_begin(
 def test_a_turn_whose_source_ends_says_so():
     rig = Rig(launch_s=0.0002, work_s=0.001, source=lambda _: iter([Batch({}, 1)] * 5).__next__)
     turn = rig.instrument.turn(rig.watch, steps=10, lead_in=2)
-    assert turn.stopped_because == Reason.SOURCE_ENDED
+    assert turn.stopped_because == StopReason.SOURCE_ENDED
     assert turn.items == [1] * 3
     assert len(turn.laps_s) == 3

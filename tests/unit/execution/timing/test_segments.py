@@ -3,7 +3,7 @@
 import pytest
 from fakes import FakeClock, FakeQueue
 
-from torchstone.core.schema.phase import REST
+from torchstone.core.schema.metric import REST
 from torchstone.execution.timing.segments import Segments
 
 

@@ -14,7 +14,7 @@ from fakes import FakeClock
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.execution.worker import peaks
-from torchstone.execution.worker.peaks import Products, Shape, ShapeSearch
+from torchstone.execution.worker.peaks import MatmulShape, Products, ShapeSearch
 from torchstone.plugins import registry
 
 GIGA = 1e9
@@ -25,14 +25,14 @@ class Hill:
 
     def __init__(self, clock: FakeClock, top: tuple[int, int, int], noise: float = 0.0, seed: int = 0) -> None:
         self._clock, self._top, self._noise, self._dice = clock, top, noise, random.Random(seed)
-        self.asked: list[Shape] = []
+        self.asked: list[MatmulShape] = []
 
-    def true(self, shape: Shape) -> float:
+    def true(self, shape: MatmulShape) -> float:
         away = sum(math.log2(size / best) ** 2 for size, best in zip(shape[:3], self._top, strict=True))
         tiles = math.prod(size / (64 * math.ceil(size / 64)) for size in shape[:3])
         return 200.0 * GIGA * math.exp(-0.05 * away) * tiles * (1.0 if shape.transposed else 0.9)
 
-    def block(self, shape: Shape) -> float:
+    def block(self, shape: MatmulShape) -> float:
         self.asked.append(shape)
         rate = self.true(shape) / (1.0 + abs(self._dice.gauss(0.0, self._noise)))
         self._clock.sleep(max(0.02, shape.flops / rate))
@@ -48,7 +48,7 @@ def searched(top, noise=0.0, seed=0, budget_s=7.0, numbers=1 << 24, most_s=0.3):
 @pytest.mark.parametrize("top", [(1024, 1024, 1024), (1536, 768, 3072), (4096, 512, 512), (320, 320, 320)])
 def test_it_comes_within_2_percent_of_the_top_in_seven_seconds(top):
     found, hill, clock = searched(top)
-    assert hill.true(found.shape) > 0.98 * hill.true(Shape(*top))
+    assert hill.true(found.shape) > 0.98 * hill.true(MatmulShape(*top))
     assert clock.now_s < 7.5
     assert found.rate == hill.true(found.shape)
 
@@ -167,7 +167,7 @@ def test_everything_is_measured_within_the_budget(accelerator, tmp_path):
 
 def test_the_devices_own_time_counts_and_not_the_hosts():
     device: Any = Accelerator()
-    rate = Products(device, "fp32", 1 << 14).block(Shape(64, 64, 64))
+    rate = Products(device, "fp32", 1 << 14).block(MatmulShape(64, 64, 64))
     count = 2  # products of 3 ms that fill 4 ms
     assert rate == pytest.approx(2.0 * 64**3 * count / 0.003)
 
@@ -219,7 +219,7 @@ def test_what_a_card_keeps_up_is_less_than_its_bursts(monkeypatch):
         watch.products += 1
 
     products._multiply = multiply
-    shape = Shape(64, 64, 64)
+    shape = MatmulShape(64, 64, 64)
     assert products.block(shape) == pytest.approx(shape.flops / 0.001)
     assert products.sustained(shape, 3.0, clock) == pytest.approx(shape.flops / 0.002)
     assert clock.now_s >= 3.0

@@ -18,9 +18,9 @@ from torch.profiler import ProfilerActivity, profile
 
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Placement
-from torchstone.core.schema.counted import Counted
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.host_profile import Operators
+from torchstone.core.schema.peaks import StepCounts
 from torchstone.execution.timing.loop import unmarked
 from torchstone.execution.worker import execution, profiling
 from torchstone.execution.worker.collector import Collector
@@ -153,7 +153,7 @@ def test_several_kernels_in_a_step_are_all_told():
 )
 def test_an_accelerators_steps_are_looked_at_where_one_more_costs_little(place, step_s, sdpa, looks):
     case = a_case({"sdpa": "auto"} if sdpa else {}, placement=Placement(place))
-    prepared: Any = SimpleNamespace(count=lambda batch: Counted(), module=None)
+    prepared: Any = SimpleNamespace(count=lambda batch: StepCounts(), module=None)
     batches: Any = SimpleNamespace(next=pull)
     tally = Collector(case)
     execution._count(attends, step_s, batches, prepared, CPU, case, tally)

@@ -16,7 +16,7 @@ from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.fit import SCHEDULES, EpochEnded, Fit
-from torchstone.core.schema.message import Event, FitRequest
+from torchstone.core.schema.message import Event, TrainRequest
 from torchstone.core.schema.model import InputSpec, LoadedModel
 from torchstone.core.schema.procedure import Procedure
 from torchstone.execution.worker.collector import Collector
@@ -96,7 +96,7 @@ def test_what_compiles_is_ended_with_the_first_epoch(tmp_path, monkeypatch):
     epochs: list[int] = []
     close = lambda: epochs.append(sum(isinstance(event, EpochEnded) for event in events))
     monkeypatch.setattr(prepared._compile_pool, "close", close)
-    request = FitRequest(case, Procedure(iterations=2, epochs=2), fit=Fit(folder=str(tmp_path)))
+    request = TrainRequest(case, Procedure(iterations=2, epochs=2), fit=Fit(folder=str(tmp_path)))
     fit_model(request, Setup(case, engine, model, prepared, device, Collector(case)), events.append)
     assert epochs == [0, 1], "when its steps are done, before the next epoch's begin"
 

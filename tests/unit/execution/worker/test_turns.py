@@ -13,6 +13,7 @@ import torch
 from fakes import FakeClock, FakeQueue, source_of
 
 from torchstone.core.figures import figures
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case, Placement, Task, Workload
@@ -31,8 +32,8 @@ from torchstone.core.schema.message import (
 from torchstone.core.schema.model import InputSpec, LoadedModel
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Outcome, Stage, Status, Trial
-from torchstone.execution.timing.loop import Instrument, Window
-from torchstone.execution.timing.stopping import Reason
+from torchstone.execution.timing.loop import Instrument, MeasuredWindow
+from torchstone.execution.timing.stopping import StopReason
 from torchstone.execution.worker import turns
 from torchstone.execution.worker.collector import Collector
 from torchstone.execution.worker.execution import measure_prepared
@@ -317,9 +318,9 @@ def test_phases_can_be_left_out():
     assert phases(told) == {}
 
 
-def window_of(step_s: float) -> Window:
+def window_of(step_s: float) -> MeasuredWindow:
     laps_s = [step_s] * 8
-    return Window(laps_s, laps_s, [1] * 8, None, sum(laps_s), 0.0, sum(laps_s), Reason.BUDGET_SPENT)
+    return MeasuredWindow(laps_s, laps_s, [1] * 8, None, sum(laps_s), 0.0, sum(laps_s), StopReason.BUDGET_SPENT)
 
 
 @pytest.mark.parametrize(
@@ -335,7 +336,7 @@ def test_nvtx_names_every_phase_of_the_measured_steps(monkeypatch):
     monkeypatch.setattr(torch.cuda.nvtx, "range_push", calls.append)
     monkeypatch.setattr(torch.cuda.nvtx, "range_pop", lambda: calls.append("-"))
     told = measured("train", Procedure(warmup=1, iterations=3, nvtx=True, count_flops=False))
-    assert told.facts.nvtx == "on"
+    assert told.facts.nvtx == Statement("nvtx_on")
     step = ["step", "data", "-", "forward", "-", "backward", "-", "optimizer", "-", "rest", "-", "-"]
     assert calls[-len(step) :] == step
     warm = int(told.facts.warmup_steps or 0)
@@ -349,7 +350,9 @@ def test_where_there_is_no_nvtx_it_is_said(monkeypatch):
 
     monkeypatch.setattr(torch.cuda.nvtx, "range_push", fails)
     told = measured("train", Procedure(warmup=1, iterations=3, nvtx=True, count_flops=False))
-    assert str(told.facts.nvtx).startswith("off: NVTX functions not installed")
+    assert told.facts.nvtx is not None
+    assert told.facts.nvtx.id == "nvtx_off"
+    assert str(told.facts.nvtx.values["error"]).startswith("NVTX functions not installed")
     assert phases(told), "and the trial goes on without"
 
 

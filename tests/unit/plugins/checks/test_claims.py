@@ -10,11 +10,10 @@ from build import a_case, a_run, a_trial
 from faults.record_mutants import BATCH, STEPS, a_claiming, losses, own, phases, said
 
 from torchstone.core.schema.case import Task
-from torchstone.core.schema.claim import IMPORTED
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.procedure import Procedure
-from torchstone.core.schema.run import Run
+from torchstone.core.schema.run import IMPORTED, Run
 from torchstone.core.schema.trial import Series, Status
 from torchstone.plugins import registry
 

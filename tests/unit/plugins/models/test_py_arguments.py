@@ -86,7 +86,7 @@ def test_what_a_fresh_process_cannot_import_is_refused_with_the_reason(file, mon
     class Holder:
         def method(self) -> None: ...
 
-    with pytest.raises(UsageError, match="a lambda, which has no name to import; each trial is a fresh process"):
+    with pytest.raises(UsageError, match="a lambda has no name to import; each trial is a fresh process"):
         PY.spelled(lambda: None)
     with pytest.raises(UsageError, match="nested is defined inside test_what_a_fresh_process"):
         PY.spelled(nested)

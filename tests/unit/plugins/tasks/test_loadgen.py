@@ -10,8 +10,8 @@ import torch
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.case import Case, Placement, Task, Workload
-from torchstone.core.schema.load import LoadPlan
 from torchstone.core.schema.model import InputSpec, LoadedModel
+from torchstone.core.schema.procedure import LoadPlan
 from torchstone.plugins import registry
 from torchstone.plugins.tasks.loadgen import driving
 from torchstone.plugins.tasks.loadgen.driving import Waiting, open_library
@@ -220,14 +220,14 @@ def test_what_loadgen_writes_is_read_when_its_folder_is_gone(tmp_path, monkeypat
             summary.write(SUMMARY)
             written.write(trace((0, 10.0, 2_000_000)))
         assert driving.answers(files.lines(driving.TRACE), 1.0).latencies_s == (0.002,)
-        assert driving.said(files).loadgen_summary == SUMMARY
-        assert driving.said(files).loadgen_errors == (), "a file that it did not open"
+        assert driving.facts_of(files).loadgen_summary == SUMMARY
+        assert driving.facts_of(files).loadgen_errors == (), "a file that it did not open"
 
 
 def test_logs_that_loadgen_could_not_open_are_said_so(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with driving.LogFiles() as files:
-        assert driving.said(files).loadgen_result is None
+        assert driving.facts_of(files).loadgen_result is None
         with pytest.raises(FileNotFoundError, match=r"could not write .*mlperf_log_trace\.json: is there room"):
             files.lines(driving.TRACE)
     assert list(tmp_path.iterdir()) == []

@@ -9,7 +9,7 @@ from fakes import FakeClock
 
 from torchstone.core.datasheet import dense_peak_flops
 from torchstone.core.schema.machine import DeviceInfo, Room
-from torchstone.plugins.telemetry._gauges import Reading
+from torchstone.plugins.telemetry._gauges import FunctionGauge
 from torchstone.plugins.telemetry.nvml import Nvml, Ticking
 
 UUID = "GPU-8a5f0c1e-0000-1111-2222-333344445555"
@@ -346,7 +346,7 @@ def ticking(every_s: float | None, watts: float = 300.0) -> tuple[Ticking, FakeC
     def read() -> float:
         return watts * every_s * (clock.now_s // every_s) if every_s else 5.0
 
-    return Ticking(Reading("device_energy_j", read, cumulative=True), clock, clock.sleep), clock
+    return Ticking(FunctionGauge("device_energy_j", read, cumulative=True), clock, clock.sleep), clock
 
 
 @pytest.mark.parametrize("every_s", [0.1, 0.02, 0.04])

@@ -7,7 +7,7 @@ from learning import falling, of_losses, rising
 from marks import kinds, names_of, places_of, rows, title_of
 
 from torchstone.core.schema.case import Task
-from torchstone.core.schema.phase import PHASES
+from torchstone.core.schema.metric import PHASES
 from torchstone.report.charts.batch_sizes import phases_chart
 from torchstone.report.charts.courses import losses_chart
 from torchstone.report.charts.settings import pareto_chart, roofline_chart

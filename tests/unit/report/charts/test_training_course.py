@@ -4,12 +4,12 @@ import results
 from marks import kinds, names_of, places_of, rows
 from results import a_memory_row, an_epoch, metrics_of
 
+from torchstone.analysis.memory_fit import MemoryAnswer
 from torchstone.core.charts.fitting import MOST_POINTS
 from torchstone.core.schema.peak_memory import KINDS
 from torchstone.core.schema.trial import Series
 from torchstone.report.charts.courses import search_chart, training_charts
 from torchstone.report.charts.settings import memory_chart
-from torchstone.workflows.memory.answer import Answer
 
 POWER = Series("device_power_w", "nvml", (0.0, 1.0, 2.0, 3.0), (100.0, 200.0, 210.0, 190.0), "cuda:0")
 
@@ -60,7 +60,7 @@ def test_a_search_is_its_probes_what_was_best_so_far_and_the_final_round():
 
 def test_a_predicted_peak_is_a_bar_of_its_kinds_whatever_the_card():
     rows = (a_memory_row(4), a_memory_row(4, card="another"), a_memory_row(8, gib=5.0))
-    chart = memory_chart(Answer(rows, ("batch_size",), {}))
+    chart = memory_chart(MemoryAnswer(rows, ("batch_size",), {}))
     assert chart is not None
     (panel,) = chart.picture.panels
     assert places_of(panel) == ("gpt2, batch_size 4", "gpt2, batch_size 8")
@@ -69,4 +69,4 @@ def test_a_predicted_peak_is_a_bar_of_its_kinds_whatever_the_card():
 
 
 def test_what_cannot_be_predicted_is_no_bar():
-    assert memory_chart(Answer((), (), {})) is None
+    assert memory_chart(MemoryAnswer((), (), {})) is None

@@ -8,7 +8,7 @@ from stored import a_stored_run, case, machine
 
 from torchstone.analysis.summary import summarize
 from torchstone.report.document import Document, Role, Section, Table, Text
-from torchstone.report.documents.analyses import analysis_parts, summary_parts
+from torchstone.report.documents.full_report import analysis_parts, summary_parts
 from torchstone.report.renderers.terminal import terminal
 from torchstone.storage.query import entry_of
 

@@ -12,7 +12,7 @@ from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.trial import Status
 from torchstone.report.document import Document, Part, Table
 from torchstone.report.documents.case_table import case_parts, choices_of_groups
-from torchstone.report.documents.notes import note_parts
+from torchstone.report.documents.run import note_parts
 from torchstone.report.renderers.terminal import terminal
 from torchstone.storage.query import entry_of, find
 

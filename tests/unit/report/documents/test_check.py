@@ -8,7 +8,7 @@ from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.trial import Status
 from torchstone.report.document import Document, Doubt, Role, Section, Table, Text
-from torchstone.report.documents.check import check_document
+from torchstone.report.documents.findings import check_document
 from torchstone.report.renderers.md import markdown
 from torchstone.report.renderers.terminal import terminal
 from torchstone.storage.query import entry_of

@@ -2,7 +2,7 @@
 
 from torchstone.analysis.advice.choices import Chosen
 from torchstone.core.schema.answer import Choice
-from torchstone.report.documents.choices import chosen_parts
+from torchstone.report.documents.case_table import chosen_parts
 
 
 def test_of_a_front_with_and_without_a_loader_the_one_without_has_no_workers():

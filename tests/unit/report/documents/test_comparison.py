@@ -5,9 +5,8 @@ import re
 from build import a_case
 from comparable import a_gpu, a_stored_run
 
-from torchstone.analysis.compare.compare import Asked, compare
+from torchstone.analysis.compare.compare import ComparisonRequest, compare
 from torchstone.analysis.compare.inputs import ComparedInput
-from torchstone.analysis.compare.task_answers import answers
 from torchstone.core.schema.case import Placement, Task
 from torchstone.report.document import Document, Facts, Section, Table
 from torchstone.report.documents.comparison import comparison_document
@@ -26,8 +25,8 @@ def side(letter, card, vendor, by, minutes=0.0):
 
 
 def document(*sides: ComparedInput) -> Document:
-    compared = compare(sides, Asked())
-    return comparison_document(compared, answers(compared), ["comparison.json"])
+    compared = compare(sides, ComparisonRequest())
+    return comparison_document(compared, ["comparison.json"])
 
 
 def printed(*sides: ComparedInput, width: int = 160, every: bool = False) -> str:

@@ -6,7 +6,7 @@ import pytest
 from marks import names_of, rows, shades_of, title_of
 
 from torchstone.report.document import Chart, Section, Text
-from torchstone.report.documents.comparison_pictures import comparison_pictures, folder_name, over_all
+from torchstone.report.documents.comparison import comparison_pictures, folder_name, over_all
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from torchstone.analysis.summary import summarize
 from torchstone.cli import main
 from torchstone.core.schema.codec import encode
 from torchstone.report.document import Document, Section, Table
-from torchstone.report.documents.convergence import _percent, convergence_parts
+from torchstone.report.documents.training import _percent, convergence_parts
 from torchstone.report.renderers.terminal import terminal
 from torchstone.storage.query import find
 

@@ -6,7 +6,7 @@ import msgspec
 from priced import CARBON, ELECTRICITY, prices_of
 from stored import a_stored_run, case, machine
 
-from torchstone.analysis.cost import Asked, costs
+from torchstone.analysis.cost import CostRequest, costs
 from torchstone.analysis.summary import summarize
 from torchstone.config.prices import Prices
 from torchstone.report.document import Facts, Section
@@ -19,7 +19,7 @@ PRICES = prices_of("EUR", {"Xeon": 0.36})
 
 def document(prices=PRICES, sizes=(8, 32), **asked):
     run = a_stored_run(0, [(case(batch_size=size), 100.0 + size) for size in sizes], machine())
-    return cost_document(costs([summarize(entry_of(run, Path("r.jsonl")))], Asked(prices, **asked)))
+    return cost_document(costs([summarize(entry_of(run, Path("r.jsonl")))], CostRequest(prices, **asked)))
 
 
 def test_the_lowest_cost_comes_first_and_every_price_has_its_date_and_source():

@@ -8,19 +8,19 @@ from build import a_case, a_trial
 from evidences import SETTINGS, a_line, a_look, an_evidence
 from results import GAIN, a_diagnosis
 
-from torchstone.cli._run_json import diagnosis_json
+from torchstone.cli._output import diagnosis_json
 from torchstone.core.errors import MissingError
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.comparison import Judgement
-from torchstone.core.schema.diagnosis import Tried, WhatIf
+from torchstone.core.schema.diagnosis import TriedRemedy, WhatIf
 from torchstone.core.schema.trial import Status
 from torchstone.report.document import Command
 from torchstone.report.documents.diagnosis import diagnosis_document, limit_words
 from torchstone.report.renderers.md import markdown
 from torchstone.report.renderers.terminal import terminal
 from torchstone.report.rendering import write_markdown
-from torchstone.workflows.diagnose.remedies import out_of_memory
+from torchstone.workflows.diagnose.target import out_of_memory
 
 
 def shown(diagnosis, width=100, *, every=False, **files):
@@ -29,7 +29,7 @@ def shown(diagnosis, width=100, *, every=False, **files):
 
 def test_what_helped_is_told_in_the_words_of_a_program_too():
     evidence = an_evidence(facts={"threads_in_effect": 16, "fused_optimizer": True})
-    helped = Tried("threads", WhatIf({"threads": 2}), Judgement.BETTER, GAIN)
+    helped = TriedRemedy("threads", WhatIf({"threads": 2}), Judgement.BETTER, GAIN)
     diagnosis = a_diagnosis(evidence, tried=(helped,), applied=helped)
     assert "in code   OMP_NUM_THREADS=2, or torch.set_num_threads(2)" in shown(diagnosis)
 
@@ -54,7 +54,7 @@ def test_the_cause_comes_first_and_everything_fits(width):
 
 def test_a_gain_that_is_not_known_is_not_told_as_one():
     wide = msgspec.structs.replace(GAIN, low=0.4 * GAIN.value, high=2.5 * GAIN.value)
-    helped = Tried("precision", WhatIf({"precision": "bf16"}), Judgement.UNCLEAR, wide)
+    helped = TriedRemedy("precision", WhatIf({"precision": "bf16"}), Judgement.UNCLEAR, wide)
     text = " ".join(shown(msgspec.structs.replace(a_diagnosis(), applied=helped), width=200).split())
     unknown = "What precision=bf16 gains is not known: measured live, its interval is wider than ±50 %"
     assert f"{unknown}." in text
@@ -67,7 +67,7 @@ def test_a_gain_that_is_not_known_is_not_told_as_one():
 def test_what_changes_the_result_is_to_be_looked_at(task, said):
     diagnosis = a_diagnosis()
     workload = msgspec.structs.replace(diagnosis.case.workload, task=task)
-    helped = Tried(
+    helped = TriedRemedy(
         "precision",
         WhatIf({"precision": "bf16"}),
         Judgement.BETTER,
@@ -106,7 +106,7 @@ def test_a_cause_whose_remedy_did_not_help_is_ruled_out():
     first, *rest = diagnosis.causes
     other = msgspec.structs.replace(first, id="other", title=Statement("something_else"))
     none = msgspec.structs.replace(GAIN, value=1.0)
-    in_vain = Tried("other", WhatIf({"pin_memory": True}), Judgement.SAME, none)
+    in_vain = TriedRemedy("other", WhatIf({"pin_memory": True}), Judgement.SAME, none)
     text = shown(msgspec.structs.replace(diagnosis, causes=(first, other, *rest), tried=(*diagnosis.tried, in_vain)))
     assert "ruled out something_else: its remedy was measured, without effect" in " ".join(text.split())
 
@@ -117,7 +117,7 @@ def test_what_was_faster_at_a_first_look_is_not_told_as_slower():
         (2.28, "gain not known: what was faster at a first look"),
         (0.9, "gain no setting that was tried"),
     ):
-        tried = (Tried("loader", WhatIf({"batch_size": 4}), message=Statement("fits"), first_look=look),)
+        tried = (TriedRemedy("loader", WhatIf({"batch_size": 4}), message=Statement("fits"), first_look=look),)
         assert says in " ".join(shown(msgspec.structs.replace(diagnosis, tried=tried)).split())
 
 

@@ -3,7 +3,7 @@
 import pytest
 from results import HOSTILE, a_quality, an_evaluation
 
-from torchstone.report.documents.evaluation import evaluation_document
+from torchstone.report.documents.training import evaluation_document
 from torchstone.report.renderers.terminal import terminal
 
 

@@ -4,10 +4,9 @@ import msgspec
 from compared_results import a_history
 from compared_results import histories as document
 
-from torchstone.analysis.recommend.software import Changed
+from torchstone.analysis.recommend.case_history import Changed
 from torchstone.report.document import Chart, Command, Document, Facts, Role, Section, Table, Text
-from torchstone.report.documents.history import Requested
-from torchstone.report.documents.history_line import CHANGED, LEFT_OUT
+from torchstone.report.documents.history import CHANGED, LEFT_OUT, Requested
 from torchstone.report.renderers.md import markdown
 from torchstone.report.renderers.terminal import terminal
 from torchstone.storage.index import Problem

@@ -2,7 +2,7 @@
 
 from results import NOISY, QUIET, UNTOLD, an_examination
 
-from torchstone.report.documents.machine_check import machine_check_document
+from torchstone.report.documents.machine import machine_check_document
 from torchstone.report.renderers.terminal import terminal
 
 
@@ -11,7 +11,7 @@ def test_a_quiet_machine_is_fit_and_what_a_minute_of_ab_finds_is_told():
     assert text.startswith("This machine is fit.\n\n")
     assert "`torchstone ab` detects a difference of 0.8 % with a power of 95 %" in " ".join(text.split())
     assert "other processes fit: 0.00 of 8 cores busy\n" in text
-    assert "steal unknown: not reported by the system" in " ".join(text.split())
+    assert "steal unknown: this system does not report it" in " ".join(text.split())
     assert "what to do" not in text
 
 

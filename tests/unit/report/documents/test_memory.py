@@ -6,15 +6,16 @@ import msgspec
 import pytest
 from results import GIB, a_memory_row
 
+from torchstone.analysis.memory_fit import FitRow, MemoryAnswer
 from torchstone.core.schema.codec import encode
+from torchstone.core.schema.trial import Outcome, Status
 from torchstone.core.stats.peak_memory import MOST
 from torchstone.report.documents.memory import memory_document, memory_json
 from torchstone.report.renderers.terminal import terminal
-from torchstone.workflows.memory.answer import Answer, Row
 
 
 def said(*rows, axes=("batch_size",), width=100, first=None):
-    return terminal(memory_document(Answer(tuple(rows), axes, {}), first), width)
+    return terminal(memory_document(MemoryAnswer(tuple(rows), axes, {}), first), width)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,7 @@ def said(*rows, axes=("batch_size",), width=100, first=None):
     ],
 )  # fmt: skip
 def test_one_setting_is_answered_in_a_sentence(row, words):
-    headline = memory_document(Answer((row,), ("batch_size",), {})).headline
+    headline = memory_document(MemoryAnswer((row,), ("batch_size",), {})).headline
     assert headline is not None
     assert words in headline
 
@@ -97,8 +98,13 @@ def test_a_training_beside_an_inference_has_axes_of_its_own_in_a_table_of_its_ow
 
 
 def test_why_not_and_why_one_batch_size():
-    told = Row(
-        "train", "py:x.py:load", "NVIDIA L4", 24 * GIB, {"batch_size": 1}, why_not="the shapes depend on its data"
+    told = FitRow(
+        "train",
+        "py:x.py:load",
+        "NVIDIA L4",
+        24 * GIB,
+        {"batch_size": 1},
+        why_not=Outcome(Status.UNSUPPORTED, "the shapes depend on its data"),
     )
     text = said(told, a_memory_row(fixed="the loader gives batches of 4"))
     assert text.startswith("1 of 2 settings fit, 1 not predicted.")
@@ -112,14 +118,23 @@ def test_what_a_tune_would_try_comes_first():
 
 
 def test_nothing_that_can_be_predicted_is_no_table_of_dashes_alone():
-    told = Row("train", "py:x.py:load", "NVIDIA L4", 24 * GIB, {"batch_size": 1}, why_not="its data decide")
+    told = FitRow(
+        "train",
+        "py:x.py:load",
+        "NVIDIA L4",
+        24 * GIB,
+        {"batch_size": 1},
+        why_not=Outcome(Status.UNSUPPORTED, "its data decide"),
+    )
     text = said(told)
     assert text.startswith("The memory of none of these settings can be predicted.")
     assert "not predicted: its data decide" in text
 
 
 def test_json_says_the_verdict_too():
-    found = json.loads(encode(memory_json(Answer((a_memory_row(),), (), {"NVIDIA H100 SXM 80 GB": "a datasheet"}))))
+    found = json.loads(
+        encode(memory_json(MemoryAnswer((a_memory_row(),), (), {"NVIDIA H100 SXM 80 GB": "a datasheet"})))
+    )
     assert found["rows"][0]["verdict"] == "fits"
     assert found["rows"][0]["peak"]["kinds"]["weights"] == GIB
     assert found["usual_error"] > 0

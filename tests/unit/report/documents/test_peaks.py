@@ -7,7 +7,7 @@ from results import H200, ON_H200
 
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.peaks import Rate
-from torchstone.report.documents.peaks import MeasuredPeaks, peaks_document
+from torchstone.report.documents.machine import MeasuredPeaks, peaks_document
 from torchstone.report.renderers.terminal import terminal
 
 PINNED = Rate("host_to_device_pinned", None, "bytes/s", "no pinned memory: \x1b[31mnone")

@@ -7,7 +7,7 @@ from build import a_finding
 from priced import prices_of
 from stored import a_stored_run, case, machine, store
 
-from torchstone.analysis.recommend.recommend import Asked, recommend
+from torchstone.analysis.recommend.recommend import RecommendRequest, recommend
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.estimate import Severity
 from torchstone.report.document import Column, Command, Document, Role, Section, Table, Text
@@ -29,7 +29,7 @@ def document(outputs):
 
     def call(*runs, **asked) -> Document:
         store(outputs, runs)
-        return recommendation_document(recommend(outputs, Asked(**asked)))
+        return recommendation_document(recommend(outputs, RecommendRequest(**asked)))
 
     return call
 
@@ -125,7 +125,7 @@ def test_an_empty_store_says_what_to_type(document):
 
 def test_as_files_for_programs_and_for_people(outputs):
     store(outputs, [a_stored_run(1, sweep((100, 150, 200), model="py:a|b`c.py:load"), machine())])
-    told = recommend(outputs, Asked())
+    told = recommend(outputs, RecommendRequest())
     data, page = save(Result("recommendation", told), outputs)
     assert (data, page) == (outputs / "analysis" / "recommendation.json", outputs / "analysis" / "recommendation.md")
     assert json.loads(data.read_bytes())["value"]["by"] == "speed"
@@ -139,4 +139,4 @@ def test_files_that_cannot_be_written_are_a_mistake_of_one_line(outputs):
     store(outputs, [a_stored_run(1, sweep((100, 150, 200)), machine())])
     (outputs / "analysis").write_text("a file")
     with pytest.raises(UsageError, match="cannot write into "):
-        save(Result("recommendation", recommend(outputs, Asked())), outputs)
+        save(Result("recommendation", recommend(outputs, RecommendRequest())), outputs)

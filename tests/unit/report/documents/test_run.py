@@ -15,7 +15,7 @@ from torchstone.report.document import Facts, Role, Section, Text
 from torchstone.report.documents.run import measured_document, run_document, run_parts, without_probes
 from torchstone.report.renderers.terminal import terminal
 from torchstone.storage.query import entry_of
-from torchstone.workflows.run.results import Results
+from torchstone.workflows.run.planned_run import Results
 
 POINTS = [({"batch_size": size}, 0.02 + 1e-3 * size) for size in (8, 64, 512)]
 TOLD = {"settings": {"threads": SettingFact("4", "device", {"why": "the physical cores"})}}

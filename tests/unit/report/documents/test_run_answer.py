@@ -12,8 +12,7 @@ from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.trial import Disturbance, Disturber, Outcome, Status
 from torchstone.plugins.checking import look
 from torchstone.report.document import Document, Role, Section, Text
-from torchstone.report.documents.notes import note_parts
-from torchstone.report.documents.run import run_parts
+from torchstone.report.documents.run import note_parts, run_parts
 from torchstone.report.documents.run_answer import answer_lines, answer_parts
 from torchstone.report.renderers.terminal import terminal
 from torchstone.storage.query import entry_of

@@ -9,7 +9,7 @@ from stored import store
 
 from torchstone.analysis.summary import summarize
 from torchstone.report.document import Chart
-from torchstone.report.documents.run_pictures import pictured_part, run_pictures
+from torchstone.report.documents.run import pictured_part, run_pictures
 from torchstone.storage.query import find, read_run
 
 

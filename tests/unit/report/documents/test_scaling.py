@@ -7,7 +7,7 @@ from reported import stored_summary
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.facts import merged
 from torchstone.report.document import Table, Text
-from torchstone.report.documents.scaling import scaling_parts
+from torchstone.report.documents.run import scaling_parts
 
 FACTS = {
     "ranks": 2, "items_per_s_by_rank": (400.0, 400.0), "threads_by_rank": (1, 1), "cores_by_rank": ("0", "1"),

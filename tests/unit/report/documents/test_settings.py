@@ -10,7 +10,7 @@ from torchstone.core.schema.facts import SettingFact
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.procedure import Procedure
 from torchstone.report.document import Document
-from torchstone.report.documents.settings import setting_parts
+from torchstone.report.documents.run import setting_parts
 from torchstone.report.renderers.terminal import terminal
 from torchstone.storage.query import entry_of
 

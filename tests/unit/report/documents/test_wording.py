@@ -1,7 +1,7 @@
 """Settings in words."""
 
 from torchstone.core.schema.axis import Scalar
-from torchstone.report.documents.wording import differing, point_words
+from torchstone.report.documents.run_answer import differing, point_words
 
 
 def test_only_what_differs_is_said_of_others():

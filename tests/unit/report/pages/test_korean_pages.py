@@ -16,7 +16,7 @@ pytest.importorskip("starlette", reason="the pages need starlette (pip install '
 
 from asgi import get
 
-from torchstone.cli._stored import document_of
+from torchstone.cli._output import document_of
 from torchstone.report.pages.application import application
 from torchstone.report.pages.guard import Guard
 from torchstone.report.pages.site import Site

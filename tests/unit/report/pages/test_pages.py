@@ -22,13 +22,13 @@ pytest.importorskip("starlette", reason="the pages need starlette (pip install '
 
 from asgi import get
 
-from torchstone.cli._stored import document_of
+from torchstone.analysis.memory_fit import MemoryAnswer
+from torchstone.cli._output import document_of
 from torchstone.report.pages.application import application
 from torchstone.report.pages.guard import SECURITY_HEADERS, Guard
 from torchstone.report.pages.site import Site
 from torchstone.report.pages.store import Store
 from torchstone.report.results import Result, result_path, save
-from torchstone.workflows.memory.answer import Answer
 
 EVIL = "</td><script>alert(1)</script><img src=x onerror=alert(2)>\"'\u202e{{7*7}}"
 ADDRESSES = (
@@ -199,7 +199,10 @@ def test_no_file_beside_the_records_is_read(nights, tmp_path, monkeypatch):
 def test_results_that_are_no_runs_are_listed_and_shown_but_no_link_is_followed(tmp_path):
     app = stored(tmp_path, *ten_runs())
     assert "No results" in get(app, "/results").text
-    save(Result("memory", Answer((msgspec.structs.replace(a_memory_row(), model=EVIL, card=EVIL),), (), {})), tmp_path)
+    save(
+        Result("memory", MemoryAnswer((msgspec.structs.replace(a_memory_row(), model=EVIL, card=EVIL),), (), {})),
+        tmp_path,
+    )
     result_path(tmp_path, "cost").symlink_to(result_path(tmp_path, "memory"))
     listed, page = get(app, "/results").text, get(app, "/results/memory").text
     assert Tags(listed).all("a", "href").count("/results/memory") == 1

@@ -13,7 +13,7 @@ pytest.importorskip("starlette", reason="the pages need starlette (pip install '
 
 from asgi import get
 
-from torchstone.cli._stored import document_of
+from torchstone.cli._output import document_of
 from torchstone.report.pages import run_page
 from torchstone.report.pages.application import application
 from torchstone.report.pages.guard import Guard

@@ -7,7 +7,7 @@ from torchstone.core.charts import vega_lite as vl
 from torchstone.core.charts.vega_lite import Picture
 from torchstone.report.charts.batch_sizes import THROUGHPUT, batch_size_charts
 from torchstone.report.renderers._characters import characters
-from torchstone.report.renderers._text import cells
+from torchstone.report.renderers._table import cells
 
 X = vl.steps("batch", "batch size", ("8", "16", "32"))
 Y = vl.numbers("value", "images/s")

@@ -23,8 +23,8 @@ from torchstone.analysis.summary import summarize
 from torchstone.core.charts import vega_lite as vl
 from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.errors import MissingError
-from torchstone.core.plain_text import plain
 from torchstone.core.schema.estimate import Severity
+from torchstone.core.units import plain
 from torchstone.report.attached import attached
 from torchstone.report.document import (
     Attachment,

@@ -4,7 +4,7 @@ import json
 
 from torchstone.report.document import Column, Document, Facts, Section, Table, Text
 from torchstone.report.renderers import pdf as module
-from torchstone.report.renderers.pdf import _DATA, _TURNED, _UPRIGHT, _Draft, _Fonts
+from torchstone.report.renderers.pdf import _ACROSS_CHARACTERS, _DATA, _Draft, _Fonts
 
 
 def blocks(*tables):
@@ -16,22 +16,18 @@ def blocks_of(document):
     return json.loads(_Draft(_Fonts.SHIPPED).files_of(document)[_DATA])["blocks"]
 
 
-def test_a_number_is_not_broken_from_its_unit_where_columns_are_many():
+def test_a_number_is_not_broken_from_its_unit_and_columns_without_room_are_counted():
     columns = [Column(f"peak memory {n}", ("76.3 MiB*",), n) for n in range(20)]
-    found = blocks(Table(tuple(columns)))
-    assert len(found) > 1
-    assert all(sum(block["characters"]) <= _UPRIGHT for block in found)
-    assert all(cell == "76.3\xa0MiB*" for block in found for row in block["rows"] for cell in row)
+    table, rest = blocks(Table(tuple(columns)))
+    assert sum(table["characters"]) <= _ACROSS_CHARACTERS
+    assert {cell for row in table["rows"] for cell in row} == {"76.3\xa0MiB*"}
+    assert rest["text"].startswith(f"{20 - len(table['titles'])} more columns")
 
 
-def test_a_long_table_that_is_wide_is_turned_and_a_short_one_is_not():
-    def wide(rows):
-        return Table(tuple(Column(f"figure {n}", ("123,456.7 ms",) * rows, n) for n in range(9)))
-
-    (turned,) = blocks(wide(30))
-    assert turned["turned"]
-    assert _UPRIGHT < sum(turned["characters"]) <= _TURNED
-    assert not any(block["turned"] for block in blocks(wide(3)))
+def test_what_is_folded_is_named_and_not_set():
+    document = Document("t", (Text("a"), Section("the rest", (Text("b"),), folded=True)))
+    kinds = [(block["kind"], "the rest" in block["text"]) for block in blocks_of(document)]
+    assert kinds == [("body", False), ("rest", True)]
 
 
 def test_rows_of_all_tables_are_bounded(monkeypatch):
@@ -39,7 +35,7 @@ def test_rows_of_all_tables_are_bounded(monkeypatch):
     three = Table((Column("n", ("1", "2", "3")),))
     found = blocks(three, three, three)
     assert [len(block["rows"]) if block["kind"] == "table" else block["text"] for block in found] == [
-        3, 2, "and 1 more row: torchstone report --format csv", "and 3 more rows: torchstone report --format csv",
+        3, 2, "1 more row in the CSV beside it", "3 more rows in the CSV beside it",
     ]  # fmt: skip
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from torchstone.core.charts.vega_lite import Picture
-from torchstone.core.plain_text import plain
 from torchstone.core.schema.estimate import Severity
+from torchstone.core.units import plain
 from torchstone.report.document import (
     Chart,
     Column,
@@ -17,8 +17,7 @@ from torchstone.report.document import (
     Table,
     Text,
 )
-from torchstone.report.renderers._table import fitting
-from torchstone.report.renderers._text import cells, wrapped
+from torchstone.report.renderers._table import cells, fitting, wrapped
 from torchstone.report.renderers.terminal import terminal
 
 WIDE = "模型"

@@ -3,7 +3,7 @@
 import pytest
 
 from torchstone.core.errors import UsageError
-from torchstone.report.translation.catalogue import Catalogue, Template, catalogue, known_language, languages
+from torchstone.report.translation.catalogue import Catalogue, Template, catalogue, checked_language, languages
 
 
 def contents(msgid: str, text: str) -> list[str] | None:
@@ -42,12 +42,12 @@ def test_places_stand_in_another_order_and_their_contents_are_not_read_again():
 
 def test_languages():
     assert languages() == ("en", "ko")
-    assert known_language("ko") == "ko"
+    assert checked_language("ko") == "ko"
     assert catalogue("en") == Catalogue({}, (), {})
 
 
 @pytest.mark.parametrize("name", ["xx", "", "../ko", "KO"])
-def test_an_unknown_language_names_the_known_ones(name):
+def test_an_unchecked_language_names_the_known_ones(name):
     with pytest.raises(UsageError, match="Known: en, ko"):
         catalogue(name)
 

@@ -24,7 +24,7 @@ def test_english_is_the_document_itself():
     assert translated(document, "en") is document
 
 
-def test_an_unknown_language_is_refused():
+def test_an_unchecked_language_is_refused():
     with pytest.raises(UsageError, match="unknown language 'xx'"):
         translated(Document("check", ()), "xx")
 

@@ -5,8 +5,8 @@ import random
 import pytest
 from build import a_trial
 
-from torchstone.workflows.ab.allocation import pace_of, spread_of
 from torchstone.workflows.ab.pair import Pair, Spans
+from torchstone.workflows.ab.timetable import pace_of, spread_of
 
 
 def pairs(within, between, couples=40, number=200, seed=1, spans=Spans(1.0, 2.0, 1.8, 0.2)):  # noqa: B008  frozen

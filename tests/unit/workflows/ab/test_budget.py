@@ -2,11 +2,11 @@
 
 import pytest
 
-from torchstone.workflows.ab.budget import (
+from torchstone.workflows.ab.timetable import (
     FEWEST_PAIRS,
     MOST_COUPLES,
     Pace,
-    Spread,
+    PairSpread,
     allotted,
     early,
     fitting,
@@ -43,26 +43,26 @@ def test_first_pairs_are_short_enough_for_an_early_answer_and_fill_the_time_wher
 
 
 def test_noisy_turns_want_more_of_them_and_lucky_processes_want_more_pairs():
-    turns, processes = Spread(0.01, 1e-6), Spread(4e-4, 25e-4)
+    turns, processes = PairSpread(0.01, 1e-6), PairSpread(4e-4, 25e-4)
     assert turns.best(QUICK) > 40 > processes.best(QUICK)
     assert turns.best(QUICK) > turns.best(Pace(0.1, 0.05)), "a cheap start means more pairs"
 
 
 @pytest.mark.parametrize("couples", [0.7, 0.9, 1.1, 1.4])
 def test_the_best_number_is_the_cheapest(couples):
-    spread = Spread(0.01, 1e-4)
+    spread = PairSpread(0.01, 1e-4)
     best = spread.best(QUICK)
     assert spread.cost(best, QUICK) < spread.cost(couples * best, QUICK)
 
 
 def test_pairs_grow_until_enough_is_measured_but_not_at_any_price():
-    spread = Spread(0.01, 2e-4)
+    spread = PairSpread(0.01, 2e-4)
     best, grown = spread.best(QUICK), later(QUICK, spread, 40.0, 32.0, 6)
     assert best < grown
     share = grown * QUICK.couple_s / QUICK.pair_s(grown)
     assert share >= 0.7
     assert spread.cost(grown, QUICK) <= 1.16**2 * spread.cost(best, QUICK)
-    fortunate = Spread(1e-4, 25e-4)
+    fortunate = PairSpread(1e-4, 25e-4)
     assert later(QUICK, fortunate, 40.0, 39.0, 6) < 40, "where processes differ, measured time is worth little"
     assert later(QUICK, spread, 40.0, 1.0, 6) == pytest.approx(best, abs=1.0), "enough is measured"
 

@@ -14,10 +14,10 @@ from torchstone.core.schema.comparison import Rules
 from torchstone.core.schema.machine import DeviceInfo, Room
 from torchstone.core.schema.message import Inspected
 from torchstone.core.schema.request import WorkloadRequest
-from torchstone.execution.controller import room
-from torchstone.workflows import campaign
+from torchstone.execution.controller import session
 from torchstone.workflows.ab import live_comparison
 from torchstone.workflows.ab.sides import SideRequest
+from torchstone.workflows.run import planned_run
 
 A = SideRequest("A", RunRequest(name="x", workloads=(WorkloadRequest("infer", "builtin:mlp"),), device="cpu"))
 
@@ -52,7 +52,7 @@ class Stopped(Exception):
 def put(monkeypatch: pytest.MonkeyPatch, **fakes: Any) -> None:
     """Put fakes into the two modules that a live comparison begins in, wherever their names are used."""
     for name, fake in fakes.items():
-        used = [module for module in (campaign, live_comparison) if hasattr(module, name)]
+        used = [module for module in (planned_run, live_comparison) if hasattr(module, name)]
         assert used, name
         for module in used:
             monkeypatch.setattr(module, name, fake)
@@ -134,7 +134,7 @@ def test_two_sides_on_a_card_for_one_process_are_refused_before_the_first(tmp_pa
         yield
 
     put(monkeypatch, SessionPool=OnCards, held=held, Experiment=experiment)
-    monkeypatch.setattr(room, "room_of", lambda device: Room(False, 1, 1))
+    monkeypatch.setattr(session, "room_of", lambda device: Room(False, 1, 1))
     sides = [SideRequest("x", msgspec.structs.replace(A.request, device=device)) for device in devices]
     with pytest.raises(MissingError if refused else Stopped):
         live_comparison.AbCampaign((sides[0], sides[1]), Rules()).carry_out(tmp_path, ("ab",))

@@ -17,7 +17,7 @@ from torchstone.core.schema.message import Ended, Event, Live, Ready
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.execution.controller.observer import Silent
-from torchstone.workflows.ab import pair, waiting
+from torchstone.workflows.ab import pair
 from torchstone.workflows.ab.interleaving import TurnPlan
 from torchstone.workflows.ab.pair import Variant, take_pair
 
@@ -86,8 +86,8 @@ def test_the_second_side_is_told_what_the_first_has_left_it(monkeypatch, device,
 @pytest.mark.parametrize(("facts", "stops"), [(Facts(), True), (Facts(not_forked="the driver was initialised"), False)])
 def test_only_a_fork_is_stopped_while_it_waits(monkeypatch, facts, stops):
     sent = []
-    monkeypatch.setattr(waiting, "stop", lambda pid: sent.append("stop"))
-    monkeypatch.setattr(waiting, "go_on", lambda pid: sent.append("go on"))
-    monkeypatch.setattr(waiting, "is_stopped", lambda case, procedure: True)
+    monkeypatch.setattr(pair, "stop", lambda pid: sent.append("stop"))
+    monkeypatch.setattr(pair, "go_on", lambda pid: sent.append("go on"))
+    monkeypatch.setattr(pair, "is_stopped", lambda case, procedure: True)
     taken(Side(Live(), Ready(0.01, 0, 1), facts=facts), Side(Live(), NO_ROOM, facts=facts), "cpu")
     assert sent == (["stop", "go on"] if stops else [])

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from torchstone.core.errors import UsageError
-from torchstone.workflows.ab.revisions import checked_out, committed_utc, find, is_shallow, merge_base
+from torchstone.workflows.ab.sides import checked_out, committed_utc, find, is_shallow, merge_base
 
 
 def git(folder, *words):

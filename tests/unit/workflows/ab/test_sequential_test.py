@@ -8,9 +8,8 @@ import pytest
 
 from torchstone.core.schema.comparison import Judgement, judge
 from torchstone.core.stats.nested import ASSUMED_SPREAD
-from torchstone.workflows.ab.budget import FEWEST_PAIRS
-from torchstone.workflows.ab.forecast import MOST_TEMPLATES
-from torchstone.workflows.ab.sequential_test import SequentialTest
+from torchstone.workflows.ab.sequential_test import MOST_TEMPLATES, SequentialTest
+from torchstone.workflows.ab.timetable import FEWEST_PAIRS
 
 
 def standing(values, margin=0.02, templates=1):

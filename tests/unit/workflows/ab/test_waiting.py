@@ -10,7 +10,7 @@ from build import a_case
 
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.procedure import Procedure
-from torchstone.workflows.ab import waiting
+from torchstone.workflows.ab import pair
 
 FORKS = r"""import os, time
 os.write(1, b"%d\n" % (os.fork() or os.getppid()))  # in one piece: both write
@@ -39,13 +39,13 @@ def test_all_that_a_side_started_stops_and_goes_on():
             pids = {int(side.stdout.readline()) for _ in range(2)}
             assert side.pid in pids
             assert len(pids) == 2
-            waiting.stop(side.pid)
+            pair.stop(side.pid)
             assert soon(pids, stopped=True)
-            waiting.go_on(side.pid)
+            pair.go_on(side.pid)
             assert soon(pids, stopped=False)
         finally:
             subprocess.run(["kill", "-9", "--", f"-{side.pid}"], check=True)
-    waiting.stop(side.pid)  # it has ended: nothing happens
+    pair.stop(side.pid)  # it has ended: nothing happens
 
 
 @pytest.mark.parametrize(
@@ -54,9 +54,9 @@ def test_all_that_a_side_started_stops_and_goes_on():
 )
 def test_only_what_the_kernel_would_end_with_us_is_stopped(device, isolation, stopped, monkeypatch):
     monkeypatch.setattr(sys, "platform", "linux")
-    assert waiting.is_stopped(a_case(placement=Placement(device)), Procedure(isolation=isolation)) == stopped
+    assert pair.is_stopped(a_case(placement=Placement(device)), Procedure(isolation=isolation)) == stopped
 
 
 def test_elsewhere_nothing_is_stopped(monkeypatch):
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert not waiting.is_stopped(a_case(), Procedure(isolation="auto"))
+    assert not pair.is_stopped(a_case(), Procedure(isolation="auto"))

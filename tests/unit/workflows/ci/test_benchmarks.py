@@ -3,8 +3,8 @@
 import pytest
 
 from torchstone.core.errors import UsageError
-from torchstone.workflows.ci import benchmarks as module
-from torchstone.workflows.ci.benchmarks import benchmarks
+from torchstone.workflows.ci import measuring as module
+from torchstone.workflows.ci.measuring import benchmarks
 
 
 @pytest.fixture

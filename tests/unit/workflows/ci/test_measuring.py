@@ -5,19 +5,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from ci_results import FASTER, OPEN, SAME, SLOWER, a_comparison
 from fakes import FakeClock
 
+from torchstone.analysis.ci import ab_command
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.schema.ci import State
 from torchstone.core.schema.comparison import Rules
+from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
 from torchstone.storage.ci_folder import read_result
 from torchstone.workflows.ab.live_comparison import SideError
 from torchstone.workflows.ab.sides import SideRequest
-from torchstone.workflows.ci.benchmarks import benchmarks
-from torchstone.workflows.ci.measuring import CiAsked, CiMeasurement
+from torchstone.workflows.ci.measuring import CiAsked, CiMeasurement, benchmarks, of_program
+from torchstone.workflows.run.planned_run import ProgramRequest
 
 BENCH = "task: train\nmodel: builtin:mlp\naxes: {batch_size: [4, 8]}\n"
 
@@ -67,11 +70,13 @@ def measure(repository, tmp_path):
     folder = tmp_path / "result"
     base, head = git(repository, "rev-parse", "HEAD~1", "HEAD").split()
 
-    def carried_out(comparing: Callable[..., Run], files: tuple[str, ...] = ("bench.yaml",), **changes: Any):
+    def carried_out(
+        comparing: Callable[..., Run], files: tuple[str, ...] = ("bench.yaml",), found=None, **changes: Any
+    ):
         said: list[str] = []
         asked = CiAsked(**{"base": base, "head": head, "within_s": 600.0, **changes})
         clock = comparing.clock if isinstance(comparing, Comparing) else FakeClock()
-        job = CiMeasurement(asked, benchmarks(files), folder, said.append, compare=comparing, clock=clock)
+        job = CiMeasurement(asked, found or benchmarks(files), folder, said.append, compare=comparing, clock=clock)
         result = job.carry_out(repository)
         assert read_result(folder)[0] == result, "the file has it"
         return result, said
@@ -93,6 +98,27 @@ def test_each_benchmark_is_compared_once_and_then_the_base_with_itself(measure, 
         assert not Path(str(a.folder)).exists(), "the work trees are gone"
     assert said[1].startswith("bench/batch_size=8 (2 of 2): slower")
     assert len(git(repository, "worktree", "list").splitlines()) == 1
+
+
+def test_a_command_is_one_benchmark_with_the_data_that_git_does_not_track(measure, repository):
+    (repository / "data.txt").write_text("data")
+    there: list[bool] = []
+
+    class Looking(Comparing):
+        def __call__(self, sides: tuple[SideRequest, SideRequest], rules: Rules, folder: Path) -> Run:
+            there.extend((Path(str(side.folder)) / "data.txt").exists() for side in sides)
+            return super().__call__(sides, rules, folder)
+
+    program = ProgramRequest(("python", "train.py", "--lr", "1"), {}, Procedure(isolation="program"), step="backward")
+    one = of_program(program)
+    assert (one.name, one.words) == ("train.py", ("--step", "backward", "--", "python", "train.py", "--lr", "1"))
+    comparing = Looking(SLOWER, SAME)
+    result, _ = measure(comparing, found=[one])
+    assert [(one.name, one.state) for one in result.benchmarks] == [("train.py", State.MEASURED)]
+    assert [side.program for sides in comparing.sides for side in sides] == [program] * 4
+    assert there == [True] * 4, "base and change, and the base twice for the control"
+    command = ab_command(result.benchmarks[0], msgspec.structs.replace(result, margin=0.05))
+    assert command[4:] == ("--step", "backward", "--margin", "5%", "--", "python", "train.py", "--lr", "1")
 
 
 def test_false_alarms_are_shared_by_all_tests(measure):

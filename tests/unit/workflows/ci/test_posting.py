@@ -3,9 +3,8 @@
 import pytest
 from fake_github import REPOSITORY, ROBOT, TOKEN, Fault, serving
 
-from torchstone.analysis.ci.assessment import Conclusion
-from torchstone.workflows.ci.github import Ambiguous, GitHub, GitHubError
-from torchstone.workflows.ci.posting import Posted, check, post
+from torchstone.analysis.ci import Conclusion
+from torchstone.workflows.ci.github import Ambiguous, GitHub, GitHubError, Posted, check, post
 
 MARK = "<!-- torchstone comment: default -->"
 

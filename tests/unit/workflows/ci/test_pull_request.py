@@ -6,8 +6,7 @@ import pytest
 from fake_github import REPOSITORY, TOKEN, pull_request_event, serving, workflow_run_event
 
 from torchstone.core.errors import UsageError
-from torchstone.workflows.ci.github import GitHub, GitHubError
-from torchstone.workflows.ci.pull_request import find, read_event
+from torchstone.workflows.ci.github import GitHub, GitHubError, find, read_event
 
 HEAD, OLDER = "f" * 40, "e" * 40
 LABEL = "performance-accepted"

@@ -9,7 +9,7 @@ from evidences import SETTINGS
 from results import WORKERS
 
 from torchstone.cli._parsing import Parser
-from torchstone.cli._run_options import asked
+from torchstone.cli._run_options import request_from
 from torchstone.cli.run_command import add_arguments
 from torchstone.config.recipe_files import load_request
 from torchstone.core.schema.case import Case, Placement
@@ -34,7 +34,7 @@ def typed_again(command):
     """What `torchstone run` would measure: its workloads, their configurations, and the device."""
     parser = Parser(prog="torchstone run")
     add_arguments(parser)
-    request = asked(parser.parse_args(shlex.split(command)[2:]))
+    request = request_from(parser.parse_args(shlex.split(command)[2:]))
     made = [sketch(workload.excluding(request.exclude)) for workload in request.workloads]
     return [one.workload for one in made], [dict(c) for one in made for c in one.configurations], request.device
 

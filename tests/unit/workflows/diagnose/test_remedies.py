@@ -7,11 +7,11 @@ from evidences import SETTINGS
 from torchstone.analysis.advice.causes import ranked
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.comparison import Comparison, Judgement, Side, judge
-from torchstone.core.schema.diagnosis import BROKEN_LOSS, SAME_LOSS, Cause, Kind, Tried, WhatIf
+from torchstone.core.schema.diagnosis import BROKEN_LOSS, SAME_LOSS, Cause, CauseKind, TriedRemedy, WhatIf
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.trial import Status
 from torchstone.report.documents.diagnosis import gain_words
-from torchstone.workflows.diagnose.remedies import RemedyTrials, effects_of, gain_of
+from torchstone.workflows.diagnose.target import RemedyTrials, effects_of, gain_of
 
 CASE = a_case({**SETTINGS, "feed": "loader"})
 
@@ -53,7 +53,7 @@ class World:
 
 
 def a_cause(name, *what_ifs, share=0.5, **changes):
-    return Cause(name, Kind.IO, Statement(name), share, (), what_ifs=what_ifs, **changes)
+    return Cause(name, CauseKind.IO, Statement(name), share, (), what_ifs=what_ifs, **changes)
 
 
 def what_if(**settings):
@@ -162,7 +162,7 @@ def test_where_both_together_gain_less_than_the_better_one_that_is_taken():
 )
 def test_what_is_offered_is_faster_by_all_of_its_interval_and_computes_numbers(low, loss, helps):
     gain = Estimate(1.05, low, 1.1, 0.95, "ratio", "", 6, 6)
-    tried = Tried("precision", what_if(precision="bf16"), Judgement.BETTER, gain, loss=Statement(loss))
+    tried = TriedRemedy("precision", what_if(precision="bf16"), Judgement.BETTER, gain, loss=Statement(loss))
     assert tried.helps is helps
     assert World({}).trying().combined([tried]) == (tried if helps else None)
     assert ("not certain" in gain_words(tried)) is (low < 1.0)
@@ -179,9 +179,9 @@ def test_a_heap_goes_to_the_contest_unseen():
 
 def test_a_cause_whose_remedy_gains_nothing_falls_behind():
     other = a_cause("other", share=0.3)
-    refuted = Tried("loader", what_if(num_workers=4), gain=Estimate(1.01, 1.0, 1.02, 0.99, "ratio", "", 6, 6))
+    refuted = TriedRemedy("loader", what_if(num_workers=4), gain=Estimate(1.01, 1.0, 1.02, 0.99, "ratio", "", 6, 6))
     assert [c.id for c in ranked([LOADER, other], [refuted])] == ["other", "loader"]
-    slower = Tried("loader", what_if(num_workers=4), first_look=0.5)
+    slower = TriedRemedy("loader", what_if(num_workers=4), first_look=0.5)
     assert [c.id for c in ranked([LOADER, other], [slower])] == ["other", "loader"]
     assert [c.id for c in ranked([LOADER, other], [])] == ["loader", "other"]
     sound = a_cause("computing", share=0.9, sound=True)

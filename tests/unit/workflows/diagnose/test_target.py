@@ -7,7 +7,7 @@ import pytest
 from build import a_case, a_machine, a_run, a_sweep, a_trial
 from evidences import SETTINGS
 
-from torchstone.analysis.advice.evidence import recorded_evidence
+from torchstone.analysis.advice.rules import recorded_evidence
 from torchstone.analysis.summary import summarize
 from torchstone.config.recipe_files import load_request
 from torchstone.config.run_file import RunRequest

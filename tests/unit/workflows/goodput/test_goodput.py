@@ -12,7 +12,7 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Outcome, Purpose, Status
 from torchstone.core.stats.rate_search import crossed
 from torchstone.execution.controller.active_run import OutOfTime
-from torchstone.workflows.goodput.goodput import Search, paced
+from torchstone.workflows.goodput import Search, paced
 
 SERVICE, BOUND_S = 200.0, 0.05  # an M/M/1 queue of 200 queries/s
 TRUTH = SERVICE - math.log(100.0) / BOUND_S

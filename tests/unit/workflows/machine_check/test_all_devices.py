@@ -12,7 +12,7 @@ from torchstone.core.errors import TorchstoneError
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.message import BurstDone, Ended, Entered
 from torchstone.core.schema.trial import Outcome, Status
-from torchstone.workflows.machine_check.all_devices import Processes, Unit, units_of
+from torchstone.workflows.machine_check.examination import CheckedUnit, Processes, units_of
 
 CPU = Placement("cpu")
 
@@ -78,7 +78,7 @@ class Live:
 def test_processes_answer_in_the_order_they_were_asked():
     rates = [{"products": 1.0}, {"products": 2.0}]
     live: list[Any] = [Live([Entered("ready", 0.0)], [BurstDone(one)]) for one in rates]
-    processes = Processes(live, [Unit("a", "A", CPU), Unit("b", "B", CPU)])
+    processes = Processes(live, [CheckedUnit("a", "A", CPU), CheckedUnit("b", "B", CPU)])
     processes.ready()
     assert processes.burst([1, 0]) == [rates[1], rates[0]]
     assert b'"burst"' in live[0].theirs.recv(1000)
@@ -87,7 +87,7 @@ def test_processes_answer_in_the_order_they_were_asked():
 
 def test_a_process_that_fails_is_named_with_its_reason():
     lost: Any = Live([Ended(Outcome(Status.CRASHED, "CUDA error: out of memory"))])
-    processes = Processes([lost], [Unit("cuda:3", "NVIDIA H200", CPU)])
+    processes = Processes([lost], [CheckedUnit("cuda:3", "NVIDIA H200", CPU)])
     with pytest.raises(TorchstoneError, match=r"cuda:3 \(NVIDIA H200\): CUDA error: out of memory"):
         processes.ready()
     processes.close()

@@ -2,8 +2,9 @@
 
 import pytest
 
+from torchstone.report.diagnosis_messages import text
 from torchstone.workflows.machine_check import conditions
-from torchstone.workflows.machine_check.conditions import Condition, Fitness, worst
+from torchstone.workflows.machine_check.conditions import Fitness, MachineCondition, worst
 
 GIB = 2.0**30
 
@@ -70,7 +71,7 @@ def test_an_a_a_test_that_alarms_or_does_not_end_is_no_good_sign():
 
 def test_the_worst_decides():
     def one(fitness):
-        return Condition("c", "", fitness)
+        return MachineCondition("c", (), fitness)
 
     assert worst([one(Fitness.FIT), one(Fitness.UNFIT), one(Fitness.NOISY)]) == Fitness.UNFIT
     assert worst([one(Fitness.FIT), one(Fitness.UNKNOWN), one(Fitness.NOISY)]) == Fitness.NOISY
@@ -80,4 +81,4 @@ def test_the_worst_decides():
 def test_more_time_for_an_ab_is_asked_for_by_the_flag_that_gives_it():
     advice = conditions.settled(0.05, "unclear").advice
     assert advice is not None
-    assert "ab --within" in advice
+    assert "ab --within" in text(advice)

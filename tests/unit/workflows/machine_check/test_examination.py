@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from build import a_machine, a_trial
 
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.comparison import Comparison, Judgement, Side
 from torchstone.core.schema.estimate import Estimate
@@ -55,7 +56,7 @@ def test_a_machine_on_which_a_small_training_does_not_run_is_unfit():
     ended = msgspec.structs.replace(ended, outcome=msgspec.structs.replace(ended.outcome, message="no threads"))
     (only,) = examination._of_trials([ended, ended])
     assert only.fitness == Fitness.UNFIT
-    assert "no threads" in only.seen
+    assert only.seen == (Statement("training_failed", {"message": "no threads"}),)
 
 
 class AtRest:
@@ -84,7 +85,7 @@ def test_another_torchstone_is_left_in_peace(monkeypatch, tmp_path):
         found = examination.examine("cpu", tmp_path, quick=False, tell=lambda _: None)
     seen = {condition.name: condition for condition in found.conditions}
     assert found.verdict == Fitness.UNFIT
-    assert "somebody's run" in seen["other torchstones"].seen
+    assert "somebody's run" in str(seen["other torchstones"].seen[0].values["word"])
     assert {"other processes", "interruptions", "disk", "clock"} <= set(seen)
     assert not {"spread of steps", "A/A test"} & set(seen)
     assert found.aa is None

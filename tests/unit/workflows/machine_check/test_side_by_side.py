@@ -4,10 +4,9 @@ import random
 
 import pytest
 
-from torchstone.report.documents.machine_all import machine_all_document
+from torchstone.report.documents.machine import machine_all_document
 from torchstone.report.renderers.terminal import terminal
-from torchstone.workflows.machine_check.all_devices import rounds_of
-from torchstone.workflows.machine_check.side_by_side import ALONE, TOGETHER, judged
+from torchstone.workflows.machine_check.examination import ALONE, TOGETHER, judged, rounds_of
 
 
 class Cards:

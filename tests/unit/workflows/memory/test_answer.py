@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from torchstone.workflows.memory.answer import CASES, MEDIAN_ERROR, USUAL_ERROR
+from torchstone.analysis.memory_fit import CASES, MEDIAN_ERROR, USUAL_ERROR
 
 FOUND = json.loads((Path(__file__).parents[4] / "benchmarks" / "data" / "memory_model.json").read_text())
 

@@ -4,15 +4,16 @@ from typing import Any
 
 import pytest
 
+from torchstone.analysis.memory_fit import FitRow, FitVerdict, limit_bytes
 from torchstone.config.run_file import RunRequest
 from torchstone.core.cards import card
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.message import MemoryTold
 from torchstone.core.schema.peak_memory import PeakMemory
 from torchstone.core.schema.request import WorkloadRequest
-from torchstone.workflows.memory import prediction, tracing
-from torchstone.workflows.memory.answer import Row, Verdict, limit_bytes
-from torchstone.workflows.memory.tuned import fitting, tried_on
+from torchstone.core.schema.trial import Outcome, Status
+from torchstone.workflows import memory as prediction
+from torchstone.workflows.memory import fitting, tried_on
 from torchstone.workflows.tune.specification import TuneRequest
 
 GIB = 2**30
@@ -47,10 +48,10 @@ class Launched:
             return MemoryTold(tuple(peak(batch, each) for batch in request.batches), largest)
 
         monkeypatch.setattr(prediction, "Session", Session)
-        monkeypatch.setattr(tracing, "told", told)
+        monkeypatch.setattr(prediction, "trace_peaks", told)
 
     def answer(self, request, *words):
-        return prediction.answered(request, prediction.asked_of(request, [card(w) for w in words]), lambda _: None)
+        return prediction.answered(request, prediction.questions_of(request, [card(w) for w in words]), lambda _: None)
 
 
 def test_cards_that_treat_a_case_alike_are_asked_about_once(monkeypatch):
@@ -68,14 +69,20 @@ def test_verdicts_leave_a_tenth_free(monkeypatch):
     answer = Launched(monkeypatch, each=GIB).answer(
         a_request(WorkloadRequest("train", "builtin:cnn", axes={"batch_size": (21, 22, 24, 25)})), "24gb"
     )
-    assert [row.verdict for row in answer.rows] == [Verdict.FITS, Verdict.TIGHT, Verdict.TIGHT, Verdict.TOO_LARGE]
+    assert [row.verdict for row in answer.rows] == [
+        FitVerdict.FITS,
+        FitVerdict.TIGHT,
+        FitVerdict.TIGHT,
+        FitVerdict.TOO_LARGE,
+    ]
     assert limit_bytes(10 * GIB) == 9 * GIB
 
 
 def test_why_nothing_can_be_told_is_kept(monkeypatch):
-    answer = Launched(monkeypatch, answer="it has no shapes").answer(a_request(), "t4")
-    assert {row.why_not for row in answer.rows} == {"it has no shapes"}
-    assert {row.verdict for row in answer.rows} == {Verdict.UNKNOWN}
+    ended = Outcome(Status.UNSUPPORTED, "it has no shapes")
+    answer = Launched(monkeypatch, answer=ended).answer(a_request(), "t4")
+    assert {row.why_not for row in answer.rows} == {ended}
+    assert {row.verdict for row in answer.rows} == {FitVerdict.UNKNOWN}
 
 
 def test_data_and_weights_need_not_be_here(monkeypatch):
@@ -92,7 +99,7 @@ def test_only_training_and_inference(monkeypatch):
     both = (WorkloadRequest("generate", "hf:gpt2"), WorkloadRequest("infer", "hf:gpt2"))
     assert [row.task for row in Launched(monkeypatch).answer(a_request(*both), "l4").rows] == ["infer"]
     with pytest.raises(UsageError, match="task generate: memory predicts train and infer only"):
-        prediction.asked_of(a_request(both[0]), [card("l4")])
+        prediction.questions_of(a_request(both[0]), [card("l4")])
 
 
 def test_precision_auto_is_what_the_card_has(monkeypatch):
@@ -108,6 +115,6 @@ def test_what_tune_would_try_on_a_card():
     assert {one.case.configuration["precision"] for one in ampere.asked} == {"fp32", "tf32", "bf16"}
     assert {one.case.configuration["precision"] for one in volta.asked} == {"fp32", "fp16"}
     assert len(ampere.points) == 14 * 3
-    row = Row("train", "builtin:cnn", "", 1, {"precision": "bf16"}, peak(1), peak(40))
+    row = FitRow("train", "builtin:cnn", "", 1, {"precision": "bf16"}, peak(1), peak(40))
     assert fitting(ampere, [row]) == 6, "1, 2, 4, 8, 16, 32"
-    assert fitting(ampere, [row, Row("train", "builtin:cnn", "", 1, {"precision": "fp32"}, peak(1), None)]) == 6
+    assert fitting(ampere, [row, FitRow("train", "builtin:cnn", "", 1, {"precision": "fp32"}, peak(1), None)]) == 6

@@ -8,18 +8,18 @@ import pytest
 from build import a_case, a_run, a_trial, a_tune_spec
 from comparable import a_gpu, a_stored_run
 
+from torchstone.analysis.compare.reproduction import Equivalence, reproduced
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Placement
-from torchstone.core.schema.claim import IMPORTED
 from torchstone.core.schema.comparison import Rules
 from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.procedure import Procedure
-from torchstone.core.schema.run import Plan, Run, Slot
+from torchstone.core.schema.run import IMPORTED, Plan, Run, Slot
 from torchstone.core.schema.trial import Outcome, Purpose, Status
 from torchstone.execution.controller.observer import Silent
-from torchstone.report.documents.reproduction import reproduction_document
+from torchstone.report.documents.comparison import reproduction_document
 from torchstone.workflows.run import reproduction
-from torchstone.workflows.run.reproduction import Answer, Reproduction, reproduced
+from torchstone.workflows.run.reproduction import Reproduction
 
 FAR = a_case(model="py:/far/net.py:load", data="example")
 STEADY = [0.0100, 0.0101, 0.0099, 0.0100, 0.0101, 0.0099, 0.0100, 0.0101]
@@ -100,7 +100,7 @@ def test_of_a_search_its_final_round_is_repeated():
 
 def test_equal_runs_are_equivalent():
     found = reproduced(a_stored_run(STEADY), a_stored_run(STEADY[::-1], minutes=5), 0.1)
-    assert found.answer == Answer.EQUIVALENT
+    assert found.answer == Equivalence.EQUIVALENT
     assert [one.label for one in found.compared.participants] == ["recorded", "measured here"]
     assert len(found.judged) == 1
 
@@ -112,7 +112,9 @@ def test_twice_the_time_is_different():
 
 def test_what_is_not_known_well_enough_is_inconclusive():
     noisy = [0.008, 0.013, 0.009, 0.012]
-    assert reproduced(a_stored_run(noisy), a_stored_run(noisy[::-1], minutes=5), 0.02).answer == Answer.INCONCLUSIVE
+    assert (
+        reproduced(a_stored_run(noisy), a_stored_run(noisy[::-1], minutes=5), 0.02).answer == Equivalence.INCONCLUSIVE
+    )
 
 
 def test_the_least_margin_that_would_be_equivalent_is_told_and_is():
@@ -121,8 +123,8 @@ def test_the_least_margin_that_would_be_equivalent_is_told_and_is():
     told = re.search(r"; equivalent within ±(\d+) %", said)
     assert told is not None, said
     margin = int(told[1]) / 100
-    assert reproduced(*runs, margin).answer == Answer.EQUIVALENT
-    assert reproduced(*runs, margin - 0.01).answer == Answer.INCONCLUSIVE
+    assert reproduced(*runs, margin).answer == Equivalence.EQUIVALENT
+    assert reproduced(*runs, margin - 0.01).answer == Equivalence.INCONCLUSIVE
 
 
 def test_a_case_that_failed_here_is_no_equivalence():
@@ -130,7 +132,7 @@ def test_a_case_that_failed_here_is_no_equivalence():
     recorded = a_stored_run(STEADY, one, (other, [2 * s for s in STEADY]))
     again = a_stored_run(STEADY[::-1], one, (other, [None] * len(STEADY)), minutes=5)
     found = reproduced(recorded, again, 0.1)
-    assert found.answer == Answer.INCONCLUSIVE
+    assert found.answer == Equivalence.INCONCLUSIVE
     assert "equivalent within" not in (reproduction_document(found).headline or "")
 
 
@@ -141,4 +143,4 @@ def test_a_case_that_failed_in_both_is_no_matter():
         for steps, minutes in ((STEADY, 0), (STEADY[::-1], 5))
     ]
     assert runs[0].trials[1].outcome == Outcome(Status.OUT_OF_MEMORY, "it took all")
-    assert reproduced(runs[0], runs[1], 0.1).answer == Answer.EQUIVALENT
+    assert reproduced(runs[0], runs[1], 0.1).answer == Equivalence.EQUIVALENT

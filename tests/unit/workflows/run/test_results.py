@@ -4,7 +4,7 @@ from stored import a_stored_run, case, machine, store
 
 from torchstone.analysis.summary import summarize
 from torchstone.storage.query import find
-from torchstone.workflows.run import results
+from torchstone.workflows.run import planned_run
 
 
 def test_the_summary_is_the_indexs_and_is_made_once(tmp_path, monkeypatch):
@@ -17,8 +17,8 @@ def test_the_summary_is_the_indexs_and_is_made_once(tmp_path, monkeypatch):
         made.append(entry)
         return summarize(entry)
 
-    monkeypatch.setattr(results, "summarize", once)
-    found = results.published(run, tmp_path)
+    monkeypatch.setattr(planned_run, "summarize", once)
+    found = planned_run.published(run, tmp_path)
     assert found.summary == summarize(find(tmp_path, run.head.run_id))
     assert len(made) == 1
     assert found.summary.record == str(tmp_path / "records" / f"{run.head.run_id}.jsonl")

@@ -12,8 +12,8 @@ from torchstone.core.schema.codec import encode
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import DeviceInfo, Host
 from torchstone.core.schema.trial import Status
-from torchstone.workflows.submit.merging import merged
-from torchstone.workflows.submit.share import is_complete, plans
+from torchstone.workflows.submit.planning import is_complete, plans
+from torchstone.workflows.submit.submitting import merged
 
 PLAN = a_submission(cases=3, trials=2)
 KEYS = {(case.case_id, number) for case in PLAN.head.plan.cases for number in (0, 1)}

@@ -8,12 +8,12 @@ from torchstone.core.errors import MissingError
 from torchstone.core.schema.run import End
 from torchstone.core.schema.submission import Phase, ShareState
 from torchstone.workflows.submit import submitting
-from torchstone.workflows.submit.share import lasted_s
-from torchstone.workflows.submit.submitting import Standing, node_hours
+from torchstone.workflows.submit.planning import lasted_s
+from torchstone.workflows.submit.submitting import ShareProgress, node_hours
 
 
 def standing(phase, have=0, *, complete=False):
-    return Standing(0, ShareState(phase, phase.upper(), "17_0"), (have, 2), complete)
+    return ShareProgress(0, ShareState(phase, phase.upper(), "17_0"), (have, 2), complete)
 
 
 def waited(monkeypatch, tmp_path, looks):
@@ -68,9 +68,9 @@ def test_a_record_lasts_to_its_end_and_one_that_was_cut_off_to_its_last_trial():
 
 def test_node_hours_are_those_that_are_known_and_at_least_so_many_where_records_say_so():
     over = ShareState(Phase.OVER, "COMPLETED", "17_0")
-    accounted = Standing(0, over, (2, 2), True, None, 3600.0, True)
-    recorded = Standing(1, over, (2, 2), True, None, 1800.0)
-    lost = Standing(2, over, (0, 2), False)
+    accounted = ShareProgress(0, over, (2, 2), True, None, 3600.0, True)
+    recorded = ShareProgress(1, over, (2, 2), True, None, 1800.0)
+    lost = ShareProgress(2, over, (0, 2), False)
     assert node_hours([accounted, standing(Phase.WAITING)]) == (1.0, False)
     assert node_hours([accounted, recorded]) == (1.5, True)
     assert node_hours([accounted, lost]) == (1.0, True)

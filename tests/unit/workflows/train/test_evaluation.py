@@ -8,7 +8,7 @@ from torchstone.core.schema.case import Placement, Task, Workload
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import SCHEMA
 from torchstone.storage.training import TrainingCard
-from torchstone.workflows.train.evaluation import Asked, _request
+from torchstone.workflows.train.evaluation import EvaluationRequest, _request
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def recordings(tmp_path: Path) -> Path:
 def asked(folder: Path, of: Path, data: str | None) -> tuple[str | None, dict[str, object]]:
     work = Workload(Task.TRAIN, "builtin:gesture-tiny", f"gesture:{of}", "sequence")
     card = TrainingCard(SCHEMA, "r", "n", work, {"batch_size": 2}, Placement("cpu"), Procedure(), ("0", "1"))
-    case, request = _request(card, Asked(folder, data=data), folder, folder / "w.safetensors")
+    case, request = _request(card, EvaluationRequest(folder, data=data), folder, folder / "w.safetensors")
     assert request.evaluation is not None
     return request.evaluation.split, dict(case.workload.data_options)
 

@@ -5,7 +5,7 @@ import csv
 from build import a_trial
 
 from torchstone.core.schema.trial import Series
-from torchstone.workflows.train.gauges import Readings, summary_of, write_gauges
+from torchstone.workflows.train.evaluation import GaugeSummary, summary_of, write_gauges
 
 CARD = (
     Series("device_utilization", "nvml", (0.0, 0.5, 1.0), (0.2, 0.9, 0.7), "cuda:0"),
@@ -19,8 +19,8 @@ CARD = (
 def test_a_card_s_gauges_in_three_numbers_each():
     found = summary_of(CARD)
     assert list(found) == ["device_utilization", "device_memory_used_bytes"], "counters have no mean"
-    assert found["device_utilization"] == Readings(0.6, 0.2, 0.9, 3)
-    assert found["device_memory_used_bytes"] == Readings(2e9, 1e9, 3e9, 2)
+    assert found["device_utilization"] == GaugeSummary(0.6, 0.2, 0.9, 3)
+    assert found["device_memory_used_bytes"] == GaugeSummary(2e9, 1e9, 3e9, 2)
     assert summary_of([]) == {}
 
 

@@ -4,8 +4,8 @@ import pytest
 from marks import kind_of
 
 from torchstone.core.errors import UsageError
-from torchstone.report.documents.evaluation import confusion
-from torchstone.workflows.train.quality import quality_of
+from torchstone.report.documents.training import confusion
+from torchstone.workflows.train.evaluation import quality_of
 
 ROWS = "item,label,prediction,confidence\n"
 

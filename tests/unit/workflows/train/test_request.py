@@ -10,7 +10,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Task, Workload
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.plugins.models import _weights_file
-from torchstone.workflows.train.request import absolute_model, asked_training
+from torchstone.workflows.train.training import absolute_model, training_request
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +20,7 @@ def _hub_answers(monkeypatch):
 
 def asked(model, **options):
     request = RunRequest((WorkloadRequest("train", model, "digits", options),))
-    return asked_training(request, 1, None, limited=False).workload.fixed["weights"]
+    return training_request(request, 1, None, limited=False).workload.fixed["weights"]
 
 
 def test_what_is_trained_to_an_end_begins_with_pretrained_weights_where_there_are_such():

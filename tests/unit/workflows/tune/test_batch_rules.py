@@ -1,7 +1,7 @@
 import pytest
 
 from torchstone.core.errors import UsageError
-from torchstone.workflows.tune.batch_rules import accumulation_for, learning_rate_for
+from torchstone.workflows.tune.space import accumulation_for, learning_rate_for
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from torchstone.core.schema.answer import Constraints, TuneSpec
 from torchstone.core.schema.trial import Purpose, Status
 from torchstone.execution.controller.active_run import ActiveRun, OutOfTime
 from torchstone.execution.controller.session import Session
-from torchstone.workflows.tune.final_round import gain, ranked, run_rounds
-from torchstone.workflows.tune.space import Space
+from torchstone.workflows.tune.answering import gain, ranked, run_rounds
+from torchstone.workflows.tune.space import TuneSpace
 
 SPEC = TuneSpec("throughput", "grid", a_case(), {}, final_trials=3)
 
@@ -40,7 +40,7 @@ def test_present_settings_of_another_effective_batch_are_no_answer():
     base = {"batch_size": 8, "grad_accumulation": 1, "feed": "resident"}
     limits = Constraints(effective_batch=32)
     spec = TuneSpec("throughput", "grid", a_case(base), {"batch_size": (8, 32)}, {"batch_size": 8}, constraints=limits)
-    space = Space(spec)
+    space = TuneSpace(spec)
     present, ruled = space.present(), space.case({"batch_size": 8})
     assert present is not None
     found = {case.case_id: [timed(step_s, case_id=case.case_id)] for case, step_s in ((present, 0.01), (ruled, 0.02))}

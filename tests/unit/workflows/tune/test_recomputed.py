@@ -14,10 +14,9 @@ from torchstone.core.schema.run import Run
 from torchstone.core.schema.search import Part, Probe, ProbeResult
 from torchstone.core.schema.trial import Purpose, Status, Trial
 from torchstone.storage.query import entry_of
-from torchstone.workflows.tune.answering import answer_of
-from torchstone.workflows.tune.final_round import ranked
+from torchstone.workflows.tune.answering import answer_of, ranked
 from torchstone.workflows.tune.recomputed import faults
-from torchstone.workflows.tune.space import Space
+from torchstone.workflows.tune.space import TuneSpace
 
 BASE = {
     "batch_size": 8,
@@ -29,7 +28,7 @@ BASE = {
 SPEC = TuneSpec(
     "throughput", "grid", a_case(BASE), {"batch_size": (8, 32, 64)}, present={"batch_size": 8}, final_trials=3
 )
-SPACE = Space(SPEC)
+SPACE = TuneSpace(SPEC)
 CASES = [SPACE.case({"batch_size": size}) for size in (8, 32, 64)]
 STEPS_S = {8: 0.010, 32: 0.020, 64: 0.050}  # 800, 1600, 1280 items/s
 

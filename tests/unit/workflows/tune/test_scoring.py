@@ -5,7 +5,7 @@ from torchstone.core.schema.answer import Constraints
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.search import Part, Probe
 from torchstone.core.schema.trial import Measurement, Stage, Status
-from torchstone.workflows.tune.scoring import reading_of, shortfall, value_of
+from torchstone.workflows.tune.answering import reading_of, shortfall, value_of
 
 
 def test_less_latency_and_less_energy_are_worth_more():

@@ -6,9 +6,8 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.search import Part, Point, Probe
 from torchstone.core.schema.trial import Purpose
 from torchstone.execution.controller.active_run import ActiveRun
-from torchstone.workflows.tune.searching import Probes, allowed, search
-from torchstone.workflows.tune.space import Space
-from torchstone.workflows.tune.watching import SilentTune
+from torchstone.workflows.tune.space import TuneSpace
+from torchstone.workflows.tune.tune import Probes, SilentTune, allowed, search
 
 
 class FakeRun(ActiveRun):
@@ -28,7 +27,7 @@ class FakeRun(ActiveRun):
 
 def test_a_search_asks_until_it_is_done_and_names_its_finalists():
     run = FakeRun()
-    space = Space(a_tune_spec())
+    space = TuneSpace(a_tune_spec())
     probes = Probes(space, run, Procedure(), SilentTune())
     best = search(space.brief(None, 0), "grid", probes)
     assert len(probes.readings) == 8
@@ -38,7 +37,7 @@ def test_a_search_asks_until_it_is_done_and_names_its_finalists():
 
 def test_a_probe_is_shorter_and_does_nothing_beside_its_window():
     run = FakeRun()
-    Probes(Space(a_tune_spec()), run, Procedure(budget_s=4.0, warmup_budget_s=2.0), SilentTune()).take(
+    Probes(TuneSpace(a_tune_spec()), run, Procedure(budget_s=4.0, warmup_budget_s=2.0), SilentTune()).take(
         Probe({"batch_size": 8, "num_workers": 0, "precision": "fp32"}, Part.DEVICE, effort=0.25)
     )
     ((case, _, _, how),) = run.taken
@@ -47,7 +46,7 @@ def test_a_probe_is_shorter_and_does_nothing_beside_its_window():
 
 
 def test_a_search_that_goes_on_believes_the_record_and_takes_only_what_is_missing():
-    space = Space(a_tune_spec())
+    space = TuneSpace(a_tune_spec())
     first = FakeRun()
     whole = Probes(space, first, Procedure(), SilentTune())
     search(space.brief(None, 0), "random", whole)
@@ -61,7 +60,7 @@ def test_a_search_that_goes_on_believes_the_record_and_takes_only_what_is_missin
 
 
 def test_a_record_that_says_otherwise_is_believed_up_to_there():
-    space = Space(a_tune_spec())
+    space = TuneSpace(a_tune_spec())
     run = FakeRun()
     stranger = a_trial(purpose=Purpose.PROBE, case_id="somebody")
     probes = Probes(space, run, Procedure(), SilentTune(), [stranger])
@@ -71,7 +70,7 @@ def test_a_record_that_says_otherwise_is_believed_up_to_there():
 
 def test_the_same_probe_twice_is_two_trials():
     run = FakeRun()
-    probes = Probes(Space(a_tune_spec()), run, Procedure(), SilentTune())
+    probes = Probes(TuneSpace(a_tune_spec()), run, Procedure(), SilentTune())
     probe = Probe({"batch_size": 8, "num_workers": 0, "precision": "fp32"})
     probes.take(probe)
     probes.take(probe)
@@ -81,7 +80,7 @@ def test_the_same_probe_twice_is_two_trials():
 def test_only_whole_steps_within_the_limits_may_win():
     spec = a_tune_spec()
     strict = msgspec.structs.replace(spec, constraints=msgspec.structs.replace(spec.constraints, max_latency_s=0.002))
-    probes = Probes(Space(strict), FakeRun(), Procedure(), SilentTune())
+    probes = Probes(TuneSpace(strict), FakeRun(), Procedure(), SilentTune())
     for size in (8, 32):
         for part in Part:
             probes.take(Probe({"batch_size": size, "num_workers": 0, "precision": "fp32"}, part))
@@ -92,7 +91,7 @@ def test_a_probe_for_energy_on_a_card_is_long_enough_for_its_counter():
     run, base = FakeRun(), a_tune_spec().base
     spec = a_tune_spec(objective="energy", base=msgspec.structs.replace(base, placement=Placement("cuda")))
     point: Point = {"batch_size": 8, "num_workers": 0, "precision": "fp32"}
-    Probes(Space(spec), run, Procedure(budget_s=4.0), SilentTune()).take(Probe(point, Part.WHOLE, effort=0.25))
+    Probes(TuneSpace(spec), run, Procedure(budget_s=4.0), SilentTune()).take(Probe(point, Part.WHOLE, effort=0.25))
     ((_, _, _, how),) = run.taken
     assert how.budget_s > 2.0
     assert how.target is None

@@ -7,29 +7,29 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.search import Part
-from torchstone.workflows.tune.space import Space, applied, usual_axes
+from torchstone.workflows.tune.space import TuneSpace, applied, usual_axes
 
 BASE = a_tune_spec().base.configuration
 
 
 def test_every_point_is_there_once_but_those_excluded():
-    assert len(Space(a_tune_spec()).points) == 8
-    left = Space(a_tune_spec(exclude=("batch_size>=32,precision=fp32",))).points
+    assert len(TuneSpace(a_tune_spec()).points) == 8
+    left = TuneSpace(a_tune_spec(exclude=("batch_size>=32,precision=fp32",))).points
     assert len(left) == 6
     assert {"batch_size": 32, "num_workers": 0, "precision": "fp32"} not in left
 
 
 def test_a_condition_may_speak_of_an_axis_that_does_not_vary():
-    assert len(Space(a_tune_spec(exclude=("image_size=32,batch_size=8",))).points) == 4
+    assert len(TuneSpace(a_tune_spec(exclude=("image_size=32,batch_size=8",))).points) == 4
 
 
 def test_no_point_left_is_told_with_what_removed_it():
     with pytest.raises(UsageError, match="none of 8 settings is left: batch_size>=8 removes 8"):
-        Space(a_tune_spec(exclude=("batch_size>=8",)))
+        TuneSpace(a_tune_spec(exclude=("batch_size>=8",)))
 
 
 def test_parts_leave_out_what_does_not_matter_to_them():
-    space = Space(a_tune_spec())
+    space = TuneSpace(a_tune_spec())
     point: dict[str, Scalar] = {"batch_size": 32, "num_workers": 2, "precision": "bf16"}
     whole, device, loader = (space.case(point, part) for part in (Part.WHOLE, Part.DEVICE, Part.LOADER))
     assert whole.configuration["feed"] == "loader"
@@ -42,12 +42,12 @@ def test_parts_leave_out_what_does_not_matter_to_them():
 
 
 def test_accumulation_keeps_the_effective_batch_and_the_rate_follows_its_root():
-    space = Space(a_tune_spec(constraints=Constraints(effective_batch=32), learning_rate_rule="sqrt"))
+    space = TuneSpace(a_tune_spec(constraints=Constraints(effective_batch=32), learning_rate_rule="sqrt"))
     case = space.case({"batch_size": 8, "num_workers": 0, "precision": "fp32"})
     assert case.configuration["grad_accumulation"] == 4
     assert case.configuration["learning_rate"] == pytest.approx(2e-3)  # 8 → 32 effective: twice
     with pytest.raises(UsageError, match="--effective-batch 12 is not a multiple of any batch size: 8, 32"):
-        Space(a_tune_spec(constraints=Constraints(effective_batch=12)))
+        TuneSpace(a_tune_spec(constraints=Constraints(effective_batch=12)))
 
 
 def test_usual_axes_are_what_the_device_and_the_data_have():
@@ -63,7 +63,7 @@ def test_usual_axes_are_what_the_device_and_the_data_have():
 
 def test_ranks_count_in_the_effective_batch_and_one_process_has_no_strategy():
     axes = {"batch_size": (8, 32), "world_size": (1, 2, 4), "strategy": ("none", "ddp")}
-    space = Space(a_tune_spec(axes=axes, constraints=Constraints(effective_batch=32)))
+    space = TuneSpace(a_tune_spec(axes=axes, constraints=Constraints(effective_batch=32)))
     found = {}
     for point in space.points:
         case = space.case(point)
@@ -79,7 +79,9 @@ def test_ranks_count_in_the_effective_batch_and_one_process_has_no_strategy():
 
 def test_the_present_settings_are_those_of_the_user_whatever_batch_is_wanted():
     present: dict[str, Scalar] = {"batch_size": 8, "num_workers": 0, "precision": "fp32", "optimizer": "sgd"}
-    space = Space(a_tune_spec(present=present, constraints=Constraints(effective_batch=32), learning_rate_rule="sqrt"))
+    space = TuneSpace(
+        a_tune_spec(present=present, constraints=Constraints(effective_batch=32), learning_rate_rule="sqrt")
+    )
     now = space.present()
     assert now is not None
     assert (now.configuration["grad_accumulation"], now.configuration["learning_rate"]) == (1, 1e-3)
@@ -87,7 +89,7 @@ def test_the_present_settings_are_those_of_the_user_whatever_batch_is_wanted():
     assert not space.keeps_the_batch(now)
     assert space.keeps_the_batch(space.case({axis: present[axis] for axis in space.axes}))
     assert space.brief(None, 0).present == {axis: present[axis] for axis in space.axes}
-    same = Space(a_tune_spec(present={axis: present[axis] for axis in space.axes}, learning_rate_rule="sqrt"))
+    same = TuneSpace(a_tune_spec(present={axis: present[axis] for axis in space.axes}, learning_rate_rule="sqrt"))
     assert same.present() == same.case({axis: present[axis] for axis in space.axes})
 
 

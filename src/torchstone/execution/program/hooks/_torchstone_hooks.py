@@ -2,8 +2,9 @@
 
 Nothing but the standard library is imported: the program may run on another Python, without torchstone. torch's own
 hooks are used (torch.optim.optimizer.register_optimizer_step_pre_hook and _post_hook, forward hooks of the outermost
-modules); `__next__` of a DataLoader's iterator and torch.autograd.backward, which have none, are wrapped. A mark is two
-appends and a reading of the clock (0.2 µs). What the marks mean is decided by torchstone (execution/program/steps.py).
+modules); `__next__` of a DataLoader's iterator and torch.autograd.backward, which have none, are wrapped, and where the
+device is not the CPU, Tensor.to and Tensor.cuda. A mark is two appends and a reading of the clock (0.2 µs). What the
+marks mean is decided by torchstone (execution/program/steps.py).
 
 A step ends with an optimizer's; without any optimizer, with the outermost forward pass without gradients, or a
 `generate`. After its window the program is ended by SystemExit from the optimizer's step (from the forward pass). Where
@@ -28,6 +29,7 @@ from collections import deque
 from typing import Any
 
 DATA_BEGIN, DATA_END, TRAIN_FORWARD, FORWARD, FORWARD_END, BACKWARD, BACKWARD_END, OPTIMIZER, OPTIMIZER_END = range(9)
+TRANSFER, TRANSFER_END = 9, 10
 _MOST_MARKS = 4_000_000  # of a program that never reaches its window
 _LOOKED_S = 1.0  # how often modules of a program without an optimizer are looked for
 _PATIENCE_S = 3.0  # of forward passes alone, until a program without an optimizer is taken for an inference
@@ -78,12 +80,16 @@ class _Program:
         self.loaders: dict[Any, int] = {}  # (batch size, workers, pinned) → batches
         self.weights: list[int] = []  # numbers in each tensor of the optimizer
         self.fused: Any = None
+        self.copies = self.pageable = 0  # of tensors to the device, and those from pageable memory
         self.ends: deque[float] = deque(maxlen=9)
         self.turn: Any = None  # [steps before it, its steps, when it began, CPU time then]
         self.taken: list[Any] = []  # turns: when each began, how long it took
         self.idle: list[Any] = []  # (place of a mark, seconds that passed before it in the other side's turns)
         self.sampler: Any = None
         self.complete = False  # its window, or its turns
+        self.replaced: list[Any] = []  # (where, name, what it was, what is there now)
+        self.handles: list[Any] = []  # of torch's own hooks
+        self.hears: Any = None  # who is told in this process, in place of torchstone's own
 
     def listens(self) -> Any:
         return self.active and (self.thread is None or self.thread == _thread())
@@ -98,6 +104,9 @@ class _Program:
 
     def say(self, word: Any, **about: Any) -> None:
         """Send a line to torchstone, which may be gone: then the program goes on."""
+        if self.hears is not None:
+            self.hears(word, **about)
+            return
         try:
             if self.connection is None:
                 self.connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -168,24 +177,67 @@ def _install(torch: Any) -> None:
         program.say("unfit", why=f"torch {torch.__version__} is too old: 2.0 or newer has the hooks")
         program.active = False
         return
-    os.register_at_fork(after_in_child=_leave)
-    optimizers.register_optimizer_step_pre_hook(_optimizer_begins)
-    optimizers.register_optimizer_step_post_hook(_optimizer_ended)
     _set_threads(torch)
     _wrap_init(optimizers.Optimizer)
     _wrap_modules(torch.nn.Module)
-    _wrap_loader()
-    torch.autograd.backward = _wrapped_backward(torch.autograd.backward)
-    torch.autograd.grad = _wrapped_backward(torch.autograd.grad)
-    _wrap_scaler(torch)
+    _hook_steps(torch)
     atexit.register(_exits)
     threading.Thread(target=_look_for_modules, daemon=True, name="torchstone").start()
+
+
+def _hook_steps(torch: Any) -> None:
+    from torch.optim import optimizer as optimizers
+
+    os.register_at_fork(after_in_child=_leave)
+    _program.handles = [
+        optimizers.register_optimizer_step_pre_hook(_optimizer_begins),
+        optimizers.register_optimizer_step_post_hook(_optimizer_ended),
+    ]
+    _wrap_loader()
+    _replace(torch.autograd, "backward", _wrapped_backward(torch.autograd.backward))
+    _replace(torch.autograd, "grad", _wrapped_backward(torch.autograd.grad))
+    _wrap_scaler(torch)
+
+
+def _replace(where: Any, name: Any, value: Any) -> None:
+    _program.replaced.append((where, name, getattr(where, name), value))
+    setattr(where, name, value)
 
 
 def _leave() -> None:
     """A process that the program forks is not measured: the worker of a loader."""
     _program.active = False
     _program.connection = None
+
+
+# ── in a process that asks for it itself (torchstone.integrations) ──────────────────────────────────────────
+
+
+def watch(torch: Any, plan: Any, say: Any, module: Any) -> None:
+    """Install the hooks for a training whose module is there already; `say` is called with what else a pipe carries."""
+    global _program
+    program = _program = _Program({**plan, "let_finish": True})
+    program.hears = say
+    program.torch, program.trains = torch, torch.is_grad_enabled
+    program.is_compiling = torch.compiler.is_compiling
+    program.has_optimizer = True
+    program.modules = [weakref.ref(one) for one in module.modules()]
+    _hook_steps(torch)
+
+
+def unwatch() -> None:
+    """Say what was measured, where that was not said yet, and take the hooks out."""
+    program = _program
+    _exits()
+    program.active = False
+    for handle in program.handles:
+        handle.remove()
+    for _, begin, end in program.hooked.values():
+        begin.remove()
+        end.remove()
+    for where, name, before, ours in reversed(program.replaced):
+        if getattr(where, name) is ours:  # else somebody wrapped it since: ours stays below, and does nothing
+            setattr(where, name, before)
 
 
 # ── steps ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -283,6 +335,8 @@ def _begin(optimizer: Any, now_s: Any) -> None:
         program.event_class = module.Event
         program.events = []
         program.events_from = len(program.kinds)
+    if program.device != "cpu":
+        _wrap_copies(torch.Tensor)
     program.say("first", at_s=now_s, device=program.device, pid=os.getpid())
     if optimizer is not None:
         _hook_modules({id(p) for p in weights})
@@ -418,6 +472,8 @@ def _send() -> None:
         weights=program.weights,
         fused=program.fused,
         turns=program.taken,
+        copies=program.copies,
+        pageable=program.pageable,
     )
 
 
@@ -536,8 +592,9 @@ def _wrap_loader() -> None:
         try:
             sampler = program.sampler
             batch = following(self) if sampler is None else sampler.loading(following, self)
-            about = self._torchstone_about
-            program.loaders[about] = program.loaders.get(about, 0) + 1
+            about = getattr(self, "_torchstone_about", None)  # one that was begun before has none
+            if about is not None:
+                program.loaders[about] = program.loaders.get(about, 0) + 1
             indices = getattr(self, "_torchstone_sizes", None)
             size = indices.popleft() if indices else None
             if size is None:
@@ -548,7 +605,8 @@ def _wrap_loader() -> None:
             program.items.append(size)
             program.loads = True
 
-    iterating.__init__, iterating._next_index, iterating.__next__ = begin, next_index, next_batch
+    for name, wrapped in (("__init__", begin), ("_next_index", next_index), ("__next__", next_batch)):
+        _replace(iterating, name, wrapped)
 
 
 def _items_of(batch: Any) -> Any:
@@ -568,6 +626,45 @@ def _dimensions(value: Any, found: Any, depth: Any) -> None:
     elif depth < 3 and isinstance(value, (list, tuple)):
         for inner in value[:16]:
             _dimensions(inner, found, depth + 1)
+
+
+def _wrap_copies(tensor: Any) -> None:
+    """Mark where a tensor of the host is copied to a device. Modules that torch.compile has seen keep torch's own."""
+    tensor.to, tensor.cuda = _wrapped_copy(tensor.to), _wrapped_copy(tensor.cuda)
+
+
+def _is_pageable(tensor: Any) -> Any:
+    try:
+        return not tensor.is_pinned()
+    except Exception:  # a kind of tensor that cannot tell: the program goes on
+        return False
+
+
+def _wrapped_copy(copy: Any) -> Any:
+    @functools.wraps(copy)
+    def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
+        program = _program
+        within = program.kinds[-1:] == [TRANSFER]
+        if program.is_compiling() or not self.is_cpu or within or not program.listens():
+            return copy(self, *args, **kwargs)
+        moved = True
+        program.mark(TRANSFER)
+        try:
+            found = copy(self, *args, **kwargs)
+            moved = not found.is_cpu
+        finally:
+            if moved:
+                program.mark(TRANSFER_END)
+                program.copies += 1
+                program.pageable += _is_pageable(self)
+            else:  # to another number format, say
+                program.kinds.pop()
+                program.times.pop()
+                if program.events is not None:
+                    program.events.pop()
+        return found
+
+    return wrapped
 
 
 def _wrapped_backward(backward: Any) -> Any:
@@ -604,7 +701,7 @@ def _wrap_scaler(torch: Any) -> None:
             _note_end(optimizer)
         return found
 
-    scaler.step = step
+    _replace(scaler, "step", step)
 
 
 def _hook_modules(weights: Any) -> None:
@@ -630,7 +727,7 @@ def _hook_modules(weights: Any) -> None:
     mixin = getattr(generation, "GenerationMixin", None)
     if mixin is not None and not program.generates:
         program.generates = True
-        mixin.generate = _wrapped_generate(mixin.generate)
+        _replace(mixin, "generate", _wrapped_generate(mixin.generate))
 
 
 def _drop_hooks_within() -> None:

@@ -22,7 +22,8 @@ _FEWEST, _LINES, _DEEPEST, _CODE, _MOST_RUNS = 3, 24, 100, 120, 3_000_000
 # Methods of a tensor that bring values to the host: on a device they wait for everything issued before.
 _WAITS = {"item", "tolist", "cpu", "numpy", "nonzero", "synchronize", "__bool__", "__float__", "__int__"}
 _PRINTS = ("torch/_tensor.py", "torch/_tensor_str.py", "torch/utils/_contextlib.py", "torch/_utils.py")
-_PHASES = ("data", "rest", "forward", "forward", "rest", "backward", "rest", "optimizer", "rest")  # after each mark
+_PHASES = ("data", "rest", "forward", "forward", "rest", "backward", "rest", "optimizer", "rest", "transfer")  # by mark
+_TRANSFER_END = 10
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _NOT_OWN = tuple({_HERE, *(sysconfig.get_paths().get(name) or _HERE for name in ("stdlib", "platstdlib", "platlib"))})
 
@@ -40,6 +41,14 @@ def _place(frame: Any) -> Any:
             return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
         frame = frame.f_back
     return None
+
+
+def _phase(kinds: Any) -> Any:
+    """Return the phase after the last mark; a copy to the device may be within one."""
+    place = -1
+    while kinds[place] == _TRANSFER_END and len(kinds) > -place + 1:
+        place -= 2
+    return _PHASES[kinds[place]] if kinds[place] < len(_PHASES) else "rest"
 
 
 class Sampler:
@@ -61,7 +70,7 @@ class Sampler:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._sample, daemon=True, name="torchstone-sampler")
         self._before, self._main_s, self._queued_from_s = _usage(), time.thread_time(), _queued_s()
-        self._began_s = time.perf_counter()
+        self._began_s, self._read_from = time.perf_counter(), _read_bytes()
         self._about: dict[str, Any] = {}
         self._thread.start()
 
@@ -90,7 +99,7 @@ class Sampler:
         program, dice = self._program, random.Random(0)
         while not self._stopped.wait(_PERIOD_S * dice.uniform(0.5, 1.5)):
             frame = sys._current_frames().get(program.thread)
-            phase = _PHASES[program.kinds[-1]]
+            phase = _phase(program.kinds)
             self._phases[phase] += 1
             place = _place(frame)
             if place is not None:
@@ -106,12 +115,13 @@ class Sampler:
         after, queued_to_s = _usage(), _queued_s()
         each = [(b - a) / steps for a, b in zip(self._before, after)]  # noqa: B905  # Python 3.9 has no strict
         known = self._queued_from_s is not None and queued_to_s is not None
+        read = None if self._read_from is None else (_read_bytes() or 0) - self._read_from
         self._about = {
             "steps": steps, "step_s": spent_s / steps,
             "main_busy": min(1.0, (time.thread_time() - self._main_s) / spent_s),
             "main_queued": min(1.0, (queued_to_s - self._queued_from_s) / spent_s) if known else None,
             "user_s": each[0], "system_s": each[1], "minor_faults": each[2], "major_faults": each[3],
-            "involuntary_switches": each[4],
+            "involuntary_switches": each[4], "read_bytes": None if read is None else read / steps,
         }  # fmt: skip
 
     # ── one step under a trace ──────────────────────────────────────────────────────────────────────────────
@@ -194,6 +204,15 @@ class Sampler:
 def _usage() -> Any:
     held = resource.getrusage(resource.RUSAGE_SELF)
     return held.ru_utime, held.ru_stime, held.ru_minflt, held.ru_majflt, held.ru_nivcsw
+
+
+def _read_bytes() -> Any:
+    """Return how much this process has read by now, from files or pipes; None where the system does not tell."""
+    try:
+        with open("/proc/self/io") as file:
+            return int(file.readline().split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def _queued_s() -> Any:

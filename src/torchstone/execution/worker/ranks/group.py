@@ -16,13 +16,13 @@ import msgspec
 from torchstone.core.over_ranks import ALONE as ALONE_METRIC
 from torchstone.core.over_ranks import TOGETHER, throughputs
 from torchstone.core.schema.codec import decode, encode
-from torchstone.core.schema.collective import ALL_GATHER, ALL_REDUCE, Collective
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.message import Entered, Event, Measured, TrialRequest
+from torchstone.core.schema.ranks import ALL_GATHER, ALL_REDUCE, Collective
 from torchstone.core.schema.trial import Measurement
 from torchstone.execution.timing.clock import system_clock
 from torchstone.execution.timing.loop import Step, unmarked
-from torchstone.execution.timing.stopping import Reason, StoppingRule, WarmUp, WarmUpRule
+from torchstone.execution.timing.stopping import StoppingRule, StopReason, WarmUp, WarmUpRule
 from torchstone.execution.worker.collector import Collector
 from torchstone.execution.worker.pinning import Seats
 from torchstone.execution.worker.setup import Setup
@@ -35,7 +35,7 @@ from torchstone.plugins.protocols import Batches, Replicas
 
 _APART = 1.15  # as UntilQuiet looks
 _FIRST = 8  # a look after an eighth of the budget
-_REASONS = tuple(Reason)
+_REASONS = tuple(StopReason)
 
 Agree = Callable[[float], float]  # gives the value of rank 0
 
@@ -67,7 +67,7 @@ class AgreedRule:
         self.looks = rule.looks
         self._next = self._whole(budget_s / _FIRST / step_s if step_s > 0.0 else 1.0)
 
-    def consider(self, steps: int, elapsed_s: float, recent: Callable[[int], Sequence[float]]) -> Reason | None:
+    def consider(self, steps: int, elapsed_s: float, recent: Callable[[int], Sequence[float]]) -> StopReason | None:
         """Return why to stop, in every rank at the same step."""
         if steps < self._next:
             return None
@@ -283,9 +283,12 @@ def merged(parts: list[Measured]) -> Measured:
         measurements += [msgspec.structs.replace(m, rank=rank) for m in part.measurements]
     each = [part.facts for part in parts]
     facts = msgspec.structs.replace(
-        each[0], cores=None, node=None, threads_by_rank=tuple(one.threads_in_effect for one in each),
+        each[0],
+        cores=None,
+        node=None,
+        threads_by_rank=tuple(one.threads_in_effect for one in each),
         cores_by_rank=tuple(one.cores for one in each),
         node_by_rank=() if each[0].node is None else tuple(one.node for one in each),
         items_per_s_by_rank=tuple(rate for _, rate in throughputs(measurements)),
-    )  # fmt: skip
+    )
     return Measured(tuple(measurements), facts, parts[0].windows_s)

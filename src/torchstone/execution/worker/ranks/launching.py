@@ -25,8 +25,8 @@ from typing import Any
 import msgspec
 import psutil
 
+from torchstone.core.cores import end_with
 from torchstone.core.errors import Unsupported
-from torchstone.core.lifetime import end_with
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.message import ASK_WHERE, Ended, Event, Meeting, TrialRequest

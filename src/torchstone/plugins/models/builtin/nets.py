@@ -20,7 +20,7 @@ _SMALL = 0.1  # size of the embeddings of a TextNet at first
 _NOISE = 0.1  # standard deviation of what is added to a sequence in training, and to be taken off again
 
 
-class Built(msgspec.Struct):
+class BuiltNet(msgspec.Struct):
     """A network, what calls it, and its loss."""
 
     module: Any
@@ -28,7 +28,7 @@ class Built(msgspec.Struct):
     loss: Work
 
 
-def build(name: str, classes: int, configuration: Mapping[str, Scalar]) -> Built:
+def build(name: str, classes: int, configuration: Mapping[str, Scalar]) -> BuiltNet:
     """Build the network of that name; `classes` is of no matter to a denoiser."""
     if name in GESTURE_SIZES:
         hidden, layers, _ = GESTURE_SIZES[name]
@@ -36,7 +36,7 @@ def build(name: str, classes: int, configuration: Mapping[str, Scalar]) -> Built
     if name in DENOISER_SIZES:
         depth, hidden, _ = DENOISER_SIZES[name]
         length = int(configuration.get("sequence_length") or POSITIONS)
-        return Built(Denoiser(depth, hidden, length), lambda net, t: net(t["features"]), _denoising)
+        return BuiltNet(Denoiser(depth, hidden, length), lambda net, t: net(t["features"]), _denoising)
     if name in TEXT_SIZES:
         depth, hidden, vocabulary, dropout = TEXT_SIZES[name]
         module = TextNet(vocabulary, hidden, depth, LONGEST, classes, dropout)
@@ -46,7 +46,7 @@ def build(name: str, classes: int, configuration: Mapping[str, Scalar]) -> Built
     return _classifier(SmallConvNet(classes) if convolves else Perceptron(side, classes), "pixel_values")
 
 
-def _classifier(module: Any, *takes: str) -> Built:
+def _classifier(module: Any, *takes: str) -> BuiltNet:
     def forward(network: Any, tensors: Mapping[str, Any]) -> Any:
         return network(*[tensors[name] for name in takes])
 
@@ -55,7 +55,7 @@ def _classifier(module: Any, *takes: str) -> Built:
             raise UsageError("task train: the data has no labels")
         return cross_entropy(forward(network, tensors), tensors["labels"])
 
-    return Built(module, forward, loss)
+    return BuiltNet(module, forward, loss)
 
 
 def _denoising(network: Any, tensors: Mapping[str, Any]) -> Any:

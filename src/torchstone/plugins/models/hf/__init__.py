@@ -186,7 +186,7 @@ def _calls(shape: Architecture, model_type: str) -> Any:
 
     if shape.causal:
         return building.Continuing(model_type)
-    others = {"audio": building.Listening, "image_text": building.Matching}
+    others = {"audio": building.AudioClassification, "image_text": building.Matching}
     return others.get(shape.kind, building.Classifying)()
 
 

@@ -88,7 +88,7 @@ _WINDOW, _HOP = 400, 160  # samples: 25 ms, every 10 ms
 _LOUD_TO_QUIET = 8.0  # powers of ten below the loudest that are still told apart
 
 
-class Listening:
+class AudioClassification:
     """Audio models with a classification head. Tensors: waveform, items × samples at 16 kHz."""
 
     def forward(self, module: Any, tensors: Mapping[str, Any]) -> Any:
@@ -166,7 +166,7 @@ def _audio_inputs(module: Any, waveform: torch.Tensor) -> dict[str, Any]:
     return {"input_values": (waveform - mean) / (variance + 1e-7).sqrt()}  # as its feature extractor does
 
 
-class State(msgspec.Struct):
+class DecodingState(msgspec.Struct):
     """A generation under way. `seen`: the tokens in the cache.
 
     `mask` and `positions`: items × (prompt + generated tokens), where a prompt is padded; None where none is. Without
@@ -179,7 +179,7 @@ class State(msgspec.Struct):
     seen: int = 0
 
 
-class Cached:
+class CachedDecoding:
     """Decoding with transformers' caches: one that grows with the tokens, or a static one, as compiled code needs."""
 
     def __init__(self, config: Any, *, static: bool) -> None:
@@ -187,7 +187,7 @@ class Cached:
         self._static = static
         self._reused: tuple[tuple[int, int], Any] | None = None
 
-    def start(self, module: Any, tensors: Mapping[str, Any], new_tokens: int) -> tuple[Any, State]:
+    def start(self, module: Any, tensors: Mapping[str, Any], new_tokens: int) -> tuple[Any, DecodingState]:
         """Return the logits after each prompt, items × vocabulary, and the state in which it goes on.
 
         Only the last position of a prompt goes through the head, as in transformers' own generate().
@@ -197,17 +197,17 @@ class Cached:
         static = self._static and not ids.is_meta
         items, length = ids.shape
         room = length + new_tokens - 1  # the last token generated is not fed back
-        state = State(self._static_cache(items, room) if static else DynamicCache(config=self._config))
+        state = DecodingState(self._static_cache(items, room) if static else DynamicCache(config=self._config))
         if mask is not None:
             state.mask = torch.cat([mask, mask.new_ones((items, new_tokens - 1))], dim=1)
             state.positions = (state.mask.cumsum(dim=1) - 1).clamp(min=0)
         return self._pass(module, ids, state), state
 
-    def go_on(self, module: Any, tokens: Any, state: State) -> Any:
+    def go_on(self, module: Any, tokens: Any, state: DecodingState) -> Any:
         """Return the logits after one more token of each item, items × vocabulary."""
         return self._pass(module, tokens[:, None], state)
 
-    def cache_bytes(self, state: State) -> int:
+    def cache_bytes(self, state: DecodingState) -> int:
         """Return the size of all keys and values in the cache."""
         return sum(int(layer.keys.nbytes) + int(layer.values.nbytes) for layer in state.cache.layers)
 
@@ -221,7 +221,7 @@ class Cached:
         kept = sum(tokens if window is None else min(tokens, int(window) - 1) for window in windows)
         return 2 * items * heads * width * kept * number_bytes
 
-    def _pass(self, module: Any, ids: Any, state: State) -> Any:
+    def _pass(self, module: Any, ids: Any, state: DecodingState) -> Any:
         end = state.seen + ids.shape[1]
         padded = {}
         if state.mask is not None:
@@ -242,7 +242,7 @@ class Cached:
 
 def decoding(config: Any, configuration: Mapping[str, Scalar]) -> Decoding:
     """Return how a causal model of that config generates: with a static cache where its passes are compiled."""
-    cached = Cached(config, static=configuration.get("compile", "off") != "off")
+    cached = CachedDecoding(config, static=configuration.get("compile", "off") != "off")
     return Decoding(cached.start, cached.go_on, cached.cache_bytes, cached.expected_bytes)
 
 
@@ -293,7 +293,7 @@ _HEADS = {
 _HEAD = "classifier."  # what transformers calls the layer, or layers, that answer with a class
 
 
-class Built(msgspec.Struct):
+class BuiltModel(msgspec.Struct):
     """A module with its config, and its tokenizer where files for one lie beside the weights.
 
     `new`: tensors that the weights do not bring, and that are random: the head of a fine-tuning, mostly.
@@ -305,7 +305,7 @@ class Built(msgspec.Struct):
     new: tuple[str, ...] = ()
 
 
-def build(name: str, weights: str, classes: int | None, configuration: Mapping[str, Scalar]) -> Built:
+def build(name: str, weights: str, classes: int | None, configuration: Mapping[str, Scalar]) -> BuiltModel:
     """Build the model. Raises UsageError in one line if its files are absent, torn, do not fit or hold code."""
     logging.set_verbosity_error()
     logging.disable_progress_bar()
@@ -327,29 +327,29 @@ def _wished(shape: Architecture, classes: int | None) -> dict[str, Scalar]:
     return {"num_labels": classes} if classes and not shape.causal and shape.kind != "image_text" else {}
 
 
-def _random(config: Any, configuration: Mapping[str, Scalar]) -> Built:
+def _random(config: Any, configuration: Mapping[str, Scalar]) -> BuiltModel:
     eyes = getattr(config, "vision_config", config)
     if configuration.get("image_size") and hasattr(eyes, "image_size"):
         eyes.image_size = configuration["image_size"]
     kind = config.model_type
     module = _head(kind).from_config(config, **_kernels(ARCHITECTURES[kind]), trust_remote_code=False)
-    return Built(module, module.config)
+    return BuiltModel(module, module.config)
 
 
 def _kernels(shape: Architecture) -> dict[str, str]:
     return {"attn_implementation": "sdpa"} if shape.attention else {}
 
 
-def _from_hub(full: str, hub: str, known: PublishedModel, classes: int | None) -> Built:
+def _from_hub(full: str, hub: str, known: PublishedModel, classes: int | None) -> BuiltModel:
     shape = ARCHITECTURES[known.model_type]
     with _weights_file.one_line_errors(f"hf:{full}: weights=pretrained ({hub})", _weights_file.instead(f"hf:{full}")):
         config = transformers.AutoConfig.from_pretrained(hub, trust_remote_code=False, **_wished(shape, classes))
         module, new = _with_weights(hub, config, new_head=classes not in (None, known.classes))
         tokenizer = _weights_file.load_tokenizer(hub) if shape.kind in ("text", "image_text") else None
-    return Built(module, module.config, tokenizer, new)
+    return BuiltModel(module, module.config, tokenizer, new)
 
 
-def _from_folder(name: str, weights: str, classes: int | None, configuration: Mapping[str, Scalar]) -> Built:
+def _from_folder(name: str, weights: str, classes: int | None, configuration: Mapping[str, Scalar]) -> BuiltModel:
     folder = open_folder(name, weights_needed=weights != "random")
     source, shape = str(folder.path), folder.architecture
     with _weights_file.one_line_errors(f"hf:{name}"):
@@ -360,7 +360,7 @@ def _from_folder(name: str, weights: str, classes: int | None, configuration: Ma
         tokenizer = _weights_file.load_tokenizer(source) if reads else None
         if weights == "random":
             built = _random(config, configuration)
-            return Built(built.module, built.config, tokenizer)
+            return BuiltModel(built.module, built.config, tokenizer)
         for file in folder.weights:
             if file.suffix != ".safetensors":
                 _weights_file.refuse_code(file)
@@ -372,7 +372,7 @@ def _from_folder(name: str, weights: str, classes: int | None, configuration: Ma
             use_safetensors=folder.weights[0].suffix == ".safetensors",
             weights_only=True,
         )
-    return Built(module, module.config, tokenizer, new)
+    return BuiltModel(module, module.config, tokenizer, new)
 
 
 def _with_weights(source: str, config: Any, *, new_head: bool, **how: Any) -> tuple[Any, tuple[str, ...]]:

@@ -18,6 +18,7 @@ import sysconfig
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -28,7 +29,7 @@ import msgspec
 
 from torchstone.core.errors import TorchstoneError, Unsupported, UsageError, unknown
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.case import Workload
+from torchstone.core.schema.case import Task, Workload
 from torchstone.core.schema.model import InputSpec, LoadedModel, ModelCard
 from torchstone.plugins.protocols import ModelSource
 
@@ -44,7 +45,7 @@ _MAKERS = frozenset(
 )
 
 
-class Target(msgspec.Struct, frozen=True):
+class FunctionPlace(msgspec.Struct, frozen=True):
     """Where a function is: in a file (`module` is None), or in a module of a package."""
 
     file: Path | None
@@ -52,7 +53,7 @@ class Target(msgspec.Struct, frozen=True):
     function: str
 
 
-def find(name: str) -> Target:
+def find(name: str) -> FunctionPlace:
     """Return what `path.py:function` or `package.module:function` means.
 
     Raises UsageError naming what was looked for and what there is instead: the nearest file, module or function.
@@ -65,7 +66,7 @@ def find(name: str) -> Target:
     if file is None:  # a compiled module says nothing of its functions before it is imported
         if not function:
             raise UsageError(f"py:{name}: name the function: py:{place}:function")
-        return Target(None, place, function)
+        return FunctionPlace(None, place, function)
     text = read(file)
     if not function:
         raise UsageError(f"py:{name}: name the function: py:{place}:{next(iter(text.functions), 'function')}")
@@ -74,10 +75,10 @@ def find(name: str) -> Target:
     if (line := text.trains_at) is not None:
         guard = "if __name__ == '__main__':"
         raise UsageError(f"{file}:{line}: trains as soon as it is imported; put that below `{guard}`, or in a function")
-    return Target(file if is_path else None, None if is_path else place, function)
+    return FunctionPlace(file if is_path else None, None if is_path else place, function)
 
 
-def file_of(target: Target) -> Path | None:
+def file_of(target: FunctionPlace) -> Path | None:
     """Return the file that the function is in; None where its module is compiled."""
     return target.file if target.file is not None else module_file(target.module or "")
 
@@ -133,7 +134,7 @@ def _here() -> list[str]:
     return [name for files, inits in found for name in (*(p.stem for p in files), *(p.parent.name for p in inits))]
 
 
-def read(file: Path) -> Text:
+def read(file: Path) -> SourceText:
     """Read a file's text. Raises UsageError where it is no Python."""
     try:
         data = file.read_bytes() if file.stat().st_size <= _LARGEST_FILE_BYTES else None
@@ -144,10 +145,10 @@ def read(file: Path) -> Text:
         raise UsageError(f"{file}: cannot be read as Python: {error}") from error
     if tree is None:
         raise UsageError(f"{file}: larger than {_LARGEST_FILE_BYTES} bytes; not a hand-written file")
-    return Text(tree)
+    return SourceText(tree)
 
 
-class Text:
+class SourceText:
     """What the text of a file says of the names in it."""
 
     def __init__(self, tree: ast.Module) -> None:
@@ -231,10 +232,11 @@ def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 _AGAIN = "each trial is a fresh process that imports it: define it with def at a file's top"
 SCRIPT_ARGUMENTS = "script_arguments"  # an option that is no argument of the function: the words of sys.argv
+SAVED_ARGUMENTS = "saved_arguments"  # the same: a file of torch.save with (arguments, named arguments)
 DEVICE = "device"  # an argument that need not be given: torchstone moves the model, and says "cpu"
 
 
-def check_arguments(name: str, target: Target, given: Mapping[str, Scalar]) -> None:
+def check_arguments(name: str, target: FunctionPlace, given: Mapping[str, Scalar]) -> None:
     """Raise UsageError where a function does not take these arguments, or wants more.
 
     One that is not written out in its own file (imported, made by another, compiled) is found out when it is called.
@@ -299,18 +301,76 @@ def _refuse(
         raise UsageError(f"{where}: {function} needs {', '.join(missing)}: {words}")
 
 
-def completed(function: Any, given: Mapping[str, Scalar]) -> dict[str, Any]:
-    """Return the arguments to call a function with: those given, and the CPU for an argument called `device`."""
-    import inspect
+_KINDS = {"int": int, "float": float}
 
-    import torch
+
+def as_annotated(name: str, function: Any, given: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """Return texts as the numbers that the function's annotations or defaults say they are. Raises UsageError."""
+    import inspect
 
     try:
         parameters = inspect.signature(function).parameters
-    except (TypeError, ValueError):  # something of C: it says itself what it lacks
+    except (TypeError, ValueError):
         return dict(given)
-    wanted = DEVICE in parameters and DEVICE not in given and parameters[DEVICE].default is inspect.Parameter.empty
-    return {**given, **({DEVICE: torch.device("cpu")} if wanted else {})}
+    found = dict(given)
+    for argument, text in given.items():
+        said = parameters.get(argument)
+        if said is None or not isinstance(text, str):
+            continue
+        annotation: Any = type(said.default) if said.annotation is said.empty else said.annotation
+        kind = _KINDS.get(str(getattr(annotation, "__name__", annotation)))
+        if kind is not None:
+            try:
+                found[argument] = kind(text)
+            except ValueError:
+                raise UsageError(f"py:{name}: {argument}={text} is not of type {kind.__name__}") from None
+    return found
+
+
+def completed(function: Any, given: Mapping[str, Scalar]) -> dict[str, Any]:
+    """Return the arguments to call a function with: those given, and the CPU for an argument called `device`."""
+    import torch
+
+    return {**given, **({DEVICE: torch.device("cpu")} if _wants_device(function, (), given) else {})}
+
+
+def _wants_device(function: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> bool:
+    """Say whether a function needs an argument `device` that it is not given."""
+    import inspect
+
+    try:
+        signature = inspect.signature(function)
+        given = signature.bind_partial(*arguments, **named).arguments
+    except (TypeError, ValueError):  # something of C, or arguments that it does not take: it says so itself
+        return False
+    wanted = signature.parameters.get(DEVICE)
+    return wanted is not None and DEVICE not in given and wanted.default is inspect.Parameter.empty
+
+
+def called_as_is(function: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> LoadedModel:
+    """Return a function with its arguments as a model of task `call`; an argument `device` is the trial's."""
+    import torch
+
+    if _wants_device(function, arguments, named):
+        forward = lambda _module, tensors: function(*arguments, **named, device=tensors[DEVICE])
+    else:
+        forward = lambda _module, _tensors: function(*arguments, **named)
+    return LoadedModel(torch.nn.Module(), forward, None, InputSpec("own"))
+
+
+def _function(name: str, given: Mapping[str, Scalar], script: str, saved: Scalar) -> LoadedModel:
+    """Import the user's function for task `call`."""
+    import torch
+
+    with _script(name, find(name), script) as function:
+        if saved is None:
+            check_call(name, function, given)
+            return called_as_is(function, (), as_annotated(name, function, given))
+    try:
+        arguments, named = torch.load(str(saved), weights_only=True)  # no code of a file runs
+    except OSError as fault:
+        raise UsageError(f"py:{name}: the arguments of its calls are gone: {saved}: {fault.strerror}") from None
+    return called_as_is(function, arguments, named)
 
 
 def spelled(function: Any) -> str:
@@ -330,7 +390,14 @@ def spelled(function: Any) -> str:
             "torchstone.measure, torchstone.Diagnostics"
         )
     by_file = file is not None and (module == "__main__" or "." not in module)
-    word = f"{Path(str(file)).resolve()}:{name}" if by_file else f"{module}:{name}"
+    word = f"{module}:{name}"
+    if not by_file:
+        try:
+            find(word)
+        except UsageError:  # pytest names modules by folders that are no packages
+            by_file = file is not None
+    if by_file:
+        word = f"{Path(str(file)).resolve()}:{name}"
     find(word)
     return word
 
@@ -356,7 +423,7 @@ def _why_not(function: Any) -> str:
     if name is None or not callable(function):
         return f"{function!r} is no function of a file; give a function, defined with def at a file's top"
     if "<lambda>" in name:
-        return f"the loader is a lambda, which has no name to import; {_AGAIN}"
+        return f"a lambda has no name to import; {_AGAIN}"
     inside = name.replace(".<locals>", "").rpartition(".")[0]
     if not inside:
         return f"{name} is not in {function.__module__}, where it says it is; {_AGAIN}"
@@ -398,21 +465,30 @@ _MISSING = object()
 _running = 0  # how many of the user's functions are being imported or called just now
 
 
-def call(name: str, target: Target, arguments: Mapping[str, Scalar], script: str = "") -> Any:
+def call(name: str, target: FunctionPlace, arguments: Mapping[str, Scalar], script: str = "") -> Any:
     """Import the user's module, call the function with these arguments, and return what it returns.
 
     Meanwhile sys.argv is that of a script started with the words of `script`: many a module parses it. Raises
     UsageError with the user's own lines if it raises; running out of memory is the trial's outcome and passes.
     """
+    with _script(name, target, script) as function:
+        check_call(name, function, arguments)
+        given = as_annotated(name, function, arguments)
+        return _guarded(name, lambda: function(**completed(function, given)))
+
+
+@contextmanager
+def _script(name: str, target: FunctionPlace, script: str) -> Iterator[Any]:
+    """Import the user's module and give the function, while sys.argv is that of a script with these words."""
     before = sys.argv
     sys.argv = [str(file_of(target) or target.module), *shlex.split(script)]
     try:
-        return _called(name, target, arguments)
+        yield _found(name, target)
     finally:
         sys.argv = before
 
 
-def _called(name: str, target: Target, arguments: Mapping[str, Scalar]) -> Any:
+def _found(name: str, target: FunctionPlace) -> Any:
     module = _guarded(name, lambda: _imported(target))
     function = _guarded(name, lambda: getattr(module, target.function, _MISSING))  # a module may have a __getattr__
     if function is _MISSING:
@@ -420,8 +496,7 @@ def _called(name: str, target: Target, arguments: Mapping[str, Scalar]) -> Any:
         raise UsageError(f"py:{name}: {unknown('function', target.function, _functions(module))} ({where})")
     if not callable(function):
         raise UsageError(f"py:{name}: {target.function} is {type(function).__name__}, not a function")
-    check_call(name, function, arguments)
-    return _guarded(name, lambda: function(**completed(function, arguments)))
+    return function
 
 
 def _functions(module: ModuleType) -> list[str]:
@@ -433,14 +508,14 @@ def _functions(module: ModuleType) -> list[str]:
     return own or list(found)
 
 
-def _imported(target: Target) -> ModuleType:
+def _imported(target: FunctionPlace) -> ModuleType:
     if target.file is None:
         for place in reversed(own_places()):
             _on_path(place)
         return importlib.import_module(str(target.module))
     file = target.file.resolve()
     root, name = package_of(file)
-    if root != file.parent and not _taken(name, root):
+    if root != file.parent and not _is_shadowed(name, root):
         _on_path(str(root))
         if str(file.parent) not in sys.path:
             sys.path.append(str(file.parent))  # last: a module of a package may be called `types`
@@ -451,7 +526,7 @@ def _imported(target: Target) -> ModuleType:
     return _alone(file)
 
 
-def _taken(name: str, root: Path) -> bool:
+def _is_shadowed(name: str, root: Path) -> bool:
     """Say whether the package of that name is another one here, which torchstone has imported already."""
     package = name.partition(".")[0]
     there = sys.modules.get(package)
@@ -534,23 +609,30 @@ class Own(ModelSource):
     nothing is said of gets the CPU: torchstone itself moves the model.
     """
 
-    describes = "your own model: py:path.py:function or py:package.module:function"
+    describes = "your own model, or any function: py:path.py:function or py:package.module:function"
+    saved_arguments = SAVED_ARGUMENTS
 
     def names(self) -> Iterable[tuple[str, str]]:
         return ()
 
     def card(self, name: str, options: Mapping[str, Scalar]) -> ModelCard:
         target = find(name)
-        arguments = {key: value for key, value in options.items() if key not in (_FAMILY, SCRIPT_ARGUMENTS)}
-        check_arguments(name, target, arguments)
+        apart = (_FAMILY, SCRIPT_ARGUMENTS, SAVED_ARGUMENTS)
+        arguments = {key: value for key, value in options.items() if key not in apart}
+        if SAVED_ARGUMENTS not in options:
+            check_arguments(name, target, arguments)
         file = file_of(target)
         digest = hashlib.sha256(file.read_bytes()).hexdigest() if file is not None else None
         fixed: dict[str, Scalar] = {"weights": "own", "source": "py"}
         fixed.update((f"{_ARGUMENT}{key}", value) for key, value in arguments.items())
         if SCRIPT_ARGUMENTS in options:
             fixed[SCRIPT_ARGUMENTS] = _split(options[SCRIPT_ARGUMENTS])
+        if SAVED_ARGUMENTS in options:
+            fixed[SAVED_ARGUMENTS] = options[SAVED_ARGUMENTS]
         family = str(options.get(_FAMILY, "custom"))
-        return ModelCard("sample", InputSpec("own"), family=family, fixed=fixed, own=True, code_sha256=digest)
+        tasks = ("infer", "train", "call")
+        own = InputSpec("own")
+        return ModelCard("sample", own, family=family, fixed=fixed, tasks=tasks, own=True, code_sha256=digest)
 
     def preload(self, name: str) -> None:
         """Import the well-known libraries that the user's file names, and nothing of the user's own."""
@@ -562,6 +644,8 @@ class Own(ModelSource):
 
         given = {k.removeprefix(_ARGUMENT): v for k, v in workload.fixed.items() if k.startswith(_ARGUMENT)}
         script = str(workload.fixed.get(SCRIPT_ARGUMENTS, ""))
+        if workload.task == Task.CALL:
+            return _function(name, given, script, workload.fixed.get(SAVED_ARGUMENTS))
         model = self.adopt(call(name, find(name), given, script), f"py:{name}")
         if model.tokenizer is None and workload.data != "example":
             raise UsageError(
@@ -577,6 +661,11 @@ class Own(ModelSource):
         from torchstone.plugins.models.py.own_data import adopted
 
         return adopted(where, returned)
+
+    @staticmethod
+    def callable(function: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> LoadedModel:
+        """Return a function as what a step of task `call` is: one call with these arguments."""
+        return called_as_is(function, arguments, named)
 
     @staticmethod
     def loading() -> bool:

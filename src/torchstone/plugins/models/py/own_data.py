@@ -33,9 +33,9 @@ from torchstone.core.schema.facts import Facts, merged
 from torchstone.core.schema.model import InputSpec, LoadedModel
 from torchstone.plugins.models.py.returned import (
     Calls,
-    Kind,
     Naming,
-    Returned,
+    ReturnedKind,
+    ReturnedParts,
     Work,
     calls_of,
     check_rows,
@@ -44,8 +44,8 @@ from torchstone.plugins.models.py.returned import (
     movable,
     naming_of,
     on_output,
+    parts_of,
     scalar,
-    taken_apart,
     torchs_own,
 )
 
@@ -60,7 +60,7 @@ def check_items(where: str, dataset: Any, items: Sequence[Any], advice: str = CO
     parts = [dict(_parts(item, "")) for item in items]
     for number, of_item in enumerate(parts):
         for part, value in of_item.items():
-            what = f"{where}: {name}[{number}]{part} is {_said(value)}"
+            what = f"{where}: {name}[{number}]{part} is {_described(value)}"
             if value is None:
                 raise UsageError(f"{what}: its __getitem__ returns nothing there")
             if isinstance(value, str | bytes):
@@ -97,7 +97,7 @@ def _shape(value: Any) -> tuple[int, ...]:
     return tuple(getattr(value, "shape", ()))
 
 
-def _said(value: Any) -> str:
+def _described(value: Any) -> str:
     return "None" if value is None else kind_of(value)
 
 
@@ -108,7 +108,7 @@ def _said(value: Any) -> str:
 # whole batches are taken, as everywhere here: a Case says how many items a step has.
 
 
-class Counted:
+class CountedBatches:
     """A collate_fn that also says of how many items its batch is. A class, so that a spawned worker can be sent it."""
 
     def __init__(self, collate_fn: Callable[[list[Any]], Any]) -> None:
@@ -204,7 +204,7 @@ def counts(loader: DataLoader[Any]) -> bool:
 def rebuilt(loader: DataLoader[Any], configuration: Mapping[str, Scalar], workers: int) -> DataLoader[Any]:
     """Make a loader as this one is, but for what the configuration says; of counted batches where they can be."""
     how: dict[str, Any] = {
-        "collate_fn": Counted(loader.collate_fn) if counts(loader) else loader.collate_fn,
+        "collate_fn": CountedBatches(loader.collate_fn) if counts(loader) else loader.collate_fn,
         "num_workers": workers,
         "worker_init_fn": loader.worker_init_fn,
         "generator": loader.generator,
@@ -408,10 +408,10 @@ def _words(tokenizer: Any) -> int | None:
 
 def adopted(where: str, returned: Any) -> LoadedModel:
     """Return the model. Raises UsageError saying what to return instead."""
-    parts = taken_apart(where, returned)
-    if parts.kind is Kind.TOKENIZER:
+    parts = parts_of(where, returned)
+    if parts.kind is ReturnedKind.TOKENIZER:
         return _with_tokenizer(where, parts)
-    if parts.kind is Kind.DATA:
+    if parts.kind is ReturnedKind.DATA:
         return _with_data(where, parts)
     names = naming_of(where, parts.loss, parts.given)
     tensors = names(parts.given)
@@ -433,7 +433,7 @@ def adopted(where: str, returned: Any) -> LoadedModel:
     )
 
 
-def _with_data(where: str, parts: Returned) -> LoadedModel:
+def _with_data(where: str, parts: ReturnedParts) -> LoadedModel:
     data = opened(where, parts.module, parts.loss, parts.given)
     tensors = data.naming(data.batch)
     calls = calls_of(where, parts.module, parts.loss, data.naming, data.batch)
@@ -451,7 +451,7 @@ def _with_data(where: str, parts: Returned) -> LoadedModel:
     )
 
 
-def _with_tokenizer(where: str, parts: Returned) -> LoadedModel:
+def _with_tokenizer(where: str, parts: ReturnedParts) -> LoadedModel:
     spec = spec_of(parts.module, parts.given)
     calls = _text_calls(where, parts.module, parts.loss, causal=spec.causal)
     return LoadedModel(

@@ -498,7 +498,7 @@ MODULE_NAMES = ("model", "module", "net", "network")  # what people call the arg
 _KEYS = ("model", "example", "data", "tokenizer", "loss", "optimizer")
 
 
-class Kind(StrEnum):
+class ReturnedKind(StrEnum):
     """What a module works on."""
 
     EXAMPLE = "example"
@@ -506,33 +506,34 @@ class Kind(StrEnum):
     TOKENIZER = "tokenizer"
 
 
-class Returned(msgspec.Struct, frozen=True):
+class ReturnedParts(msgspec.Struct, frozen=True):
     """What a function returned. `given` is the example, the data or the tokenizer; `loss` as the user gave it."""
 
     module: Any
-    kind: Kind
+    kind: ReturnedKind
     given: Any
     loss: Any
     optimizer: Callable[[Any], Any] | None
 
 
-def taken_apart(where: str, returned: Any) -> Returned:
+def parts_of(where: str, returned: Any) -> ReturnedParts:
     """Return the parts of what the function `where` returned. Raises UsageError saying what to return instead."""
     module, given, loss, optimizer = unfolded(where, returned) or _four(where, returned)
     if not isinstance(module, torch.nn.Module):
-        raise UsageError(f"{where} returned {kind_of(module)}, not a torch.nn.Module; return (module, example)")
+        instead = "return (module, example), or measure its calls: --task call"
+        raise UsageError(f"{where} returned {kind_of(module)}, not a torch.nn.Module; {instead}")
     if given is None:
         given = getattr(module, "example_inputs", None)
     if given is None:
         raise UsageError(f"{where} returned a module without an example batch; return (module, example)")
-    if _kind(given) == Kind.EXAMPLE and callable(given):
+    if _kind(given) == ReturnedKind.EXAMPLE and callable(given):
         raise UsageError(
             f"{where} returned {kind_of(given)} beside its module: a tokenizer has `encode` and is called with a text; "
             "else return an example batch or data"
         )
     if loss is not None and not callable(loss):
         raise UsageError(f"{where}: the loss is {kind_of(loss)}, not a function")
-    return Returned(module, _kind(given), given, loss, _optimizer(where, module, optimizer))
+    return ReturnedParts(module, _kind(given), given, loss, _optimizer(where, module, optimizer))
 
 
 def kind_of(value: Any) -> str:
@@ -563,7 +564,11 @@ def _four(where: str, returned: Any) -> tuple[Any, Any, Any, Any]:
         if not 1 <= len(returned) <= 4:
             raise UsageError(f"{where} returned {len(returned)} things; return (module, example, loss, optimizer)")
         module, given, third, fourth = [*returned, None, None, None][:4]
-        return module, given, *_roles(third, fourth, data_first=given is not None and _kind(given) != Kind.EXAMPLE)
+        return (
+            module,
+            given,
+            *_roles(third, fourth, data_first=given is not None and _kind(given) != ReturnedKind.EXAMPLE),
+        )
     return returned, None, None, None
 
 
@@ -617,18 +622,18 @@ def _afresh(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
     return optimizer
 
 
-def _kind(given: Any) -> Kind:
+def _kind(given: Any) -> ReturnedKind:
     if isinstance(given, torch.Tensor | Mapping | tuple):
-        return Kind.EXAMPLE
+        return ReturnedKind.EXAMPLE
     if isinstance(given, Dataset | DataLoader):
-        return Kind.DATA
+        return ReturnedKind.DATA
     if isinstance(given, list):
         # [x, y] is an example, [(x, y), (x, y)] are batches.
         inner = (list, tuple, Mapping)
-        return Kind.DATA if given and all(isinstance(one, inner) for one in given) else Kind.EXAMPLE
+        return ReturnedKind.DATA if given and all(isinstance(one, inner) for one in given) else ReturnedKind.EXAMPLE
     if isinstance(given, str | bytes):
-        return Kind.EXAMPLE
+        return ReturnedKind.EXAMPLE
     if hasattr(given, "encode") and (callable(given) or hasattr(given, "enable_padding")):
-        return Kind.TOKENIZER
+        return ReturnedKind.TOKENIZER
     is_data = hasattr(given, "__iter__") or (hasattr(given, "__getitem__") and hasattr(given, "__len__"))
-    return Kind.DATA if is_data else Kind.EXAMPLE
+    return ReturnedKind.DATA if is_data else ReturnedKind.EXAMPLE

@@ -18,9 +18,9 @@ from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.counted import Counted
-from torchstone.core.schema.load import SERVER, LoadMeasured, LoadPlan, Tell
 from torchstone.core.schema.model import LoadedModel
+from torchstone.core.schema.peaks import StepCounts
+from torchstone.core.schema.procedure import SERVER, LoadMeasured, LoadPlan, Tell
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
 from torchstone.plugins.tasks._inference import PreparedInference
@@ -53,9 +53,9 @@ class PreparedLoad(Prepared):
 
     def drive(self, batches: Batches, plan: LoadPlan, tell: Tell) -> LoadMeasured:
         """Let LoadGen ask, and answer until it has what it needs."""
-        from torchstone.plugins.tasks.loadgen.driving import Library, drive
+        from torchstone.plugins.tasks.loadgen.driving import SampleLibrary, drive
 
-        if not isinstance(batches, Library):
+        if not isinstance(batches, SampleLibrary):
             raise TypeError(f"a load is asked of a Library, not of {type(batches).__name__}")
         return drive(self._configuration, batches, self._inference, self._device, plan, tell)
 
@@ -63,9 +63,9 @@ class PreparedLoad(Prepared):
         """Return the fingerprint: mean and standard deviation of the first output."""
         return self._inference.results()
 
-    def count(self, batch: Batch) -> Counted:
+    def count(self, batch: Batch) -> StepCounts:
         """Count nothing: there is no step that all batches are like."""
-        return Counted(why_not=Statement("batches_vary"))
+        return StepCounts(why_not=Statement("batches_vary"))
 
 
 class LoadGen(Engine):
@@ -73,9 +73,21 @@ class LoadGen(Engine):
 
     describes = "queries that arrive as in MLPerf (single_stream, multi_stream, offline, server), by MLCommons LoadGen"
     axes: tuple[str, ...] = (
-        "scenario", "target_qps", "latency_bound_s", "batch_size", "max_wait_s", "samples_per_query",
-        "sequence_length", "image_size", "audio_s", "precision", "compile", "channels_last", "sdpa", "threads",
-    )  # fmt: skip
+        "scenario",
+        "target_qps",
+        "latency_bound_s",
+        "batch_size",
+        "max_wait_s",
+        "samples_per_query",
+        "sequence_length",
+        "image_size",
+        "audio_s",
+        "precision",
+        "compile",
+        "channels_last",
+        "sdpa",
+        "threads",
+    )
 
     def missing(self) -> str | None:
         """Return what to install where LoadGen is not here."""

@@ -23,7 +23,8 @@ from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.facts import Facts, merged
-from torchstone.core.schema.load import (
+from torchstone.core.schema.model import LoadedModel
+from torchstone.core.schema.procedure import (
     MLPERF_DURATION_S,
     MULTI_STREAM,
     OFFLINE,
@@ -33,7 +34,6 @@ from torchstone.core.schema.load import (
     LoadPlan,
     Tell,
 )
-from torchstone.core.schema.model import LoadedModel
 from torchstone.core.stats.quantile import needed
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.tasks._batches import ExampleRows, collate
@@ -43,7 +43,7 @@ _MOST_SAMPLES, _MOST_BYTES = 1024, 256 << 20
 _LEAST_SAMPLES = 8  # even of large ones, so that no cache learns a single one by heart
 
 
-class Library:
+class SampleLibrary:
     """What LoadGen calls a query sample library; at the same time the feed of the warm-up."""
 
     def __init__(self, whole: Batch, size: int) -> None:
@@ -74,7 +74,7 @@ class Library:
         """Nothing to end."""
 
 
-def open_library(configuration: Mapping[str, Scalar], model: LoadedModel, samples: Any, seed: int) -> Library:
+def open_library(configuration: Mapping[str, Scalar], model: LoadedModel, samples: Any, seed: int) -> SampleLibrary:
     """Return so many samples, drawn by the seed, as fit; without data, of the model's own example.
 
     Raises Unsupported where there are no single samples.
@@ -94,7 +94,7 @@ def open_library(configuration: Mapping[str, Scalar], model: LoadedModel, sample
     whole = stack([samples[n] for n in order[:most]])
     if any(len(tensor) != whole.items for tensor in whole.tensors.values()):
         raise Unsupported("the tensors of a batch are not one row an item, so that no query can ask for one")
-    return Library(whole, size)
+    return SampleLibrary(whole, size)
 
 
 SUMMARY, DETAIL, TRACE = "mlperf_log_summary.txt", "mlperf_log_detail.txt", "mlperf_log_trace.json"
@@ -182,7 +182,7 @@ def _samples(trace: Iterable[str]) -> Iterator[tuple[int, float, int]]:
             yield int(found["query"]), float(stamp["us"]), int(found["done"])
 
 
-def said(files: LogFiles) -> Facts:
+def facts_of(files: LogFiles) -> Facts:
     """Return LoadGen's verdict, its reasons word by word, the errors it noted, and its summary, as facts of a trial."""
     summary, detail = files.beginning(SUMMARY, _MOST_CHARACTERS), files.beginning(DETAIL, _MOST_DETAIL)
     return merged(verdict_of(summary), Facts(loadgen_errors=errors_of(detail), loadgen_summary=summary))
@@ -281,7 +281,7 @@ _EVERY_SIZE = 32  # up to this batch size, each smaller one is warmed up as well
 class Answering:
     """Answers queries with the model, and keeps how long each batch took and how many items it had."""
 
-    def __init__(self, library: Library, inference: PreparedInference, device: Device, tell: Tell) -> None:
+    def __init__(self, library: SampleLibrary, inference: PreparedInference, device: Device, tell: Tell) -> None:
         self._library, self._inference, self._synchronize, self._tell = library, inference, device.synchronize, tell
         self.times_s: list[float] = []
         self.items: list[int] = []
@@ -321,7 +321,7 @@ def _unmarked(_phase: str) -> None:
 
 def drive(
     configuration: Mapping[str, Scalar],
-    library: Library,
+    library: SampleLibrary,
     inference: PreparedInference,
     device: Device,
     plan: LoadPlan,
@@ -356,9 +356,9 @@ def drive(
             waiting: Waiting[Any] = Waiting(most, float(configuration["max_wait_s"] or 0.0), perf_counter)
             _served(lg, start, waiting, answering)
         else:
-            _asked(lg, start, most, answering)
+            _queries(lg, start, most, answering)
         end_s = perf_counter()
-        found, facts = answers(files.lines(TRACE), bound_s), said(files)
+        found, facts = answers(files.lines(TRACE), bound_s), facts_of(files)
     values: dict[str, Sequence[float]] = {
         "batch_time_s": answering.times_s,
         "items": answering.items,
@@ -404,7 +404,7 @@ def _seeds(seed: int) -> tuple[int, int, int]:
     return first, first + 1, first + 2
 
 
-def _asked(lg: Any, start: Callable[..., None], most: int, answering: Answering) -> None:
+def _queries(lg: Any, start: Callable[..., None], most: int, answering: Answering) -> None:
     """Answer in LoadGen's own thread, which is this one: it asks for no more before it has its answer.
 
     After an error of the model all further queries are answered at once and without it, so that LoadGen, which cannot

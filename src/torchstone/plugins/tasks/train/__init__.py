@@ -11,10 +11,10 @@ from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.counted import Counted
+from torchstone.core.schema.metric import BACKWARD, FORWARD, OPTIMIZER
 from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.peak_memory import PeakMemory
-from torchstone.core.schema.phase import BACKWARD, FORWARD, OPTIMIZER
+from torchstone.core.schema.peaks import StepCounts
 from torchstone.core.schema.ranks import is_distributed, items_together
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Replicas, Samples, Trainable
@@ -146,7 +146,7 @@ class PreparedTraining(Trainable):
         losses = [float(loss) for loss in kept]
         return {"loss": losses, "fingerprint": losses[:_FINGERPRINT]}
 
-    def count(self, batch: Batch) -> Counted:
+    def count(self, batch: Batch) -> StepCounts:
         """Count the forward and backward passes of one step, and what the optimizer reads and writes.
 
         The optimizer's element-wise work counts as no operations.
@@ -159,7 +159,7 @@ class PreparedTraining(Trainable):
         own = (p.to_local() if hasattr(p, "to_local") else p for p in self._parameters)  # of FSDP2: a rank's own part
         weights_bytes = sum(p.numel() * p.element_size() for p in own)
         times = self._accumulation
-        return Counted(
+        return StepCounts(
             times * once.flops, times * once.traffic_bytes + self._passes * weights_bytes, times * once.operators
         )
 
@@ -173,10 +173,30 @@ class Train(Engine):
 
     describes = "forward, backward and optimizer steps, issued back to back"
     axes: tuple[str, ...] = (
-        "batch_size", "sequence_length", "image_size", "audio_s", "precision", "compile", "optimizer", "learning_rate",
-        "grad_accumulation", "grad_clip", "gradient_checkpointing", "channels_last", "fused", "sdpa", "threads",
-        "world_size", "nodes", "strategy", "backend", "num_workers", "pin_memory", "prefetch_factor", "feed",
-    )  # fmt: skip
+        "batch_size",
+        "sequence_length",
+        "image_size",
+        "audio_s",
+        "precision",
+        "compile",
+        "optimizer",
+        "learning_rate",
+        "grad_accumulation",
+        "grad_clip",
+        "gradient_checkpointing",
+        "channels_last",
+        "fused",
+        "sdpa",
+        "threads",
+        "world_size",
+        "nodes",
+        "strategy",
+        "backend",
+        "num_workers",
+        "pin_memory",
+        "prefetch_factor",
+        "feed",
+    )
 
     def preload(self) -> None:
         """Import this engine's own files: torch's compiler, of which they set a switch, alone takes a second."""

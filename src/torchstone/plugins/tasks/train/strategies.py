@@ -12,9 +12,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.collective import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER, Collective
 from torchstone.core.schema.facts import Facts
-from torchstone.core.schema.ranks import STRATEGY, is_distributed
+from torchstone.core.schema.ranks import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER, STRATEGY, Collective, is_distributed
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Replicas
 

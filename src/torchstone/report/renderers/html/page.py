@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from torchstone.core import units
-from torchstone.core.plain_text import plain
+from torchstone.core.units import plain
 from torchstone.report.attached import attachment_tags
 from torchstone.report.document import Attachment, Document
 from torchstone.report.renderers.html.layout import laid_out

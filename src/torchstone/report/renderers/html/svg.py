@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 from markupsafe import Markup, escape
 
 from torchstone.core import units
-from torchstone.core.plain_text import plain
+from torchstone.core.units import plain
 from torchstone.report.translation.spoken import said
 
 _TAGS = frozenset((

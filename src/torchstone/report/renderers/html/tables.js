@@ -74,7 +74,7 @@
     const rankOf = (place) => Number(heads[place].dataset.rank ?? 0);
     const leavesWith = ({ dataset: { of } }, rank) => of !== undefined && rankOf(of) === rank;
     const ranked = heads.map((head, place) => [rankOf(place), place])
-      .filter(([rank, place]) => rank > 0 && !leavesWith(heads[place], rank));
+      .filter(([rank, place]) => rank > 1 && !leavesWith(heads[place], rank)); // what was asked for stays
     ranked.sort(([rank, place], [other, later]) => other - rank || later - place);
     for (const [, place] of ranked) {
       if (over <= 0) break;

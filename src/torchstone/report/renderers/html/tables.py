@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
+import msgspec
 from markupsafe import Markup
 
-from torchstone.core.plain_text import plain
-from torchstone.core.units import MISSING
+from torchstone.core.units import MISSING, plain
 from torchstone.report.document import Column, Table
+from torchstone.report.renderers._columns import important_first
 from torchstone.report.translation.spoken import said
 
 _MARKS = ("*", "=")  # behind a number: the best of its column, and what is not significantly different from it
@@ -47,8 +48,12 @@ def grid(part: Table, label: str) -> Grid:
     """Return the table. `label`: its name for who cannot see it. A column without a value in any row is left out."""
     kept = [n for n, column in enumerate(part.columns) if column.rank == 0 or _says_something(column)]
     kept = [n for n in kept if part.columns[n].of is None or part.columns[n].of in kept]
-    columns = [part.columns[n] for n in kept]
-    heads = tuple(Head(c.title, c.rank, None if c.of is None else kept.index(c.of)) for c in columns)
+    of = [part.columns[n].of for n in kept]
+    columns = important_first([
+        msgspec.structs.replace(part.columns[n], of=None if value is None else kept.index(value))
+        for n, value in zip(kept, of, strict=True)
+    ])  # fmt: skip
+    heads = tuple(Head(c.title, c.rank, c.of) for c in columns)
     titled = any(column.title for column in columns)
     cells = [_cells(c, first=titled and place == 0) for place, c in enumerate(columns)]
     left = " ".join(f"l{place}" for place, column in enumerate(columns, start=1) if column.left)

@@ -12,8 +12,8 @@ from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.procedure import Procedure
-from torchstone.execution.controller.nodes import launcher as nodes_launcher
-from torchstone.execution.controller.nodes.launcher import SpreadLauncher, nodes_of
+from torchstone.execution.controller import nodes as nodes_launcher
+from torchstone.execution.controller.nodes import SpreadLauncher, nodes_of
 from torchstone.plugins.launchers.spawn import Spawn
 from torchstone.plugins.machine_protocols import Node
 

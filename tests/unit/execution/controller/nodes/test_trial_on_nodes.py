@@ -10,8 +10,7 @@ import pytest
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.message import Ended, Entered, Event, Stack
 from torchstone.core.schema.trial import Outcome, Reason, Status
-from torchstone.execution.controller.nodes.trial_on_nodes import SpreadTrial
-from torchstone.execution.controller.nodes.words import AskWhere, Kill, Over, Where
+from torchstone.execution.controller.nodes import AskWhere, Kill, Over, SpreadTrial, Where
 from torchstone.execution.controller.outcome import TrialEnd
 from torchstone.plugins.machine_protocols import Node
 

@@ -10,7 +10,7 @@ import torch
 
 from torchstone.core.errors import Unsupported
 from torchstone.execution.worker import peaks
-from torchstone.execution.worker.peaks import Products, Shape, _fast_accumulation
+from torchstone.execution.worker.peaks import MatmulShape, Products, _fast_accumulation
 from torchstone.plugins import registry
 
 CLOCK = time.perf_counter
@@ -29,7 +29,7 @@ def test_products_have_a_rate_in_every_format_that_torch_has(cpu, precision, tra
     except Unsupported:
         assert precision in ("int8", "fp8"), "torch has had the others for long"
         return
-    assert 1e6 < products.block(Shape(64, 128, 96, transposed)) < 1e14
+    assert 1e6 < products.block(MatmulShape(64, 128, 96, transposed)) < 1e14
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_format_without_products_says_so_and_a_shape_that_fails_has_no_rate(cp
         raise RuntimeError("not implemented for 'Half'\nand a trace")
 
     monkeypatch.setattr(torch, "mm", fails)
-    assert products.block(Shape(64, 64, 64)) == 0.0
+    assert products.block(MatmulShape(64, 64, 64)) == 0.0
     with pytest.raises(Unsupported, match=r"no fp32 matrix product here \(not implemented for 'Half'\)$"):
         Products(cpu, "fp32", 1 << 14)
 

@@ -8,7 +8,7 @@ from torchstone.core.schema.codec import encode
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.message import Measured
 from torchstone.core.schema.trial import Measurement, Stage, Status
-from torchstone.execution.timing.stopping import Reason, UntilQuiet, WarmUp
+from torchstone.execution.timing.stopping import StopReason, UntilQuiet, WarmUp
 from torchstone.execution.worker.collector import judged
 from torchstone.execution.worker.ranks.group import ALONE, AgreedRule, AgreedWarmUp, Group, merged
 
@@ -90,7 +90,7 @@ def test_a_rank_with_another_clock_stops_with_rank_0(turn, own_s):
     other = AgreedRule(UntilQuiet(None, 1.0, 5, turn=turn), wire.listener(), 1.0, 0.01, turn)
     steps, reason = ended_at(first, 0.01)
     assert ended_at(other, own_s) == (steps, reason)
-    assert reason == Reason.BUDGET_SPENT
+    assert reason == StopReason.BUDGET_SPENT
     assert steps % turn == 0
     assert 100 <= steps <= 108  # the budget, and at most a look beyond
     assert len(wire.said) < 60

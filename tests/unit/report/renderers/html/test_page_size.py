@@ -8,7 +8,7 @@ from reported import looked_at
 from stored import store
 
 from torchstone.cli import main
-from torchstone.report.page_text import without_carried
+from torchstone.report.verification import without_carried
 
 POINTS = [
     {"batch_size": size, "precision": precision, "num_workers": workers}

@@ -1,0 +1,106 @@
+"""Any function as it is: each call is a step. Neither gradients nor torch's switches are touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from torchstone.core.errors import UsageError
+from torchstone.core.schema.advice import Statement
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.batch import Batch
+from torchstone.core.schema.case import Case
+from torchstone.core.schema.facts import Facts
+from torchstone.core.schema.metric import FORWARD
+from torchstone.core.schema.model import LoadedModel
+from torchstone.core.schema.peaks import StepCounts
+from torchstone.plugins.machine_protocols import Device
+from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
+
+
+class Calls:
+    """Batches without data: one call each. `device` is among the tensors, for functions that have such an argument."""
+
+    queue, turn = 0, 1
+    unreadable: Mapping[str, str] = {}
+
+    def __init__(self, device: Device) -> None:
+        batch = Batch({"device": device.torch_device}, 1)
+        self.next: Callable[[], Batch] = lambda: batch
+
+    def begin_epoch(self, number: int) -> None:
+        """Nothing to begin."""
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+class PreparedCall(Prepared):
+    """A function, ready to be called."""
+
+    def __init__(self, case: Case, model: LoadedModel) -> None:
+        import torch
+
+        self._spec, self._model = case.workload.model, model
+        self._first: Any = None
+        self._called = False
+        self.facts = Facts(threads_in_effect=torch.get_num_threads())
+
+    def step(self, pull: Callable[[], Batch], mark: Mark) -> None:
+        """Call it once."""
+        output = self._model.forward(self._model.module, pull().tensors)
+        mark(FORWARD)
+        if not self._called:
+            self._called, self._first = True, self._looked_at(output)
+
+    def _looked_at(self, output: Any) -> Any:
+        """Return the moments of an output. Raises UsageError where it is a model, which was to be measured itself."""
+        import torch
+
+        from torchstone.plugins.tasks._inference import moments
+
+        first = output[0] if isinstance(output, tuple | list) and output else output
+        if isinstance(first, torch.nn.Module):
+            raise UsageError(f"{self._spec} returned a model: to measure that, add --task infer or --task train")
+        return moments(output)
+
+    def results(self) -> Mapping[str, Sequence[float]]:
+        """Return the fingerprint: mean and standard deviation of the first tensor that the first call returned."""
+        return {"fingerprint": [float(m) for m in self._first]} if self._first is not None else {}
+
+    def count(self, batch: Batch) -> StepCounts:
+        """Return nothing: what a function reaches by itself cannot be put on meta tensors."""
+        return StepCounts(why_not=Statement("own_function"))
+
+
+class Call(Engine):
+    """Engine for task call."""
+
+    describes = "calls of any function: latency in a closed loop, throughput back to back"
+    axes: tuple[str, ...] = ("threads", "mode")
+
+    def preload(self) -> None:
+        """Import this engine's own files: torch's compiler, of which they set a switch, alone takes a second."""
+        from torchstone.plugins.tasks import _inference  # noqa: F401
+
+    def windows(self, configuration: Mapping[str, Scalar]) -> Sequence[str]:
+        """Return the windows that `mode` asks for."""
+        mode = str(configuration.get("mode", "both"))
+        return ("latency", "throughput") if mode == "both" else (mode,)
+
+    def open_batches(
+        self, case: Case, model: LoadedModel, samples: Samples | None, device: Device, seed: int
+    ) -> Batches:
+        """Return calls without data: the function has its own."""
+        return Calls(device)
+
+    def prepare(self, case: Case, model: LoadedModel, device: Device) -> Prepared:
+        """Set the threads."""
+        import torch
+
+        if threads := case.configuration.get("threads"):
+            torch.set_num_threads(int(threads))
+        return PreparedCall(case, model)
+
+
+PLUGIN: Engine = Call()

@@ -1,1 +1,0 @@
-"""The highest rate of queries that meets a latency bound."""
