@@ -102,6 +102,7 @@ _OF_WHOLE_ANSWERS = (
     "latency_per_batch_p99_s",
 )
 _RATES = ("throughput", "output_token_throughput")
+_MOST_ROWS = 24  # of a table of cases: longer ones begin with the fastest, and the rest is behind --full
 _MEMORY_RANK, _EFFICIENCY_RANK, _TRIALS_RANK = 3, 4, 10
 # Settings worth naming above a table even where they do not vary.
 _HEADLINE = ("precision", "sequence_length", "new_tokens", "image_size", "compile", "optimizer")
@@ -141,7 +142,17 @@ def _groups(run: RunSummary) -> Iterator[tuple[list[CaseSummary], list[str]]]:
     """Yield the cases of each workload and device that is here, in the order of their tables, and what varies."""
     for group in groups(on_devices_here(run)):
         varying = varying_axes(group)
-        yield _sorted(group, varying), list(varying)
+        in_order = _sorted(group, varying)
+        yield (_fastest_first(in_order) if len(in_order) > _MOST_ROWS else in_order), list(varying)
+
+
+def _fastest_first(cases: Sequence[CaseSummary]) -> list[CaseSummary]:
+    """Sort by throughput, in doubt or not; what has none comes last. What a load asked for stays as it is."""
+    if cases[0].workload.task == Task.LOADGEN:
+        return list(cases)
+    rates = [c.estimates.get("throughput") for c in cases]
+    order = sorted(range(len(cases)), key=lambda n: -rate.value if (rate := rates[n]) is not None else 0.0)
+    return [cases[n] for n in order]
 
 
 def _parts(run: RunSummary, cases: Sequence[CaseSummary], varying: Sequence[str]) -> Iterator[Part]:
@@ -149,7 +160,9 @@ def _parts(run: RunSummary, cases: Sequence[CaseSummary], varying: Sequence[str]
     settings = ", ".join(f"{name} {scalar_word(first[name])}" for name in _named(first, varying))
     if told := "; ".join(filter(None, (settings, *fed_words(cases, varying)))):
         yield Text(told, Role.DETAIL)
-    yield Table(tuple(_columns(cases, varying, run.machine)))
+    if len(cases) > _MOST_ROWS:
+        yield Text("fastest first", Role.DETAIL)
+    yield Table(tuple(_columns(cases, varying, run.machine)), most=_MOST_ROWS)
     shown = [f.name for f in _figures_with(_memory(cases), cases[0].workload.task) if f.interval]
     if wide := [e.trials for case in cases for name in shown if (e := case.estimates.get(name)) and e.is_wide]:
         yield Text(f"{_RANGE.strip()}: from the lowest trial to the highest, since {too_wide(min(wide))}")

@@ -212,9 +212,14 @@ def _with(case: Case, **settings: Scalar) -> Case:
 
 
 def evidence_of(present: Case, trials: Sequence[Trial], look: HostProfile | None, machine: Machine) -> Evidence:
-    """Return the Evidence of some trials of a program as it is: each figure is their median."""
+    """Return the Evidence of some trials of a program as it is.
+
+    The rate and the step's time are estimated as they are in every table; each other figure is the trials' median.
+    """
     found = [figures(trial).values for trial in trials]
     middle = {name: median(values[name] for values in found) for name in found[0] if all(name in v for v in found)}
+    for name in middle.keys() & {"throughput", "step_time_mean"}:
+        middle[name] = over_trials([values[name] for values in found]).value
     facts, place = trials[0].facts, present.placement
     fixed = tuple(axis for axis in ("batch_size", "num_workers") if axis not in present.configuration)
     if fixed:

@@ -52,6 +52,14 @@ def test_rows_are_sorted_by_the_axes_in_the_users_order(shown):
     assert [tuple(map(int, row.split()[:2])) for row in rows(shown)] == [(w, b) for w in (0, 2) for b in (8, 64, 512)]
 
 
+def test_of_many_cases_the_fastest_are_shown_and_all_behind_full():
+    many = summary([({"num_workers": 0, "batch_size": b, **LOADER}, 0.02 + 1e-3 * b) for b in range(1, 41)])
+    shown = drawn(many)
+    assert [int(row.split()[0]) for row in rows(shown)] == list(range(40, 16, -1))
+    assert "and 16 more: --full" in shown
+    assert len(rows(drawn(many, every=True))) == 40
+
+
 def test_s2_23_every_phase_has_its_column_in_milliseconds_and_the_status_its_word(shown):
     header = shown[: shown.index("───")].replace("\n", " ")
     for word in (
