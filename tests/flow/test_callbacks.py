@@ -1,7 +1,6 @@
 """Callbacks of frameworks: the record of a training that ran in their own loop, which is left as it was."""
 
 import importlib
-import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +13,8 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter as Iterating
 
 from torchstone.api.hooked import HookedTraining
 from torchstone.core.errors import UsageError
-from torchstone.core.schema.metric import PHASES
+from torchstone.core.schema.metric import BACKWARD, DATA, FORWARD, OPTIMIZER, REST
+from torchstone.storage.query import read_run
 
 ROWS, STEPS = 8, 90
 QUICK: Any = {"warmup": 4}
@@ -69,12 +69,14 @@ def checked(training, items, accumulated=1):
     assert case.configuration["batch_size"] == items
     assert figures["throughput"].low is not None
     assert figures["throughput"].low <= figures["throughput"].value <= figures["throughput"].high
-    assert figures["throughput"].value == pytest.approx(items / figures["step_time_mean"].value, rel=0.2)
-    phases = [figures[f"phase_{name}_s"].value for name in PHASES if f"phase_{name}_s" in figures]
-    assert len(phases) >= 5, "data, forward, backward, optimizer, rest"
-    assert sum(phases) == pytest.approx(figures["step_time_mean"].value, rel=0.2)
+    for trial in read_run(Path(training.summary.record)).trials:
+        steps_s = trial.values("step_time_s", window="program")
+        phases_s = {m.phase: sum(m.values) for m in trial.measurements if m.metric == "phase_time_s"}
+        assert phases_s.keys() == {DATA, FORWARD, BACKWARD, OPTIMIZER, REST}
+        assert sum(phases_s.values()) == pytest.approx(sum(steps_s))
+        # accelerate fetches a batch ahead: the last step of an epoch has one fewer, the first of the next one more
+        assert abs(sum(trial.values("items", window="program")) - items * len(steps_s)) <= ROWS
     assert case.trials[0].facts.backward_passes == accumulated
-    assert json.loads(Path(training.summary.record).read_text(encoding="utf-8").splitlines()[0])
 
 
 def loop(steps=STEPS, training=None, evaluate=None):
