@@ -9,7 +9,7 @@ from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core.messages import filled
 from torchstone.core.schema.facts import Facts as Known
 from torchstone.core.schema.facts import SettingFact
-from torchstone.execution.worker.setup import DEVICE
+from torchstone.execution.worker.auto_settings import DEVICE
 from torchstone.report.document import Facts, Section
 
 _POLICY = {DEVICE: "tuned for the device; --settings torch leaves them to PyTorch"}
