@@ -32,8 +32,9 @@ from torchstone.core.schema.request import WorkloadRequest
 from torchstone.execution import plan
 from torchstone.execution.inspection import inspect
 from torchstone.execution.timing.loop import unmarked
+from torchstone.execution.worker.auto_settings import settle
 from torchstone.execution.worker.execution import foretell
-from torchstone.execution.worker.setup import load_model, open_device, open_samples, settle
+from torchstone.execution.worker.setup import load_model, open_device, open_samples
 from torchstone.plugins import registry
 
 os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # the profiler says when it starts and stops

@@ -38,7 +38,8 @@ def prepared_training(here: Here, model: str, axes: dict[str, list[Any]]) -> tup
     from torchstone.core.schema.case import Case
     from torchstone.core.schema.request import WorkloadRequest
     from torchstone.execution import plan
-    from torchstone.execution.worker.setup import load_model, open_samples, settle
+    from torchstone.execution.worker.auto_settings import settle
+    from torchstone.execution.worker.setup import load_model, open_samples
     from torchstone.plugins import registry
 
     found = opened(here)

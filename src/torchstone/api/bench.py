@@ -23,9 +23,10 @@ from torchstone.core.schema.trial import Measurement, Stage, Trial
 from torchstone.execution.controller.telemetry_sampler import TelemetrySampler
 from torchstone.execution.plan import on_device
 from torchstone.execution.timing.clock import system_clock
+from torchstone.execution.worker.auto_settings import settle
 from torchstone.execution.worker.collector import Collector
 from torchstone.execution.worker.execution import measure_prepared
-from torchstone.execution.worker.setup import Setup, dataset_items, settle
+from torchstone.execution.worker.setup import Setup, dataset_items
 from torchstone.plugins import registry
 from torchstone.plugins.protocols import Engine
 

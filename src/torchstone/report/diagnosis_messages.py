@@ -330,7 +330,7 @@ COMPARED = {  # under what a comparison has to be read, and what a difference do
     "side_of_one_trial": "{side}: one trial: the variation between processes is not measured, {assumed:%} is assumed",
     "side_drifted": "{side}: figures drifted over its run, which widens their intervals",
     "worse_side_disturbed": "only the worse side ({side}) was disturbed ({what} {value:ratio}): measure it again",
-    "worse_side_disturbed.cores": "only the worse side ({side}) was disturbed ({what} {value:.2f} cores): measure it "
+    "worse_side_disturbed_cores": "only the worse side ({side}) was disturbed ({what} {value:.2f} cores): measure it "
     "again",
     "mostly_drift": "the variation between processes alone gives ±{alone:ratio}; drift between runs widens it to "
     "±{whole:ratio}; `torchstone ab` interleaves and avoids it",

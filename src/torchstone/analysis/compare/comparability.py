@@ -236,7 +236,7 @@ def disturbed(side: CaseTrials, other: CaseTrials, name: str) -> Statement | Non
     for reading in _READINGS:
         means = _means(reading, side, other) if reading.disturbs else None
         if means is not None and reading.bad_from is not None and means[0] > reading.bad_from >= means[1]:
-            found = "worse_side_disturbed.cores" if reading.unit == "cores" else "worse_side_disturbed"
+            found = "worse_side_disturbed_cores" if reading.unit == "cores" else "worse_side_disturbed"
             return Statement(found, {"side": name, "what": reading.what, "value": means[0]})
     return None
 

@@ -49,22 +49,14 @@ from torchstone.core.stats.peak_memory import largest_batch
 from torchstone.execution.timing.clock import Clock, resolution_s, system_clock
 from torchstone.execution.timing.loop import Instrument, Step
 from torchstone.execution.timing.stopping import WarmUp
+from torchstone.execution.worker.auto_settings import brought, settle
 from torchstone.execution.worker.collector import Collector, end_warm_up, judged
 from torchstone.execution.worker.outcome import ended_by
 from torchstone.execution.worker.pinning import Pinning
 from torchstone.execution.worker.pipe import EventPipe
 from torchstone.execution.worker.profiling import attention_facts, is_compiled
 from torchstone.execution.worker.ranks.group import ALONE, Alone, compare_communication
-from torchstone.execution.worker.setup import (
-    Setup,
-    brought,
-    dataset_items,
-    kept_to,
-    load_model,
-    open_device,
-    open_samples,
-    settle,
-)
+from torchstone.execution.worker.setup import Setup, dataset_items, kept_to, load_model, open_device, open_samples
 from torchstone.execution.worker.train_loop import evaluate, fit_model
 from torchstone.execution.worker.turns import (
     ANATOMY,

@@ -12,7 +12,7 @@ from torchstone.core.schema.case import Placement, Task
 from torchstone.core.schema.facts import Facts, SettingFact
 from torchstone.core.schema.model import InputSpec, LoadedModel
 from torchstone.core.schema.own_data import OwnData
-from torchstone.execution.worker.setup import brought, settle
+from torchstone.execution.worker.auto_settings import brought, settle
 from torchstone.plugins import registry
 
 LEFT = {"threads": 0, "channels_last": "auto", "fused": "auto", "sdpa": "auto", "precision": "bf16"}
