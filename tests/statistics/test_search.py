@@ -35,7 +35,7 @@ def test_finds_the_best_at_a_twentieth_of_the_cost(found: list[Found]) -> None:
 
 
 def test_comes_near_the_best_of_real_runs(replayed: list[Found]) -> None:
-    """Whose best settings cost a fortieth of everything each (docs/measured.md, section 13)."""
+    """Whose best settings cost a fortieth of everything each (docs/measurements.md, section 13)."""
     assert statistics.mean(f.share_of_best for f in replayed) >= 0.95
     assert min(f.share_of_best for f in replayed) >= 0.89
     assert max(f.share_of_cost for f in replayed) <= 0.10

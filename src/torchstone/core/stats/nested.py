@@ -137,7 +137,7 @@ def half_width(found: Location, false_alarms: float) -> float:
 
 
 # The standard deviation between templates that is assumed before any were seen, and with the weight of how many
-# (docs/measured.md, live comparisons: of programs that differ in layout alone).
+# (docs/measurements.md, live comparisons: of programs that differ in layout alone).
 ASSUMED_SPREAD = 0.005
 ASSUMED_WEIGHT = 6.0
 
