@@ -283,7 +283,8 @@ def test_s3_60_every_figure_has_its_interval(desk, taken):
 
 
 def test_s3_68_and_69_training_and_inference_of_a_folder_in_one_report(desk, run):
-    page, text = (desk.folder / line for line in desk.claimed("S3-69").out.split())
+    page, text, picture = sorted(desk.folder / line for line in desk.claimed("S3-69").out.split())
+    assert [one.suffix for one in (page, text, picture)] == [".html", ".md", ".svg"]
     told = text.read_text(encoding="utf-8")
     assert told.startswith("# Training and inference of cnn")
     assert re.search(r"^\| cnn \| [^|]+\| training \|.*^\| cnn \| [^|]+\| inference \|", told, re.MULTILINE | re.DOTALL)
