@@ -47,7 +47,7 @@ def test_the_pattern_is_told_with_its_evidence():
     picture = charts.time_breakdown(rows_of(measured), "run x")
     text = report_of(measured, [Chart("time_breakdown", picture.title, picture, ".png")])
     assert "## On cuda:0 (a card)" in text
-    assert re.search(r"\| 8 \| ok \| 740\.\d \| ±[\d.]+ % \| 10\.8 ms \| 4\.32 ms \|", text)
+    assert re.search(r"\| 8 \| ok \| 740\.\d \| ±[\d.]+ % \| 10\.8 ms \| VALID \| [\d.]+ MiB \| 4\.32 ms \|", text)
     assert "| 512 | out of memory | – |" in text
     assert "Fastest: batch_size 128, precision" not in text, "an axis that does not vary"
     assert "Fastest: batch\\_size 128" in text or "Fastest: batch_size 128" in text

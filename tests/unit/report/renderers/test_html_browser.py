@@ -233,6 +233,7 @@ def test_a_picture_tells_its_values_can_be_zoomed_and_has_other_axes(opened):
 def test_files_can_be_saved_as_they_were(opened):
     document = compared()
     page = opened(document)
+    unfold(page)
     with page.expect_download() as saving:
         page.get_by_role("button", name="Save record.jsonl").press("Enter")
     assert saving.value.suggested_filename == "record.jsonl"
