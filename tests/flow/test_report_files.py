@@ -64,7 +64,8 @@ def test_reports_are_in_the_language_that_was_asked_for_and_follow_from_their_re
     pytest.importorskip("jinja2")
     store(outputs, [a_swept_run()])
     assert main(["report", "--format", "html,md,csv,json", "--lang", "ko"]) == 0
-    page, text, table, document = (Path(line) for line in capfd.readouterr().out.split())
+    written = {Path(line).suffix: Path(line) for line in capfd.readouterr().out.split()}
+    page, text, table, document = (written[suffix] for suffix in (".html", ".md", ".csv", ".json"))
     assert '<html lang="ko">' in page.read_text(encoding="utf-8")
     assert "신뢰구간" in text.read_text(encoding="utf-8")
     assert re.search("[가-힣]", table.read_text(encoding="utf-8") + document.read_text(encoding="utf-8")) is None
@@ -84,7 +85,8 @@ def test_s3_69_training_and_inference_in_one_report_that_is_verified(outputs, ca
     trials = tuple(msgspec.structs.replace(one, case_id=ids[one.case_id]) for one in served.trials)
     store(outputs, [learnt, msgspec.structs.replace(served, head=head, trials=trials)])
     assert main(["report", learnt.head.run_id, "served", "--combined", "--format", "html,md"]) == 0
-    page, text = (Path(line) for line in capfd.readouterr().out.split())
+    written = {Path(line).suffix: Path(line) for line in capfd.readouterr().out.split()}
+    page, text = written[".html"], written[".md"]
     told = text.read_text(encoding="utf-8")
     assert told.startswith("# Training and inference of ")
     assert "Training: " in told
@@ -129,7 +131,8 @@ def test_336_cases_are_written_in_seconds_and_bounded_memory(outputs, name, modu
     store(outputs, [a_run_of(range(8, 8 * 22, 8), workers=range(8))])
     program = f"from torchstone.cli import main\nassert main(['report', '--format', {name!r}]) == 0{USED}"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=200, check=True)
-    path, cpu_s, peak_kib = done.stdout.split()
+    *paths, cpu_s, peak_kib = done.stdout.split()
     assert float(cpu_s) < most_s
     assert int(peak_kib) * 1024 < 600e6
-    assert Path(path).stat().st_size < 10e6
+    assert {Path(path).suffix for path in paths} == {f".{name}", ".csv"}, "what does not fit is in the table beside it"
+    assert sum(Path(path).stat().st_size for path in paths) < 10e6
