@@ -97,6 +97,15 @@ def test_the_remedy_follows_what_is_seen():
     assert "fused" in [one.id for one in update.remedies]
 
 
+def test_a_loader_that_waits_for_a_core_does_not_wait_for_its_source():
+    watched = seen({(*WAITING, own(40)): 60, **PASSES}, busy=0.5)
+    spent = {42: msgspec.structs.replace(watched.spent[42], queued_s={42: 15.0, 43: 0.0})}
+    assert {one.id for one in diagnosed_of(watched).causes} >= {"loader_waits"}
+    queued = {one.id for one in diagnosed_of(msgspec.structs.replace(watched, spent=spent)).causes}
+    assert "loader_computes" in queued
+    assert "loader_waits" not in queued
+
+
 def test_a_copy_to_the_device_is_one_only_where_there_is_a_device():
     watched = seen({COPYING: 40, FORWARD: 30, BACKWARD: 30})
     found = diagnosed_of(watched, "cuda").causes[0]
