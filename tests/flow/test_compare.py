@@ -158,10 +158,10 @@ def test_compare_writes_the_report_that_report_writes(store, capfd, tmp_path):
     assert main(["report", "before", "latest", "--compare", "--format", "html,md", "--output", str(tmp_path)]) == 0
     files = list(map(Path, capfd.readouterr().out.split()))
     for file in files:
-        own = store[0] / "reports" / file.name
+        own = store[0] / "reports" / file.relative_to(tmp_path)
         assert file.name in said
         assert own.read_bytes() == file.read_bytes()
-    assert {file.suffix for file in files} == {".html", ".md"}
+    assert {file.suffix for file in files} == {".html", ".md", ".svg"}, "and the picture that the Markdown links"
 
 
 def test_a_report_of_a_comparison_is_verified_with_its_margin_its_prices_and_its_axis(capfd, outputs):
