@@ -9,7 +9,7 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-dev setup-pre-commit demo smoke benchmark benchmark-gpu benchmark-all slurm slurm-cpu slurm-gpu report report-pdf report-pptx report-full quick-report manifest verify-manifest release test test-analysis test-reporting test-long acceptance mutations test-all lint format types docs \
+.PHONY: help setup setup-dev setup-pre-commit demo smoke benchmark benchmark-gpu benchmark-all slurm slurm-cpu slurm-gpu report report-pdf report-pptx report-full quick-report manifest verify-manifest release test test-flow test-analysis test-reporting test-long acceptance mutations test-all lint format types docs \
         bench-overhead bench-ranks bench-startup bench-spread bench-peers bench-anatomy bench-search bench-tune bench-kill \
         bench-resume bench-sweep bench-records bench-reports bench-decode bench-load bench-intervals bench-loaders bench-ab bench-compare bench-peaks bench-diagnose \
         readme-picture bench-defaults bench-disturbed bench-memory accept-accelerator accelerator-bundle check-cuda-build clean
@@ -114,8 +114,14 @@ docs: setup-dev ## build the docs site into build/docs; a warning is an error
 
 # ── tests ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-test: setup-dev lint types ## lint, types and all tests
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not alone and not long'
+QUICK := tests/architecture tests/contract tests/docs tests/statistics tests/unit
+WHOLE := tests/acceptance tests/faults tests/flow
+
+test: setup-dev lint types ## lint, types, the tests of code, pages and statistics (under eight minutes)
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not alone and not long' $(QUICK)
+
+test-flow: setup-dev ## commands, features and faults for real; then what needs the machine for itself (a quarter of an hour)
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not alone and not long' $(WHOLE)
 	@$(BIN)/python -m pytest -n 0 -m 'alone and not long' || test $$? -eq 5  # 5: there is no such test
 
 test-analysis: setup-dev ## the tests of what reads results
@@ -133,7 +139,7 @@ acceptance: setup-dev ## every feature of the seed documents, typed as its user 
 mutations: setup-dev ## does a test fail where a feature, or what mended the accelerators, is taken away? (about an hour)
 	@$(BIN)/python tests/acceptance/mutate.py
 
-test-all: test test-long smoke ## all tests, then a real run on this machine
+test-all: test test-flow test-long smoke ## all tests, then a real run on this machine
 
 lint: setup-dev ## check style and formatting
 	@$(BIN)/ruff check --quiet .

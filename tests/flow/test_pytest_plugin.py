@@ -52,6 +52,7 @@ def test_without_an_option_it_is_called_once_and_torch_is_not_imported(project):
     assert not list(project.path.rglob("*.jsonl"))
 
 
+@pytest.mark.alone  # beside others it takes all the time that it is given
 def test_a_baseline_is_kept_and_ten_times_as_slow_fails(project):
     ran(project, "--torchstone-save", "speed", *WITHIN).assert_outcomes(passed=1)
     assert len(list((project.path / "speed" / "records").glob("*.jsonl"))) == 1
@@ -73,6 +74,7 @@ def test_a_revision_is_compared_live(project):
     found.stdout.fnmatch_lines(["*test_speed.py::test_step: *: worse"])
 
 
+@pytest.mark.alone
 def test_it_works_beside_xdist(project):
     if importlib.util.find_spec("xdist") is None:
         pytest.skip("pytest-xdist is not installed")
