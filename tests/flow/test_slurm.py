@@ -318,7 +318,7 @@ def at_its_limit(slurm, folder, job, task=0):
     before = len(attempts(folder, task))
     until(lambda: slurm.state(job, task) == "RUNNING" and one_recorded(folder, task))
     slurm.ask("scancel", "--batch", "--signal=USR1", f"{job}_{task}")
-    until(lambda: slurm.state(job, task) != "RUNNING")
+    until(lambda: slurm.state(job, task) not in ("RUNNING", "COMPLETING"))
     return before
 
 
