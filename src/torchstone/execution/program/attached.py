@@ -268,7 +268,8 @@ def watch(
                 used += [value for one in gauges if not one.cumulative and (value := one.read()) is not None]
             elapsed_s, after = clock() - began_s, _cumulative(gauges)
             spent = {one: _spent(counts, _counts(one, proc), elapsed_s) for one, counts in family.items()}
-            ended = _started(pid, proc) != target.started
+            # What is killed takes a while to go; py-spy then ends by itself, and well.
+            ended = _started(pid, proc) != target.started or spying.poll() == 0
             if spying.poll() is None:
                 spying.send_signal(signal.SIGINT)
             _, said = spying.communicate(timeout=_GRACE_S)
