@@ -29,7 +29,7 @@ _WIDTH, _HEIGHT, _EDGE = 120.0, 24.0, 3.0  # points of one
 _SAME = 0.02  # of a rate, within which two runs do not differ
 
 
-class Answered(NamedTuple):
+class RunAnswer(NamedTuple):
     """The kind of a run, and its answer; "" where there is none yet."""
 
     kind: str
@@ -53,11 +53,11 @@ class _Head(msgspec.Struct):
     plan: _Plan
 
 
-def answered(connection: Connection, run_id: str) -> Answered:
+def answered(connection: Connection, run_id: str) -> RunAnswer:
     """Return what a run answered, from the index alone."""
     found = connection.execute("SELECT head, answer FROM runs WHERE run_id = ?", (run_id,)).fetchone()
     if found is None:
-        return Answered("", "")
+        return RunAnswer("", "")
     head: _Head = decode(found[0].encode(), _Head)
     answer: Answer | None = decode(found[1].encode(), Answer) if found[1] is not None else None
     rows = cases_of(connection, run_id)
@@ -65,18 +65,18 @@ def answered(connection: Connection, run_id: str) -> Answered:
     items = {row.case_id: planned[row.place] for row in rows}
     match answer:
         case AbResult():
-            return Answered("ab", _compared(answer))
+            return RunAnswer("ab", _compared(answer))
         case TuneResult():
             best = answer.recommended
-            return Answered("tune", f"{point_words(best.point)} · {_tuned(answer, items.get(best.case_id, 'item'))}")
+            return RunAnswer("tune", f"{point_words(best.point)} · {_tuned(answer, items.get(best.case_id, 'item'))}")
         case Diagnosis():
             first = next(iter(answer.causes), None)
-            return Answered("diagnose", f"{text(first.title)}: {limit_words(first)}" if first is not None else "")
+            return RunAnswer("diagnose", f"{text(first.title)}: {limit_words(first)}" if first is not None else "")
         case Training():
-            return Answered("train", _trained(answer))
+            return RunAnswer("train", _trained(answer))
         case _:
             kind = head.command[0] if head.command else "run"
-            return Answered(kind, _measured(rows, items))
+            return RunAnswer(kind, _measured(rows, items))
 
 
 def _compared(answer: AbResult) -> str:
@@ -133,7 +133,7 @@ def item_of(connection: Connection, case_id: str) -> str:
 # ── how it went ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Course(NamedTuple):
+class Sparkline(NamedTuple):
     """The last runs of a case: points of a line for an SVG, and how the newest differs from the one before.
 
     `change`: "up", "down" or "": beyond both intervals and 2 %.
@@ -144,14 +144,14 @@ class Course(NamedTuple):
     runs: int
 
 
-def course(connection: Connection, case_id: str, device_name: str, host: str) -> Course:
-    """Return it of a Case on one machine, by the throughput of its last 20 VALID runs."""
+def course(connection: Connection, case_id: str, device_name: str, host: str) -> Sparkline:
+    """Return the Sparkline of a Case on one machine, by the throughput of its last 20 VALID runs."""
     found = connection.execute(
         "SELECT rate, low, high FROM cases WHERE case_id = ? AND device_name = ? AND host = ? AND counted > 0"
         " AND rate IS NOT NULL AND verdict = 'VALID' ORDER BY started_utc DESC LIMIT ?",
         (case_id, device_name, host, _POINTS),
     ).fetchall()
-    return Course(" ".join(_points([row[0] for row in reversed(found)])), _change(found), len(found))
+    return Sparkline(" ".join(_points([row[0] for row in reversed(found)])), _change(found), len(found))
 
 
 def _points(rates: Sequence[float]) -> Iterator[str]:
