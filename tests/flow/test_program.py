@@ -74,6 +74,24 @@ def test_inference_and_a_compiled_module(taken):
     assert named.outcome.status == Status.OK
 
 
+SEEDED = HEAD.replace("model =", "torch.manual_seed(1)\nmodel =")
+
+
+@pytest.mark.parametrize(("script", "judged"), [
+    (HEAD + LOOP, False), (SEEDED + LOOP, False),
+    (SEEDED.replace("torch.randn(640, 32)", "torch.randn(640, 32) * (time.time() % 1)") + LOOP, True),
+], ids=["no seed", "a seed", "a seed, and other data each time"])  # fmt: skip
+def test_only_a_program_that_sets_its_seed_is_held_to_its_results(tmp_path, monkeypatch, capsys, script, judged):
+    monkeypatch.chdir(tmp_path)
+    Path("script.py").write_text(script)
+    assert main(["run", "--trials", "2", "--iterations", "5", "--json", "--", sys.executable, "script.py"]) == 0
+    (case,) = json.loads(capsys.readouterr().out)["cases"]
+    found = [one["check"] for one in case["findings"]]
+    assert ("fingerprint_moved" in found) is judged
+    seeds = {trial["facts"]["seed"] for trial in case["trials"]}
+    assert (len(seeds) == 1) is (script != HEAD + LOOP)
+
+
 def test_losses_are_the_same_bit_for_bit(taken, tmp_path):
     script = (
         f"torch.manual_seed(3); torch.set_num_threads(1)\nmodel = nn.Linear(32, 4)\n{OPTIMIZER}found = []\n"

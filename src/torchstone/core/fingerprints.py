@@ -30,10 +30,15 @@ def fingerprint_of(trials: Iterable[Trial]) -> tuple[float, ...]:
     return next((found for trial in trials if (found := raw(trial, "fingerprint"))), ())
 
 
-def repeats(trials: Iterable[Trial]) -> bool:
-    """Return whether all trials of one side compute the same: a program that draws no seed says nothing by its loss."""
-    prints = [found for trial in trials if (found := raw(trial, "fingerprint"))]
-    return all(moved(prints[0], other) is None for other in prints[1:])
+def repeats(*sides: Sequence[Trial]) -> bool:
+    """Return whether equal programs would show one fingerprint: a seed is the same on all sides, and no side differs.
+
+    A program that sets no seed has another one in each trial.
+    """
+    if not set.intersection(*({trial.facts.seed for trial in side} for side in sides)):
+        return False
+    prints = [[found for trial in side if (found := raw(trial, "fingerprint"))] for side in sides]
+    return all(moved(own[0], other) is None for own in prints for other in own[1:])
 
 
 def furthest(one: Sequence[float], other: Sequence[float]) -> Entries | None:

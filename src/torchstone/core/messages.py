@@ -447,7 +447,7 @@ MESSAGES: dict[str, Words] = {
     "loss_spikes": Words("the loss spiked {spikes:time|times} in {steps} steps, first in step {first}"),
     "fingerprint_moved": Words(
         "trials with the same seed computed different results: {one:6} in one, {other:6} in another",
-        "seed every random generator (the procedure's seed is {seed}); what is left comes from nondeterministic "
+        "seed every random generator (the seed is {seed}); what is left comes from nondeterministic "
         "operators: torch.use_deterministic_algorithms(True) names them",
     ),
     "nan_output": Words("the mean of the output is NaN in {trials} of {of} trials"),

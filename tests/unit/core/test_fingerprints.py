@@ -5,7 +5,7 @@ import math
 import pytest
 from build import a_trial
 
-from torchstone.core.fingerprints import TOLERANCE, fingerprint_of, furthest, moved
+from torchstone.core.fingerprints import TOLERANCE, fingerprint_of, furthest, moved, repeats
 
 NAN = math.nan
 
@@ -48,3 +48,11 @@ def test_a_fingerprint_is_that_of_the_first_trial_that_has_one():
     without, having = a_trial(), a_trial(steady={"fingerprint": [2.3, 2.2]})
     assert fingerprint_of([without, having]) == (2.3, 2.2)
     assert fingerprint_of([without]) == ()
+
+
+def test_equal_programs_repeat_themselves_only_where_they_share_a_seed():
+    sides = [[a_trial(steady={"fingerprint": [2.3]}, facts={"seed": seed})] for seed in (1, 1, 2)]
+    assert repeats(sides[0], sides[1])
+    assert not repeats(sides[0], sides[2])
+    assert repeats([a_trial(steady={"fingerprint": [2.3]})], [a_trial(steady={"fingerprint": [2.4]})]), "not its own"
+    assert not repeats([*sides[0], a_trial(steady={"fingerprint": [2.4]}, facts={"seed": 1})], sides[1])

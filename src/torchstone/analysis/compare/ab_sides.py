@@ -103,7 +103,7 @@ def other_results(found: Comparison, trials: Sequence[Trial], cases: Sequence[Ca
 def results_apart(trials: Sequence[Trial]) -> Entries | None:
     """Return the first entries in which the fingerprints of A and B differ; None where they agree or are not known."""
     sides = [_of_side(side, trials) for side in "AB"]
-    return moved(*map(fingerprint_of, sides)) if all(map(repeats, sides)) else None
+    return moved(*map(fingerprint_of, sides)) if repeats(*sides) else None
 
 
 def result_words(task: str) -> str:

@@ -12,7 +12,7 @@ import msgspec
 from torchstone.analysis.compare.inputs import CaseTrials, traits
 from torchstone.core import units
 from torchstone.core.figures import raw
-from torchstone.core.fingerprints import Entries, fingerprint_of, furthest
+from torchstone.core.fingerprints import Entries, fingerprint_of, furthest, repeats
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import AXES, AxisStage, Scalar, axes_of
 from torchstone.core.schema.case import portable
@@ -160,7 +160,7 @@ def _processor(taken: CaseTrials) -> str | None:
 def _moved(a: CaseTrials, b: CaseTrials) -> Entries | None:
     """Return the two entries of the fingerprints that lie furthest apart; None where these agree or are not known."""
     far = furthest(fingerprint_of(a.trials), fingerprint_of(b.trials))
-    return far if far is not None and far.differ else None
+    return far if far is not None and far.differ and repeats(a.trials, b.trials) else None
 
 
 _BOTH = Statement("both_disturbed")

@@ -71,6 +71,7 @@ class Facts(msgspec.Struct, omit_defaults=True):
     kv_cache: str | None = None
     kv_cache_expected_bytes: int | None = None
     loader_workers: int | None = None  # of a program, as are those that follow
+    seed: int | None = None  # of torch's generator: no two processes have one that a program did not set
     loader_pinned: bool | None = None
     pageable_copies: float | None = None  # of tensors to the device, a step
     loader_batch_size: int | None = None

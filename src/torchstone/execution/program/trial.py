@@ -359,6 +359,7 @@ def measured(marks: Marks, found: Sequence[Step], good: Sequence[Step]) -> Measu
         threads_in_effect=marks.threads, torch=marks.torch, loader_workers=marks.workers,
         warmup_steps=len(found) - len(good), warmup_settled=True, clock_resolution_s=resolution_s(system_clock),
         steps=marks.steps, ranks=marks.world, fused_optimizer=marks.fused,
+        seed=marks.seed,
     )  # fmt: skip
     if marks.loader is not None:
         size, _, facts.loader_pinned = marks.loader

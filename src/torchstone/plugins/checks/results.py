@@ -137,14 +137,27 @@ def _rest(case: Case) -> tuple[object, ...]:
 
 @check("trials of one case that computed different results")
 def fingerprint_moved(run: Run) -> Iterator[Finding]:
-    """Fire where fingerprints differ from the first trial's, with the two values furthest apart."""
+    """Fire where fingerprints differ from the first trial's of the same seed, with the two values furthest apart.
+
+    The seed is the procedure's, but for a program: it has its own, or none, and then no two trials have the same.
+    """
     for case_id, _, trials in sound(run):
-        prints = [p for trial in trials if (p := raw(trial, "fingerprint"))]
-        pairs = [entries for other in prints[1:] if (entries := furthest(prints[0], other)) is not None]
-        far = max(pairs, key=lambda entries: entries.difference, default=None)
+        far, seed = None, 0
+        for own_seed, (first, *others) in _prints_by_seed(trials, run.head.procedure.seed).items():
+            for entries in filter(None, (furthest(first, other) for other in others)):
+                if far is None or entries.difference > far.difference:
+                    far, seed = entries, own_seed
         if far is not None and far.differ:
-            values: Values = {"one": far.one, "other": far.other, "seed": run.head.procedure.seed}
+            values: Values = {"one": far.one, "other": far.other, "seed": seed}
             yield Finding("fingerprint_moved", Severity.WARNING, case_id, values)
+
+
+def _prints_by_seed(trials: Sequence[Trial], seed: int) -> dict[int, list[tuple[float, ...]]]:
+    found: dict[int, list[tuple[float, ...]]] = {}
+    for trial in trials:
+        if own := raw(trial, "fingerprint"):
+            found.setdefault(seed if trial.facts.seed is None else trial.facts.seed, []).append(own)
+    return found
 
 
 @check("an inference output that is NaN or infinite")

@@ -436,7 +436,7 @@ def _loss(sides: Sequence[Sequence[Trial]], settings: Mapping[str, Scalar]) -> S
     if "feed" in settings:
         return Statement("loss_of_other_batches")
     pairs = list(zip(*prints, strict=False))
-    if not pairs or not all(map(repeats, sides)):
+    if not pairs or not repeats(*sides):
         return None
     if moved(*prints) is None:
         return Statement(SAME_LOSS)

@@ -74,6 +74,17 @@ def test_fingerprint_moved_shows_both_values() -> None:
     assert not look("fingerprint_moved", a_run([lost, lost]))
 
 
+@pytest.mark.parametrize(("seeds", "fires"), [((1, 1), True), ((1, 2), False), ((1, 2, 1), True)])
+def test_only_trials_of_one_seed_are_held_to_each_other(seeds: tuple[int, ...], fires: bool) -> None:
+    values = (2.3, 2.2, 2.1)
+    trials = [
+        a_trial(more=[Measurement("fingerprint", Stage.STEADY, (value,))], facts={"seed": seed})
+        for value, seed in zip(values, seeds, strict=False)
+    ]
+    found = look("fingerprint_moved", a_run(trials))
+    assert [one.values["seed"] for one in found] == [1] * fires
+
+
 def test_timer_too_coarse_compares_the_median_step() -> None:
     found = look("timer_too_coarse", a_run([a_trial(facts={"clock_resolution_s": 0.001})]))
     assert "10.5 ms" in found[0].message

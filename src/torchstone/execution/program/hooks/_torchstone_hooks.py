@@ -77,6 +77,7 @@ class _Program:
         self.connection: Any = None
         self.heard = b""
         self.losses: list[Any] = []  # of the first backward passes
+        self.seed: Any = None  # of torch's generator: another one in each process of a program that sets none
         self.loaders: dict[Any, int] = {}  # (batch size, workers, pinned) → batches
         self.weights: list[int] = []  # numbers in each tensor of the optimizer
         self.fused: Any = None
@@ -323,7 +324,7 @@ def _begin(optimizer: Any, now_s: Any) -> None:
         if torch.distributed.get_rank() != 0:
             program.active = False  # rank 0 tells
             return
-    program.thread, program.first_s = threading.get_ident(), now_s
+    program.thread, program.first_s, program.seed = threading.get_ident(), now_s, torch.initial_seed() % 2**63
     weights = [] if optimizer is None else [p for group in optimizer.param_groups for p in group["params"]]
     program.device = _device_of(weights)
     program.weights = [p.numel() for p in weights]
@@ -468,6 +469,7 @@ def _send() -> None:
         has_optimizer=bool(program.optimizers),
         complete=program.complete,
         losses=[float(loss) for loss in program.losses],
+        seed=program.seed,
         loader=max(program.loaders, key=program.loaders.get) if program.loaders else None,
         weights=program.weights,
         fused=program.fused,
