@@ -11,7 +11,7 @@ The contradictions that people found (issue 30), and the test that fails where o
 | `diagnose` names cause, line, remedy, its report none | `test_every_medium…`, `test_the_answer…` [diagnose] |
 | `train` and its report name other rates, and one no accuracy | `test_every_medium…`, `test_the_answer…` [train] |
 | `ab` and its report name another `--within` | `test_every_medium…` [ab]: what to type |
-| one figure has several intervals | `tests/unit/analysis/test_one_estimate.py` |
+| one figure has several intervals | `tests/contract/test_one_estimate.py` |
 | "step time" is a mean here and a median there; steps that do not go with the rate | `test_a_step_goes_with_its_rate` |
 | phases that do not sum to the step that is shown | `tests/unit/core/test_figures.py` (phases sum to the step) |
 | throughput is worse, and its inverse unclear | `test_what_follows_from_the_rate_has_its_verdict` |

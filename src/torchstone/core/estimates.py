@@ -78,6 +78,15 @@ def priors_of_run(run: Run, derived: Sequence[Figures]) -> list[dict[str, Prior]
     return priors_of([behind_estimates(taken[case.case_id]) for case in run.head.plan.cases], usual)
 
 
+def rounds_of_run(run: Run, derived: Sequence[Figures]) -> list[list[tuple[int, Figures]]]:
+    """Return of each Case of a run the round and the figures of the trials behind its estimates (`pair_prior`)."""
+    found = {id(trial): figures for trial, figures in zip(run.trials, derived, strict=True)}
+    return [
+        [(t.number, found[id(t)]) for t in estimation_trials(ended_well(run.of_case(case.case_id)))]
+        for case in run.head.plan.cases
+    ]
+
+
 def pair_prior(name: str, cases: Sequence[Sequence[tuple[int, Figures]]]) -> Prior | None:
     """Return what the Cases of a run, measured in turn, say of the spread of a ratio of two of them, for one figure.
 

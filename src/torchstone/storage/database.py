@@ -61,7 +61,7 @@ def streamed(connection: Connection, statement: str, values: Values) -> Iterator
 
 
 # Raise this whenever a formula in figures.py changes: stored figures are then derived again from the records.
-FIGURES_VERSION = 3
+FIGURES_VERSION = 4
 _LAYOUT = 1
 _LAYOUTS_APART = 1_000_000  # what was made before the first release has less: it counts as layout 0, and is made again
 VERSION = _LAYOUT * _LAYOUTS_APART + FIGURES_VERSION

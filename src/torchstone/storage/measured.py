@@ -65,7 +65,9 @@ _RUNS = f"SELECT {_OF_RUN} FROM runs"  # noqa: S608 -- names only
 class MeasuredCase(msgspec.Struct, frozen=True, gc=False):  # in no cycle; a store has hundreds of thousands
     """One Case in one run. `trials`: how many stand behind its estimate; `figures`: of each of them, None: has none.
 
+    `numbers`, `templates`: the round of each trial, and which template it was forked from; of `measured_kept` alone.
     `priors`: JSON, what moderates the intervals of its figures (core/estimates.py); only few of a store are looked at.
+    `pair_priors`: the same of a ratio of two Cases of its run.
     `device`: what it ran on, where the record tells; `device_name`: its name, else the Placement's word. `facts`: of
     the first trial; `procedure`: as it was recorded; `code`: digests of the user's own files.
     """
@@ -86,6 +88,9 @@ class MeasuredCase(msgspec.Struct, frozen=True, gc=False):  # in no cycle; a sto
     source: RequestSource | None = None
     code: Mapping[str, str] = {}
     priors: str | msgspec.Raw = "{}"
+    numbers: tuple[int, ...] = ()
+    templates: tuple[int | None, ...] = ()
+    pair_priors: str | msgspec.Raw = "{}"
 
     @property
     def doubts(self) -> tuple[Finding, ...]:
@@ -99,6 +104,10 @@ class MeasuredCase(msgspec.Struct, frozen=True, gc=False):  # in no cycle; a sto
     def prior(self, figure: str) -> Prior | None:
         """Return what moderates the interval of a figure; None where nothing does."""
         return _PRIORS.decode(self.priors).get(figure)
+
+    def pair_prior(self, figure: str) -> Prior | None:
+        """Return what moderates the interval of a figure's ratio to that of another Case of the run."""
+        return _PRIORS.decode(self.pair_priors).get(figure)
 
 
 class _PlanPart(msgspec.Struct):
@@ -157,10 +166,15 @@ def measured_kept(place: Place) -> MeasuredCases:
             for *row, text in each:
                 runs += 1
                 try:
-                    readings = _READINGS.decode(text).readings
+                    stored = _READINGS.decode(text)
                 except msgspec.MsgspecError as fault:  # somebody else than torchstone wrote it
                     raise ValueError(f"run {row[0]}: {fault}") from fault
-                values = {one.case_id: _Values(one.trials, one.figures, one.priors) for one in readings}
+                values = {
+                    one.case_id: _Values(
+                        one.trials, one.figures, one.priors, None, one.numbers, one.templates, stored.pair_priors
+                    )
+                    for one in stored.readings
+                }
                 found += _of_run(row, values, known)
     return MeasuredCases(tuple(found), runs, problems)
 
@@ -219,17 +233,23 @@ class _Values(NamedTuple):
     figures: Mapping[str, Sequence[float | None]]
     priors: str | msgspec.Raw
     facts: str | None = None
+    numbers: tuple[int, ...] = ()
+    templates: tuple[int | None, ...] = ()
+    pair_priors: str | msgspec.Raw = "{}"
 
 
 class _KeptValues(msgspec.Struct):
     case_id: str
     trials: int
+    numbers: tuple[int, ...]
+    templates: tuple[int | None, ...]
     figures: dict[str, tuple[float | None, ...]]  # the collector need not follow tuples of numbers
     priors: msgspec.Raw
 
 
 class _TrialReadings(msgspec.Struct):
     readings: list[_KeptValues]
+    pair_priors: msgspec.Raw
 
 
 _READINGS = msgspec.json.Decoder(_TrialReadings)
@@ -296,7 +316,7 @@ def _of_run(row: Sequence[str], values: Mapping[str, _Values], known: _DecodedOn
             yield MeasuredCase(
                 run_id, name, started_utc, machine, case, case_id, own.trials, own.figures, facts,
                 tuple(by_case.get(case_id, ())), head.procedure, device, device_name, head.source, head.code,
-                own.priors,
+                own.priors, own.numbers, own.templates, own.pair_priors,
             )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from torchstone.core.estimates import interval_of, priors_of
+from torchstone.core.estimates import interval_of, pair_prior, priors_of, rounds_of_run
 from torchstone.core.figures import Figures
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Case, model_name
@@ -31,7 +31,8 @@ from torchstone.storage.database import Connection
 
 RATE = "throughput"
 # What is kept of each trial in the row of its run: a choice over the whole store reads a row a run, and no trial.
-KEPT = (RATE, "output_token_throughput", "energy_per_item_j", *PEAKS, "loss_rate_per_1000_items")
+_PACES = (RATE, "output_token_throughput", "energy_per_item_j")
+KEPT = (*_PACES, *PEAKS, "loss_rate_per_1000_items")
 _NAMED = 3  # workloads, and devices, that a line of a list names
 _LONGEST = 4000  # characters of a run that a search looks through
 _CUT = 200  # characters of a name or a setting in a list
@@ -127,8 +128,9 @@ def case_rows(run: Run, derived: Sequence[Figures], priors: Sequence[Mapping[str
 def run_readings(run: Run, derived: Sequence[Figures], priors: Sequence[Mapping[str, Prior]]) -> Mapping[str, object]:
     """Return the figures KEPT of each Case that has a replicate that ended well.
 
-    Of each: how many trials its estimate has, by name the figure of each of them (None where one has none), and what
-    moderates its interval. `derived`, `priors`: as in case_rows.
+    Of each: how many trials its estimate has, their rounds and templates, by name the figure of each of them (None
+    where one has none), and what moderates its interval; of all what moderates that of a ratio of two. `derived`,
+    `priors`: as in case_rows.
     """
     moderates = {case.case_id: prior for case, prior in zip(run.head.plan.cases, priors, strict=True)}
     head = run.head
@@ -139,12 +141,18 @@ def run_readings(run: Run, derived: Sequence[Figures], priors: Sequence[Mapping[
     readings = []
     for case_id, own in taken.items():
         wanted = undisturbed([trial.disturbed for trial, _ in own])
-        kept = [found.values for (_, found), keep in zip(own, wanted, strict=True) if keep]
-        columns = {name: [_finite(values.get(name)) for values in kept] for name in KEPT}
+        kept = [pair for pair, keep in zip(own, wanted, strict=True) if keep]
+        columns = {name: [_finite(found.values.get(name)) for _, found in kept] for name in KEPT}
         figures = {name: column for name, column in columns.items() if column.count(None) < len(kept)}
         told = {name: prior for name, prior in moderates[case_id].items() if name in figures}
-        readings.append({"case_id": case_id, "trials": len(kept), "figures": figures, "priors": told})
-    return {"readings": readings}
+        numbers, templates = zip(*((trial.number, trial.facts.template) for trial, _ in kept), strict=True)
+        readings.append({
+            "case_id": case_id, "trials": len(kept), "numbers": numbers, "templates": templates, "figures": figures,
+            "priors": told,
+        })  # fmt: skip
+    rounds = rounds_of_run(run, derived)
+    pairs = {name: prior for name in _PACES if (prior := pair_prior(name, rounds)) is not None}
+    return {"readings": readings, "pair_priors": pairs}
 
 
 def _finite(value: float | None) -> float | None:

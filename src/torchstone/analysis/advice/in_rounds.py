@@ -7,7 +7,7 @@ many times faster one is. In a round each case is measured once, so what slows t
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -16,15 +16,20 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.trial import ended_well, estimation_trials
 from torchstone.core.stats.best_of_many import pair_level
-from torchstone.core.stats.comparing import difference, in_turn, log_mean, of_run, ratio
+from torchstone.core.stats.comparing import Difference, difference, in_turn, log_mean, of_run, ratio
+from torchstone.core.stats.moderated import Prior
 
 
 class InRounds:
     """Cases of one run by their ids. `figure`: a positive figure of a trial, such as the throughput."""
 
-    def __init__(self, cases: Sequence[CaseSummary], figure: str = "throughput") -> None:
-        self._round_logs = {case.case_id: _round_logs(case, figure) for case in cases}
-        self._prior = next((case.pair_priors.get(figure) for case in cases), None)
+    def __init__(
+        self, cases: Sequence[CaseSummary], figure: str = "throughput", logs: Mapping[str, RoundLogs] | None = None,
+        prior: Prior | None = None,
+    ) -> None:  # fmt: skip
+        """`logs`, `prior`: in place of the cases', where only these are read (recommend)."""
+        self._round_logs = {case.case_id: _round_logs(case, figure) for case in cases} if logs is None else logs
+        self._prior = next((case.pair_priors.get(figure) for case in cases), prior)
 
     @cached_property
     def level(self) -> float:
@@ -36,35 +41,40 @@ class InRounds:
 
         `level`: of this comparison alone; None: so that all comparisons of the run hold together.
         """
+        found = self.difference(one, other)
+        return None if found is None else found.ratio(level or self.level)
+
+    def difference(self, one: str, other: str) -> Difference | None:
+        """Return one case less other, of logs; None where one has a trial alone."""
         a, b = self._round_logs.get(one, _NONE), self._round_logs.get(other, _NONE)
         found = in_turn(a.logs, b.logs, self._prior, b.templates)
-        if found is None:
-            if min(len(a.logs), len(b.logs)) < 2:
-                return None
+        if found is None and min(len(a.logs), len(b.logs)) > 1:
             found = difference(of_run(list(b.logs.values())), of_run(list(a.logs.values())))
-        return found.ratio(level or self.level)
+        return found
 
 
-class _RoundLogs(NamedTuple):
+class RoundLogs(NamedTuple):
     """The logarithm of a figure in each round, and the template of its trial; none where not all are known."""
 
     logs: Mapping[int, float]
     templates: Mapping[int, Scalar]
 
 
-_NONE = _RoundLogs({}, {})
+_NONE = RoundLogs({}, {})
 
 
-def _round_logs(case: CaseSummary, figure: str) -> _RoundLogs:
+def _round_logs(case: CaseSummary, figure: str) -> RoundLogs:
     """Return the trials of a Case; what only probed it, or failed, is no part of a round."""
-    having = [
-        (trial, value)
-        for trial in estimation_trials(ended_well(case.trials))
-        if (value := trial.figures.values.get(figure)) is not None and value > 0.0
-    ]
-    templates = {trial.number: trial.facts.template for trial, _ in having if trial.facts.template is not None}
-    logs = {trial.number: math.log(value) for trial, value in having}
-    return _RoundLogs(logs, templates if len(templates) == len(logs) else {})
+    used = estimation_trials(ended_well(case.trials))
+    return round_logs((t.number, t.facts.template, t.figures.values.get(figure)) for t in used)
+
+
+def round_logs(trials: Iterable[tuple[int, Scalar, float | None]]) -> RoundLogs:
+    """Return those of trials that have the figure: of each its round, its template (None: not known) and the figure."""
+    having = [(number, template, math.log(value)) for number, template, value in trials if value and value > 0.0]
+    templates = {number: template for number, template, _ in having if template is not None}
+    logs = {number: log for number, _, log in having}
+    return RoundLogs(logs, templates if len(templates) == len(logs) else {})
 
 
 BEST, SAME = "*", "="

@@ -41,6 +41,7 @@ from torchstone.core.stats import comparing
 from torchstone.core.stats.comparing import (
     ASSUMED_OF_MEMORY,
     ASSUMED_OF_TIMES,
+    PAIRED,
     Difference,
     Templates,
     VariancePart,
@@ -57,7 +58,6 @@ _WORTH = 0.01  # a smaller drift widens the interval too, and is not worth a wor
 Drifts = Mapping[tuple[str, str], float]  # by run id and figure: how far it moved over the run, as a log
 
 WELCH = "Welch's t on the log over batches of trials"
-PAIRED = "t on the log ratios of rounds"
 BY_RUNS = "Welch's t on the log over runs"
 ONE_TRIAL = f"one trial: the variation between processes is not measured, {percent(comparing.ASSUMED)} is assumed"
 _FAR_S = 600.0  # runs of one machine with more between them: its drift since is not seen

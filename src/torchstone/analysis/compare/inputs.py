@@ -11,7 +11,7 @@ import msgspec
 
 from torchstone.core import units
 from torchstone.core.errors import UsageError
-from torchstone.core.estimates import pair_prior, priors_of_run
+from torchstone.core.estimates import pair_prior, priors_of_run, rounds_of_run
 from torchstone.core.figures import Figures, figures
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Case, model_name
@@ -60,11 +60,7 @@ class OfRun:
     """All Cases of a run: what they say together of the spread of a ratio of two of them."""
 
     def __init__(self, run: Run, derived: Sequence[Figures]) -> None:
-        found = {id(trial): figures for trial, figures in zip(run.trials, derived, strict=True)}
-        self._cases = [
-            [(t.number, found[id(t)]) for t in estimation_trials(ended_well(run.of_case(case.case_id)))]
-            for case in run.head.plan.cases
-        ]
+        self._cases = rounds_of_run(run, derived)
         self._priors: dict[str, Prior | None] = {}
 
     def pair_prior(self, metric: str) -> Prior | None:

@@ -9,6 +9,7 @@ from statistics import fmean
 import msgspec
 
 from torchstone.analysis.advice.choices import NEAR_THE_TOP
+from torchstone.analysis.advice.in_rounds import InRounds, RoundLogs, round_logs
 from torchstone.config.prices import Prices
 from torchstone.core import units
 from torchstone.core.errors import UsageError
@@ -19,8 +20,9 @@ from torchstone.core.schema.estimate import Estimate, Finding, Severity, too_wid
 from torchstone.core.schema.peak_memory import memory_figures
 from torchstone.core.schema.trial import FEWEST_UNDISTURBED
 from torchstone.core.stats import best_of_many
-from torchstone.core.stats.best_of_many import WITH_THE_BEST, Best
-from torchstone.core.stats.comparing import VariancePart
+from torchstone.core.stats.best_of_many import Best
+from torchstone.core.stats.comparing import Difference, VariancePart
+from torchstone.core.stats.moderated import Prior
 from torchstone.storage.measured import MeasuredCase
 
 _GB = 1e9
@@ -29,10 +31,10 @@ _RATES = {Task.GENERATE: ("output_token_throughput", "token")}
 
 
 class Criterion(msgspec.Struct, frozen=True):
-    """`of`: a Case in a run → the value of each trial that has one; `figure`: whose multiple or inverse that is."""
+    """`of`: a Case in a run → the value of each trial, None: has none; `figure`: whose multiple or inverse that is."""
 
     name: str
-    of: Callable[[MeasuredCase], list[float]]
+    of: Callable[[MeasuredCase], Sequence[float | None]]
     unit: Callable[[MeasuredCase], str]
     figure: Callable[[MeasuredCase], str]
 
@@ -81,24 +83,24 @@ def _peaks(one: MeasuredCase) -> Sequence[float | None]:
     return [next((held for held in trial if held is not None), None) for trial in zip(*columns, strict=True)]
 
 
-def _speed(one: MeasuredCase) -> list[float]:
-    return one.values(rate_of(one)[0])
+def _speed(one: MeasuredCase) -> Sequence[float | None]:
+    return one.figures.get(rate_of(one)[0], ())
 
 
-def _per_watt(one: MeasuredCase) -> list[float]:
-    return [1.0 / used for used in one.values("energy_per_item_j") if used]
+def _per_watt(one: MeasuredCase) -> Sequence[float | None]:
+    return [1.0 / used if used else None for used in one.figures.get("energy_per_item_j", ())]
 
 
-def _per_memory(one: MeasuredCase) -> list[float]:
-    rates = one.figures.get(rate_of(one)[0], ())
-    return [rate / (held / _GB) for rate, held in zip(rates, _peaks(one), strict=False) if rate and held]
+def _per_memory(one: MeasuredCase) -> Sequence[float | None]:
+    rates = _speed(one)
+    return [rate / (held / _GB) if rate and held else None for rate, held in zip(rates, _peaks(one), strict=False)]
 
 
-def _per_price(one: MeasuredCase, prices: Prices) -> list[float]:
+def _per_price(one: MeasuredCase, prices: Prices) -> Sequence[float | None]:
     offer = prices.of(one.device_name)
     if offer is None:
-        return []
-    return [rate * _HOUR_S / (offer.per_hour * one.case.placement.paid) for rate in _speed(one) if rate]
+        return ()
+    return [rate * _HOUR_S / (offer.per_hour * one.case.placement.paid) if rate else None for rate in _speed(one)]
 
 
 _OTHERS = {
@@ -149,12 +151,15 @@ class RankedOffer(msgspec.Struct, frozen=True):
     """An Offer with what stands behind it: the logs of its trials, higher is better.
 
     `first`: of all its readings the first that has the figure, older ones than `readings` too: entrants stand by it.
+    `rounds`, `pair_prior`: of one run alone (`InRounds`).
     """
 
     offer: Offer
     logs: tuple[float, ...]
     readings: tuple[MeasuredCase, ...]
     first: MeasuredCase
+    rounds: RoundLogs | None = None
+    pair_prior: Prior | None = None
 
 
 def given(configuration: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
@@ -191,7 +196,7 @@ def in_order(entrants: Sequence[RankedOffer], readings: Sequence[MeasuredCase]) 
 
 def _values(one: MeasuredCase, by: Criterion) -> list[float]:
     """Return the criterion's figure of each trial; another tool's record may claim one of 0 or less, which is none."""
-    return [value for value in by.of(one) if value > 0.0]
+    return [value for value in by.of(one) if value is not None and value > 0.0]
 
 
 def _entered(group: Sequence[MeasuredCase], by: Criterion) -> RankedOffer | None:
@@ -230,7 +235,11 @@ def _entered(group: Sequence[MeasuredCase], by: Criterion) -> RankedOffer | None
         loss_rate_per_1000_items=fmean(rates) if rates else None,
         pooled=tuple(axis for axis in FOLLOWING if len({one.case.configuration.get(axis) for one in used}) > 1),
     )
-    return RankedOffer(offer, tuple(map(math.log, values)), tuple(used), earliest)
+    rounds, pairs = None, None
+    if len(used) == 1:
+        rounds = round_logs(zip(first.numbers, first.templates, by.of(first), strict=False))
+        pairs = first.pair_prior(by.figure(first))
+    return RankedOffer(offer, tuple(map(math.log, values)), tuple(used), earliest, rounds, pairs)
 
 
 def once_a_case(key: Callable[[Case], str]) -> Callable[[Case], str]:
@@ -341,7 +350,7 @@ def best_among(entrants: Sequence[RankedOffer], tried: int = 0) -> tuple[Best, l
 
     tried: how many there were, if more.
     """
-    best = best_of_many.best_of(spreads(entrants), tried=tried)
+    best = best_of_many.best_of(spreads(entrants), tried=tried, in_rounds=_in_rounds(entrants))
     top = entrants[best.best].offer.value
     told = [
         msgspec.structs.replace(
@@ -355,9 +364,18 @@ def best_among(entrants: Sequence[RankedOffer], tried: int = 0) -> tuple[Best, l
     return best, sorted(told, key=lambda one: -one.offer.value)
 
 
+def _in_rounds(entrants: Sequence[RankedOffer]) -> Callable[[int, int], Difference | None] | None:
+    """Return how entrants compare that one run measured in turn, as it is shown; None where there are several runs."""
+    if len({one.offer.runs for one in entrants}) > 1 or len(entrants[0].offer.runs) > 1:
+        return None
+    logs = {str(place): one.rounds for place, one in enumerate(entrants) if one.rounds is not None}
+    found = InRounds((), logs=logs, prior=entrants[0].pair_prior)
+    return lambda one, other: found.difference(str(one), str(other))
+
+
 def lead_of(best: Best, trials: int) -> Estimate | None:
     """Return how many times the next the best is, corrected for how many were tried; `trials` of the best."""
-    return Estimate(*best.lead, best.level, "ratio", WITH_THE_BEST, trials, trials) if best.lead is not None else None
+    return Estimate(*best.lead, best.level, "ratio", best.method, trials, trials) if best.lead is not None else None
 
 
 def differing(entrants: Sequence[RankedOffer]) -> Iterator[str]:

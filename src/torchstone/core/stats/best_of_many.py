@@ -11,11 +11,11 @@ Biology 3(1), 2004). Simulated in tests/statistics/test_best_of_many.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
-from torchstone.core.stats.comparing import VariancePart, bonferroni, difference
+from torchstone.core.stats.comparing import PAIRED, Difference, VariancePart, bonferroni, difference
 from torchstone.core.stats.moderated import spread_of
 
 WITH_THE_BEST = "Welch's t on the log over trials, against all others (Bonferroni)"
@@ -26,13 +26,15 @@ _ASSUMED = 0.1  # of the log of a trial, where none has two: trials of the same 
 class Best(NamedTuple):
     """`best`: the highest (its place); `could_be`: all places that may be the best, the highest first.
 
-    `lead`: best ÷ the highest of the others with the ends of its interval; None of one alone. `level` of that.
+    `lead`: best ÷ the highest of the others with the ends of its interval; None of one alone. `level` and
+    `method` of that.
     """
 
     best: int
     could_be: tuple[int, ...]
     lead: tuple[float, float, float] | None
     level: float
+    method: str = WITH_THE_BEST
 
     @property
     def is_clear(self) -> bool:
@@ -40,37 +42,51 @@ class Best(NamedTuple):
         return len(self.could_be) == 1
 
 
-def pair_level(many: int) -> float:
+def pair_level(many: int, alpha: float = 0.05) -> float:
     """Return the level at which each two of `many` are compared so that no equal ones are called different.
 
-    With a probability of at least 95 %, whichever two are looked at.
+    With a probability of at least 1 - alpha, whichever two are looked at.
     """
-    return bonferroni(many * (many - 1) // 2)
+    return bonferroni(many * (many - 1) // 2, alpha)
 
 
-def best_of(entrants: Sequence[VariancePart], alpha: float = 0.05, tried: int = 0) -> Best:
+def best_of(
+    entrants: Sequence[VariancePart],
+    alpha: float = 0.05,
+    tried: int = 0,
+    in_rounds: Callable[[int, int], Difference | None] | None = None,
+) -> Best:
     """Return the best (of logs where higher is better) and what is not significantly different from it.
 
     tried: how many there were, where some that could not win are not among the entrants any more.
+    in_rounds: one place less another, of those that were measured in turn; all pairs then hold together, as they do
+    where a run is shown, and the lead is the interval of that pair. None of a pair: by its entrants.
     Raises ValueError without an entrant, or for alpha outside (0, 1).
     """
     if not entrants or not 0.0 < alpha < 1.0:
         raise ValueError(f"no best of {len(entrants)} at {alpha!r}")
     first, *others = order = sorted(range(len(entrants)), key=lambda place: -entrants[place].log)
-    level = bonferroni(max(tried, len(entrants)) - 1, alpha)
-    could_be = [
-        place for place in order if not any(_is_below(entrants[place], entrants[other], level) for other in order)
-    ]
+    count = max(tried, len(entrants))
+    level = bonferroni(count - 1, alpha) if in_rounds is None else pair_level(count, alpha)
+
+    def less(one: int, other: int) -> Difference:
+        found = in_rounds(one, other) if in_rounds is not None else None
+        return found or difference(entrants[other], entrants[one])
+
+    def is_below(one: int, other: int) -> bool:
+        """Say whether the whole interval of one less other lies below 0."""
+        found = less(one, other)
+        return found.log < 0.0 and found.p_value() < 1.0 - level
+
+    could_be = [place for place in order if not any(is_below(place, other) for other in order if other != place)]
     lead = None
     if others:
-        leads = [difference(entrants[place], entrants[first]).ratio(level) for place in others]
-        lead = leads[0][0], min(low for _, low, _ in leads), min(high for _, _, high in leads)
-    return Best(first, tuple(could_be), lead, level)
-
-
-def _is_below(one: VariancePart, other: VariancePart, level: float) -> bool:
-    """Say whether the whole interval of one less other lies below 0."""
-    return other.log > one.log and difference(one, other).p_value() < 1.0 - level
+        leads = [less(first, place).ratio(level) for place in others]
+        value, low, high = leads[0]
+        if in_rounds is None:
+            low, high = min(low for _, low, _ in leads), min(high for _, _, high in leads)
+        lead = value, low, high
+    return Best(first, tuple(could_be), lead, level, WITH_THE_BEST if in_rounds is None else PAIRED)
 
 
 def entrants(groups: Sequence[Sequence[float]]) -> list[VariancePart]:

@@ -86,8 +86,8 @@ def plain(found: Any) -> Any:
         return str(found)
     if isinstance(found, msgspec.Struct):
         fields = {name: getattr(found, name) for name in type(found).__struct_fields__}
-        if "priors" in fields:  # JSON that is decoded where it is asked for
-            fields["priors"] = msgspec.json.decode(fields["priors"])
+        for name in fields.keys() & {"priors", "pair_priors"}:  # JSON that is decoded where it is asked for
+            fields[name] = msgspec.json.decode(fields[name])
         return {name: plain(value) for name, value in fields.items() if name not in ("id", "path", "stamp", "problems")}
     if isinstance(found, list | tuple):
         return [plain(one) for one in found]

@@ -1,4 +1,4 @@
-"""A figure of a Case has one interval, on whatever page it stands: show, cost, compare, recommend, history, lists."""
+"""A figure has one value and interval, on whatever page it stands: show, cost, compare, recommend, history, serve."""
 
 import json
 
@@ -15,6 +15,7 @@ from torchstone.analysis.recommend.recommend import RecommendRequest, recommend
 from torchstone.analysis.rows import case_rows
 from torchstone.analysis.summary import summarize
 from torchstone.cli import main
+from torchstone.core import units
 from torchstone.core.schema.run import Usual
 from torchstone.storage.catalogue import cases_of
 from torchstone.storage.index import current
@@ -117,6 +118,49 @@ def test_recommend_says_of_settings_of_one_run_what_show_says(outputs):
     said = shown(find(outputs, made.head.run_id))
     (settings,) = recommend(outputs, RecommendRequest()).settings
     assert {offer.case_ids[0]: ends(offer) for offer in settings.offers} == said
+
+
+def test_a_ratio_of_two_settings_is_one_in_compare_recommend_and_show(outputs):
+    """Each says at which level its interval holds: at one level it is one interval."""
+    made = a_stored_run(1, CASES, machine(), noise=0.05)
+    store(outputs, [made])
+    (settings,) = recommend(outputs, RecommendRequest()).settings
+    lead, (first, second, _) = settings.lead, settings.offers
+    compared = compare.compare(
+        split(made.head.run_id, "batch_size", outputs, "batch_size=16"), compare.ComparisonRequest()
+    )
+    of_show = InRounds(summarize(find(outputs, made.head.run_id)).cases)
+    (ratio,) = [
+        one.comparison.ratio for one in compared.judged
+        if one.comparison.metric == "throughput" and one.comparison.candidate.case_id == first.case_ids[0]
+    ]  # fmt: skip
+    assert lead is not None
+    assert ratio is not None
+    assert (lead.level, lead.method) == (of_show.level, ratio.method)
+    assert ends(lead) == pytest.approx(of_show.ratio(first.case_ids[0], second.case_ids[0]), rel=1e-12)
+    at_its_level = of_show.ratio(first.case_ids[0], second.case_ids[0], ratio.level)
+    assert ends(ratio) == pytest.approx(at_its_level, rel=1e-12)
+    assert [offer.could_be for offer in settings.offers] == [True, False, False]
+
+
+def test_the_pages_of_serve_print_what_show_prints(runs, outputs):
+    """A run's page, its list of cases and a comparison of two runs."""
+    pytest.importorskip("starlette", reason="the pages need starlette (pip install 'torchstone[serve]')")
+    from asgi import get
+
+    from torchstone.cli._output import document_of
+    from torchstone.report.pages.application import application
+    from torchstone.report.pages.guard import Guard
+    from torchstone.report.pages.site import Site
+    from torchstone.report.pages.store import Store
+
+    application_ = application(Site(Store(outputs), document_of), Guard((), None, 8642))
+    first, second = (entry.row.run_id for entry in runs)
+    for entry, address in ((runs[0], f"/runs/{first}"), (runs[1], f"/compare?a={first}&b={second}")):
+        page = get(application_, address).text
+        for value, low, high in shown(entry).values():
+            assert units.significant(value, 3) in page
+            assert units.spread(value, low, high) in page
 
 
 def test_the_commands_print_the_same(runs, outputs, capsys):
