@@ -17,7 +17,7 @@ from source_texts import said_of, texts_of
 import torchstone
 from torchstone.analysis.ci import ChangeVerdict as Change
 from torchstone.analysis.memory_fit import FitVerdict as Fits
-from torchstone.core.messages import DISTURBED, MESSAGES, NOT_COMPARED, OUTCOMES, REMEDIES
+from torchstone.core.messages import DISTURBED, MESSAGES, NOT_COMPARED, OUTCOMES, OWN_DATA, REMEDIES
 from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.diagnosis import CauseKind
@@ -166,7 +166,7 @@ def _of_tables() -> Iterator[str]:
 def _of_findings() -> Iterator[str]:
     for words in (*MESSAGES.values(), FAILED):
         yield from (words.message, words.advice)
-    yield from (*REMEDIES.values(), *DISTURBED.values(), *NOT_COMPARED.values(), *OUTCOMES.values())
+    yield from (*REMEDIES.values(), *DISTURBED.values(), *NOT_COMPARED.values(), *OUTCOMES.values(), *OWN_DATA.values())
 
 
 def _msgid(text: str) -> Iterator[str]:

@@ -114,7 +114,7 @@ def test_inference_is_about_the_model_and_who_asks_for_resident_batches_gets_the
 
 def test_workers_of_batches_that_come_as_they_are_are_refused_before_anything_is_written(project, refused):
     words = ("--task", "train", "--model", "py:mine.py:batches", "--device", "cpu", "--axis", "num_workers=0,2")
-    assert "num_workers=2 not possible: a list is used as it comes" in refused("run", *words)
+    assert "num_workers=2 not possible: batches of a list are used as they come" in refused("run", *words)
 
 
 def command(project: Path, *words: str) -> tuple[Any, str]:

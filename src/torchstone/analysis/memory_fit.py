@@ -8,6 +8,7 @@ from enum import StrEnum
 import msgspec
 
 from torchstone.analysis.advice.choices import SAFE_SHARE
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.peak_memory import PeakMemory
 from torchstone.core.schema.trial import Outcome
@@ -40,7 +41,7 @@ class FitRow(msgspec.Struct, frozen=True):
     peak: PeakMemory | None = None
     largest: PeakMemory | None = None
     why_not: Outcome | None = None
-    fixed: str | None = None
+    fixed: Statement | None = None
 
     @property
     def verdict(self) -> FitVerdict:

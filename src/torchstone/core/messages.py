@@ -134,6 +134,20 @@ def not_compared(reason: str, values: Mapping[str, Any]) -> str:
     return filled(NOT_COMPARED[reason], values) if reason in NOT_COMPARED else reason
 
 
+# Why what a user's data fix cannot be another (core/schema/own_data.py: OwnData.why).
+OWN_DATA = {
+    "batch_sampler": "a batch_sampler makes the batches",
+    "whole_batches": "the data set gives whole batches",
+    "as_they_come": "batches of a {kind} are used as they come",
+    "no_such_loader": "no DataLoader of such a setting",
+}
+
+
+def why_fixed(reason: str, values: Mapping[str, Any]) -> str:
+    """Return why what the data fix cannot be another; of an unknown reason its name."""
+    return filled(OWN_DATA[reason], values) if reason in OWN_DATA else reason
+
+
 # What disturbed a trial (core/schema/trial.py: Disturber); `programs`: other programs whose names are known.
 DISTURBED = {
     "processes": "other programs used up to {cores} CPU cores",
@@ -150,6 +164,7 @@ _STOP = "stop them, and measure again"
 _NO_USE = "do not use the energy of this case: wrong unit or unreliable sensor"
 _UNITS = "check the unit (MB, MiB or bytes; percent or fraction) and the name of the device"
 _RECORD = "record which device it was before comparing it with another"
+_SLOWER_START = "the figures are valid; without that import each trial would start seconds sooner"
 _SYNCHRONISE = "synchronise before every reading of the clock, or time with the device's own events"
 _TOTALS = "use total items divided by total time, as torchstone does where the file has step times"
 _RATE = "reported throughput is {reported:items/s}, but {items} items in {duration:s} is {rate:items/s}"
@@ -158,6 +173,7 @@ _SUMMARY = "the {figure} of {steps} steps is reported as {reported:s}, but is {a
 _MIXED_UP = "do not use these figures: the tool mixed up samples, names or units"
 _TWICE = "measure again: a result was stored twice or was not measured"
 _PRODUCT, _ITEMS = "{power:W} × {duration:s} is not {energy:J}", "{each:J} per item × {items} items is not {energy:J}"
+_DATASET = "return the Dataset, so that torchstone can build the DataLoader"
 _INPUTS = "check for all-zero inputs, frozen weights or a branch that is never taken"
 _RULE = "state the rule, for example: the highest among those within {top:percent} of the highest throughput"
 _KEPT = (
@@ -284,9 +300,34 @@ MESSAGES: dict[str, Words] = {
         "the device's energy counter updated at most {updates} times in the windows of {trials} of {of} trials: below "
         "{fewest} updates no energy is reported"
     ),
-    "not_forked": Words(
-        "{trials} of {of} trials started a new interpreter, not a fork: {why}",
-        "the figures are valid; without that import each trial would start seconds sooner",
+    "not_forked.initialised.import": Words(
+        "{trials} of {of} trials started a new interpreter, not a fork: the {driver} was initialised ({asked} returned "
+        "{returned}) by the preload of {step}, at `import {module}`",
+        _SLOWER_START,
+    ),
+    "not_forked.initialised.preload": Words(
+        "{trials} of {of} trials started a new interpreter, not a fork: the {driver} was initialised ({asked} returned "
+        "{returned}) by the preload of {step}",
+        _SLOWER_START,
+    ),
+    "not_forked.initialised.before": Words(
+        "{trials} of {of} trials started a new interpreter, not a fork: the {driver} was initialised ({asked} returned "
+        "{returned}) before anything was preloaded, by a sitecustomize or .pth file of this environment",
+        _SLOWER_START,
+    ),
+    "not_forked.initialised.after": Words(
+        "{trials} of {of} trials started a new interpreter, not a fork: the {driver} was initialised ({asked} returned "
+        "{returned}) after everything was preloaded, by a thread that an import started",
+        _SLOWER_START,
+    ),
+    "not_forked.unknown": Words(
+        "{trials} of {of} trials started a new interpreter, not a fork: the {driver} is loaded and has no {asked} to "
+        "ask whether it was initialised",
+        _SLOWER_START,
+    ),
+    "not_forked.intel": Words(
+        "{trials} of {of} trials started a new interpreter, not a fork: torch is built for Intel GPUs, whose driver "
+        "does not survive a fork"
     ),
     # ── memory ──────────────────────────────────────────────────────────────────────────────────────────────
     "swapping.faults": Words("{faults} major page faults during the steady windows"),
@@ -475,8 +516,10 @@ MESSAGES: dict[str, Words] = {
         "repair or remove the named items; on_error=stop ends a trial at the first one",
     ),
     "own_loader": Words("the DataLoader of {model} has {has}: not measured", "to measure its settings: {settings: }"),
-    "own_batches": Words(
-        "not tuned of {model}: {axes} ({why})", "return the Dataset, so that torchstone can build the DataLoader"
+    "own_batches.batch_sampler": Words("not tuned of {model}: {axes} (a batch_sampler makes the batches)", _DATASET),
+    "own_batches.whole_batches": Words("not tuned of {model}: {axes} (the data set gives whole batches)", _DATASET),
+    "own_batches.as_they_come": Words(
+        "not tuned of {model}: {axes} (batches of a {kind} are used as they come)", _DATASET
     ),
 }
 

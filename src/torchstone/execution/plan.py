@@ -103,7 +103,7 @@ def settled(sketch: Sketch, data: OwnData) -> Sketch:
     for one in configurations:
         if (axis := data.refuses(one)) is not None:
             raise UsageError(
-                f"{sketch.workload.model}: {axis}={one[axis]} not possible: {data.why}, with "
+                f"{sketch.workload.model}: {axis}={one[axis]} not possible: {data.why_text}, with "
                 f"{axis}={data.fixed[axis]}; {INSTEAD}"
             )
     return msgspec.structs.replace(sketch, configurations=configurations, left_open=())

@@ -14,10 +14,11 @@ from typing import Any
 import msgspec
 
 from torchstone.core import units
-from torchstone.core.messages import not_compared
+from torchstone.core.messages import OWN_DATA, not_compared
 from torchstone.core.schema.advice import Advice, Statement
 from torchstone.core.schema.axis import scalar_word
 from torchstone.core.schema.diagnosis import ChecklistItem
+from torchstone.core.schema.estimate import Finding
 
 CAUSES = {  # titles
     "loader": "the step waits for the loader",
@@ -412,7 +413,19 @@ CHOSEN = {  # why a tune chose it
     "no_probe_ran_out": "no probe ran out of memory",
 }
 MESSAGES: Mapping[str, str] = (
-    CAUSES | EVIDENCE | USUAL | REMEDIES | TRIED | SEEN | LIMITS | QUESTIONS | CHECKLIST | COMPARED | MACHINE | CHOSEN
+    CAUSES
+    | EVIDENCE
+    | USUAL
+    | REMEDIES
+    | TRIED
+    | SEEN
+    | LIMITS
+    | QUESTIONS
+    | CHECKLIST
+    | COMPARED
+    | MACHINE
+    | CHOSEN
+    | OWN_DATA
 )
 
 
@@ -448,10 +461,12 @@ def advice_text(advice: Advice) -> str:
 
 
 def with_texts(value: Any) -> Any:
-    """Return a value for JSON in which each Statement has its English text beside its id and values."""
+    """Return a value for JSON in which each Statement and Finding has its English text beside its id and values."""
     if isinstance(value, msgspec.Struct):
-        told = {**msgspec.structs.asdict(value), "text": text(value)} if isinstance(value, Statement) else None
-        return {name: with_texts(one) for name, one in (told or _tagged(value)).items()}
+        texts = {"text": text(value)} if isinstance(value, Statement) else {}
+        if isinstance(value, Finding):
+            texts = {"message": value.message, "advice": value.advice}
+        return {name: with_texts(one) for name, one in {**_tagged(value), **texts}.items()}
     if isinstance(value, Mapping):
         return {name: with_texts(one) for name, one in value.items()}
     return [with_texts(one) for one in value] if isinstance(value, list | tuple) else value

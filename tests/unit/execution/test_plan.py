@@ -4,6 +4,7 @@ import pytest
 from build import a_machine
 
 from torchstone.core.errors import MissingError, UsageError
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.condition import parse
@@ -90,7 +91,7 @@ def test_real_data_come_through_the_loader_where_the_question_is_not_about_the_m
     assert asked.configurations[0]["feed"] == "resident", "who asks for it gets it"
 
 
-OWN = OwnData(True, {"batch_size": 32, "num_workers": 2}, {"batch_size": 32}, "a batch_sampler makes its batches")
+OWN = OwnData(True, {"batch_size": 32, "num_workers": 2}, {"batch_size": 32}, Statement("batch_sampler"))
 
 
 def own_sketch(tmp_path, task="train", **axes):
@@ -118,7 +119,7 @@ def test_data_of_the_users_own_decide_what_nobody_named(tmp_path):
 
 
 def test_an_axis_that_the_users_data_fix_is_refused_with_the_reason(tmp_path):
-    says = "batch_size=8 not possible: a batch_sampler makes its batches, with batch_size=32; return the Dataset"
+    says = "batch_size=8 not possible: a batch_sampler makes the batches, with batch_size=32; return the Dataset"
     with pytest.raises(UsageError, match=says):
         settled(own_sketch(tmp_path, batch_size=(32, 8)), OWN)
 

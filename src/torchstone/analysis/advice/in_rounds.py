@@ -19,6 +19,8 @@ from torchstone.core.stats.best_of_many import pair_level
 from torchstone.core.stats.comparing import Difference, difference, in_turn, log_mean, of_run, ratio
 from torchstone.core.stats.moderated import Prior
 
+PAIRED = "t on the log ratios of rounds"
+
 
 class InRounds:
     """Cases of one run by their ids. `figure`: a positive figure of a trial, such as the throughput."""

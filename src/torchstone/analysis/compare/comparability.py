@@ -10,14 +10,13 @@ from statistics import fmean
 import msgspec
 
 from torchstone.analysis.compare.inputs import CaseTrials, traits
-from torchstone.core import units
 from torchstone.core.figures import raw
 from torchstone.core.fingerprints import Entries, fingerprint_of, furthest, repeats
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import AXES, AxisStage, Scalar, axes_of
 from torchstone.core.schema.case import portable
 from torchstone.core.schema.comparison import Differing
-from torchstone.core.schema.estimate import Severity
+from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.readings import gauge, other_cpu_cores, steal_share
 
@@ -59,10 +58,10 @@ def _settings(a: CaseTrials, b: CaseTrials) -> Iterator[Differing]:
             matters = Statement("items_differ")
         elif axis.changes_result:
             matters = Statement("result_changes")
-        yield Differing(name, str(mine[name]), str(yours[name]), matters)
+        yield Differing(name, mine[name], yours[name], matters)
     for name in ("count", "nodes"):
         if mine[name] != yours[name]:
-            yield Differing(f"{name} of devices", str(mine[name]), str(yours[name]), Statement("other_sharing"))
+            yield Differing(f"{name} of devices", mine[name], yours[name], Statement("other_sharing"))
 
 
 def _against(a: CaseTrials, b: CaseTrials) -> Iterator[Statement]:
@@ -285,7 +284,8 @@ def _tool(taken: CaseTrials) -> object:
 
 def _changed(what: str, one: object, other: object, matters: Statement | None = None) -> Iterator[Differing]:
     if one != other:
-        yield Differing(what, None if one is None else str(one), None if other is None else str(other), matters)
+        mine, yours = (value if isinstance(value, Scalar) else str(value) for value in (one, other))
+        yield Differing(what, mine, yours, matters)
 
 
 def _conditions(a: CaseTrials, b: CaseTrials) -> Iterator[Differing]:
@@ -298,7 +298,7 @@ def _conditions(a: CaseTrials, b: CaseTrials) -> Iterator[Differing]:
             continue
         bad = [reading.bad_from is not None and mean > reading.bad_from for mean in (mine, yours)]
         matters = _BOTH if all(bad) else reading.matters if any(bad) else None
-        yield Differing(reading.what, _written(mine, reading.unit), _written(yours, reading.unit), matters)
+        yield Differing(reading.what, mine, yours, matters, reading.unit)
 
 
 def _means(reading: _MachineReading, a: CaseTrials, b: CaseTrials) -> tuple[float, float] | None:
@@ -306,24 +306,19 @@ def _means(reading: _MachineReading, a: CaseTrials, b: CaseTrials) -> tuple[floa
     return (fmean(known[0]), fmean(known[1])) if all(known) else None
 
 
-def _written(value: float, unit: str) -> str:
-    return f"{value:.2f} cores" if unit == "cores" else units.quantity(value, unit)
-
-
 def _findings(a: CaseTrials, b: CaseTrials) -> Iterator[Differing]:
     """Yield what a check doubts about one side alone."""
-    said: list[dict[str, str]] = []
+    doubts: list[dict[str, Finding]] = []
     for taken in (a, b):
         case_id = taken.case.case_id
-        doubts = [f for f in taken.run.findings if f.subject == case_id and f.severity == Severity.WARNING]
-        said.append({f.check: f.message for f in doubts if f.check not in {r.what for r in _READINGS}})
-    for check in dict.fromkeys((*said[0], *said[1])):
-        if (check in said[0]) != (check in said[1]):
-            yield Differing(check, said[0].get(check), said[1].get(check), Statement("one_side_suspect"))
+        own = [f for f in taken.run.findings if f.subject == case_id and f.severity == Severity.WARNING]
+        doubts.append({f.check: f for f in own if f.check not in {r.what for r in _READINGS}})
+    for check in dict.fromkeys((*doubts[0], *doubts[1])):
+        if (check in doubts[0]) != (check in doubts[1]):
+            yield Differing(check, doubts[0].get(check), doubts[1].get(check), Statement("one_side_suspect"))
     failed = [len(taken.failed) for taken in (a, b)]
     if failed[0] != failed[1]:
-        words = [str(n) if n else None for n in failed]
-        yield Differing("failed trials", words[0], words[1], Statement("failed_left_out"))
+        yield Differing("failed trials", failed[0], failed[1], Statement("failed_left_out"))
 
 
 def lengths_apart(a: Sequence[CaseTrials], b: Sequence[CaseTrials]) -> tuple[float, float] | None:

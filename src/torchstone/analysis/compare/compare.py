@@ -8,6 +8,7 @@ from statistics import fmean
 
 import msgspec
 
+from torchstone.analysis.advice.in_rounds import PAIRED
 from torchstone.analysis.compare.comparability import (
     Comparability,
     differing,
@@ -41,7 +42,6 @@ from torchstone.core.stats import comparing
 from torchstone.core.stats.comparing import (
     ASSUMED_OF_MEMORY,
     ASSUMED_OF_TIMES,
-    PAIRED,
     Difference,
     Templates,
     VariancePart,

@@ -9,7 +9,7 @@ from statistics import fmean
 import msgspec
 
 from torchstone.analysis.advice.choices import NEAR_THE_TOP
-from torchstone.analysis.advice.in_rounds import InRounds, RoundLogs, round_logs
+from torchstone.analysis.advice.in_rounds import PAIRED, InRounds, RoundLogs, round_logs
 from torchstone.config.prices import Prices
 from torchstone.core import units
 from torchstone.core.errors import UsageError
@@ -20,7 +20,7 @@ from torchstone.core.schema.estimate import Estimate, Finding, Severity, too_wid
 from torchstone.core.schema.peak_memory import memory_figures
 from torchstone.core.schema.trial import FEWEST_UNDISTURBED
 from torchstone.core.stats import best_of_many
-from torchstone.core.stats.best_of_many import Best
+from torchstone.core.stats.best_of_many import WITH_THE_BEST, Best
 from torchstone.core.stats.comparing import Difference, VariancePart
 from torchstone.core.stats.moderated import Prior
 from torchstone.storage.measured import MeasuredCase
@@ -375,7 +375,8 @@ def _in_rounds(entrants: Sequence[RankedOffer]) -> Callable[[int, int], Differen
 
 def lead_of(best: Best, trials: int) -> Estimate | None:
     """Return how many times the next the best is, corrected for how many were tried; `trials` of the best."""
-    return Estimate(*best.lead, best.level, "ratio", best.method, trials, trials) if best.lead is not None else None
+    method = PAIRED if best.paired else WITH_THE_BEST
+    return Estimate(*best.lead, best.level, "ratio", method, trials, trials) if best.lead is not None else None
 
 
 def differing(entrants: Sequence[RankedOffer]) -> Iterator[str]:

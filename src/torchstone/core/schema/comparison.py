@@ -8,7 +8,8 @@ import msgspec
 
 from torchstone.core.messages import not_compared
 from torchstone.core.schema.advice import Statement
-from torchstone.core.schema.estimate import Estimate
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.estimate import Estimate, Finding
 
 
 class Judgement(StrEnum):
@@ -22,12 +23,16 @@ class Judgement(StrEnum):
 
 
 class Differing(msgspec.Struct, frozen=True):
-    """One thing in which the sides differ beside what is compared. `matters`: what it does to fairness, if anything."""
+    """One thing in which the sides differ beside what is compared. `matters`: what it does to fairness, if anything.
+
+    Of a check the values are its findings; `unit`: of numbers that have one.
+    """
 
     what: str  # "torch", "driver", "precision", "neighbours", …
-    baseline: str | None
-    candidate: str | None
+    baseline: Scalar | Finding
+    candidate: Scalar | Finding
     matters: Statement | None = None
+    unit: str | None = None
 
 
 class Side(msgspec.Struct, frozen=True):

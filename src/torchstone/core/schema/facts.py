@@ -51,7 +51,7 @@ class Facts(msgspec.Struct, omit_defaults=True):
     own_pin_memory: bool | None = None
     own_prefetch_factor: int | None = None
     own_fixed: tuple[str, ...] = ()
-    own_why: str | None = None
+    own_why: Statement | None = None
     example_tokens: int | None = None  # of each synthetic sentence, where a model brings a tokenizer and no data
     # how it was set
     settings: dict[str, SettingFact] = {}
@@ -79,7 +79,7 @@ class Facts(msgspec.Struct, omit_defaults=True):
     loading_busy: float | None = None  # the share of that in which it computed
     items_per_step: float | None = None
     # how it was measured
-    not_forked: str | None = None  # why it was started as a new interpreter
+    not_forked: Statement | None = None  # why it was started as a new interpreter
     warmup_steps: int | None = None
     warmup_settled: bool | None = None
     steps: int | None = None

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.fit import EpochEnded, Evaluated, Evaluation, Fit
@@ -250,7 +251,7 @@ class MemoryTold(msgspec.Struct, frozen=True, tag="memory_told", tag_field="even
 
     peaks: tuple[PeakMemory, ...]
     largest: tuple[PeakMemory | None, ...]
-    fixed: str | None = None
+    fixed: Statement | None = None
 
 
 class Stack(msgspec.Struct, frozen=True, tag="stack", tag_field="event"):

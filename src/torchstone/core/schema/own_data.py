@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from torchstone.core.messages import why_fixed
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import LOADER_AXES, Scalar
 from torchstone.core.schema.case import Case, Task
 
@@ -20,7 +22,12 @@ class OwnData(msgspec.Struct, frozen=True):
     is_data: bool = False
     settings: Mapping[str, Scalar] = {}
     fixed: Mapping[str, Scalar] = {}
-    why: str | None = None
+    why: Statement | None = None
+
+    @property
+    def why_text(self) -> str:
+        """Return `why` in English."""
+        return "" if self.why is None else why_fixed(self.why.id, self.why.values)
 
     def fill(self, task: Task, configuration: Mapping[str, Scalar], left_open: tuple[str, ...]) -> dict[str, Scalar]:
         """Return a Configuration with what follows from the data for the axes that were left open.

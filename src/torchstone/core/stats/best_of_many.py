@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
-from torchstone.core.stats.comparing import PAIRED, Difference, VariancePart, bonferroni, difference
+from torchstone.core.stats.comparing import Difference, VariancePart, bonferroni, difference
 from torchstone.core.stats.moderated import spread_of
 
 WITH_THE_BEST = "Welch's t on the log over trials, against all others (Bonferroni)"
@@ -26,15 +26,15 @@ _ASSUMED = 0.1  # of the log of a trial, where none has two: trials of the same 
 class Best(NamedTuple):
     """`best`: the highest (its place); `could_be`: all places that may be the best, the highest first.
 
-    `lead`: best ÷ the highest of the others with the ends of its interval; None of one alone. `level` and
-    `method` of that.
+    `lead`: best ÷ the highest of the others with the ends of its interval; None of one alone. `level` of
+    that; `paired`: by the ratios of rounds.
     """
 
     best: int
     could_be: tuple[int, ...]
     lead: tuple[float, float, float] | None
     level: float
-    method: str = WITH_THE_BEST
+    paired: bool = False
 
     @property
     def is_clear(self) -> bool:
@@ -86,7 +86,7 @@ def best_of(
         if in_rounds is None:
             low, high = min(low for _, low, _ in leads), min(high for _, _, high in leads)
         lead = value, low, high
-    return Best(first, tuple(could_be), lead, level, WITH_THE_BEST if in_rounds is None else PAIRED)
+    return Best(first, tuple(could_be), lead, level, in_rounds is not None)
 
 
 def entrants(groups: Sequence[Sequence[float]]) -> list[VariancePart]:

@@ -33,7 +33,6 @@ from torchstone.core.stats.student import from_log, t_quantile, tail, two_sided
 _SWEEPS = 20  # of case and round means in turn: the residuals stand still long before
 _LEAST_CHANGE = 1e-12
 
-PAIRED = "t on the log ratios of rounds"
 Rounds = Mapping[int, float]  # round → logarithm of a figure of one case
 
 

@@ -23,6 +23,8 @@ from typing import Any, NamedTuple, Self
 import msgspec
 
 from torchstone.core.cores import end_with
+from torchstone.core.schema.advice import Statement
+from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.message import Request
 from torchstone.execution.worker import pipe
 from torchstone.execution.worker.execution import carry_out
@@ -58,11 +60,11 @@ def _version(function: Any) -> int:
 
 _DRIVERS = (
     # CUDA_ERROR_NOT_INITIALIZED (CUDA Driver API, cuInit).
-    _Driver("the CUDA driver", re.compile(r"(^|/)libcuda\.so"), "cuDeviceGetCount", 3, _devices),
+    _Driver("CUDA driver", re.compile(r"(^|/)libcuda\.so"), "cuDeviceGetCount", 3, _devices),
     # HSA_STATUS_ERROR_NOT_INITIALIZED. HIP initialises itself in whichever function of it is called, and so cannot be
     # asked; the HSA runtime below it can (HSA Runtime Programmer's Reference Manual 1.2, 2.1).
     _Driver(
-        "the HSA runtime, on which HIP is built,",
+        "HSA runtime of HIP",
         re.compile(r"(^|/)libhsa-runtime64[^/]*\.so"),
         "hsa_system_get_info",
         0x100B,
@@ -71,26 +73,26 @@ _DRIVERS = (
 )
 
 
-def touched() -> str | None:
+def touched() -> Statement | None:
     """Return which driver has been initialised in this process, and how that shows; None where none has."""
     for driver, library in _LOADED.drivers():
+        about: dict[str, Scalar] = {"driver": driver.name, "asked": driver.asked}
         if not hasattr(library, driver.asked):
-            return f"{driver.name} is loaded and has no {driver.asked} to ask whether it was initialised"
+            return Statement("unknown", about)
         answer = driver.ask(getattr(library, driver.asked))
         if answer != driver.uninitialised:
-            return f"{driver.name} was initialised ({driver.asked} returned {answer})"
+            return Statement("initialised", {**about, "returned": answer})
     return None
 
 
-def never_forks() -> str | None:
+def never_forks() -> Statement | None:
     """Return why nothing may be forked from this process whatever was asked in it, or None.
 
     SYCL cannot be asked whether anybody has initialised it, and importing a model of transformers does
     (pytorch/pytorch#178496).
     """
     build = getattr(sys.modules.get("torch"), "version", None)
-    why = "torch is built for Intel GPUs, whose driver does not survive a fork"
-    return why if getattr(build, "xpu", None) else None
+    return Statement("intel") if getattr(build, "xpu", None) else None
 
 
 class _Object(ctypes.Structure):
@@ -161,20 +163,17 @@ _LOADED = _LoadedDrivers()
 # It stands first among the finders of modules and finds none, so that it hears of every import before that is done, and
 # it is gone when preloading is over.
 
-_BEFORE = "before anything was preloaded, by a sitecustomize or .pth file of this environment"
-_AFTER = "after everything was preloaded, by a thread that an import started"
-
 
 class PreloadWatch:
     """Use as a context manager around what preloads. `ask`: says which driver has been initialised, or None."""
 
-    def __init__(self, ask: Callable[[], str | None] = touched) -> None:
+    def __init__(self, ask: Callable[[], Statement | None] = touched) -> None:
         self._ask = ask
         self._step = self._import = ""
-        self._found: str | None = None
+        self._reason: Statement | None = None
 
     def __enter__(self) -> Self:
-        self._look(_BEFORE)
+        self._look("before")
         sys.meta_path.insert(0, self)
         return self
 
@@ -192,15 +191,19 @@ class PreloadWatch:
         self._look()
         self._import = name
 
-    def reason(self) -> str | None:
-        """Return why nothing may be forked from this process now, and what made it so; None: a fork is safe."""
-        self._look(_AFTER)
-        return self._found or never_forks()
+    def reason(self) -> Statement | None:
+        """Return why nothing may be forked from this process now, and what made it so; None: a fork is safe.
 
-    def _look(self, blamed: str | None = None) -> None:
-        if self._found is None and (found := self._ask()) is not None:
-            by = f"by the preload of {self._step}" + (f", at `import {self._import}`" if self._import else "")
-            self._found = f"{found} {blamed or by}"
+        Its texts are those of the finding `not_forked`.
+        """
+        self._look("after")
+        return self._reason or never_forks()
+
+    def _look(self, when: str = "") -> None:
+        if self._reason is None and (driver := self._ask()) is not None:
+            when = when or ("import" if self._import else "preload")
+            values = {**driver.values, "step": self._step, "module": self._import}
+            self._reason = Statement(f"{driver.id}.{when}" if driver.id == "initialised" else driver.id, values)
 
 
 _LARGEST_REQUEST = 1 << 20

@@ -60,6 +60,8 @@ def own_batches(run: Run) -> Iterator[Finding]:
     if run.head.tune is None:
         return
     told = next((t.facts for t in run.trials if t.facts.own_fixed), None)
-    if told is not None:
-        values: Values = {"model": run.head.tune.base.workload.model, "axes": told.own_fixed, "why": told.own_why}
-        yield Finding("own_batches", Severity.INFO, "run", values)
+    if told is not None and told.own_why is not None:
+        values: Values = {"model": run.head.tune.base.workload.model, "axes": told.own_fixed}
+        if isinstance(kind := told.own_why.values.get("kind"), str):
+            values["kind"] = kind
+        yield Finding("own_batches", Severity.INFO, "run", values, told.own_why.id)

@@ -7,6 +7,8 @@ from statistics import fmean
 
 from torchstone.core.messages import Values
 from torchstone.core.over_ranks import slowest
+from torchstone.core.schema.advice import Statement
+from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.ranks import world_size
 from torchstone.core.schema.run import Run
@@ -199,5 +201,9 @@ def not_forked(run: Run) -> Iterator[Finding]:
     trials = [trial for _, _, trials in trials_by_case(run) for trial in trials]
     reasons = [trial.facts.not_forked for trial in trials if trial.facts.not_forked is not None]
     if reasons:
-        values: Values = {"trials": len(reasons), "of": len(trials), "why": reasons[0]}
-        yield Finding("not_forked", Severity.INFO, "run", values)
+        values: Values = {"trials": len(reasons), "of": len(trials), **_scalars(reasons[0])}
+        yield Finding("not_forked", Severity.INFO, "run", values, reasons[0].id)
+
+
+def _scalars(reason: Statement) -> dict[str, Scalar]:
+    return {name: value for name, value in reason.values.items() if isinstance(value, Scalar)}

@@ -20,6 +20,7 @@ from pathlib import Path
 import msgspec
 
 from torchstone.core.errors import TorchstoneError
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.message import Request
 from torchstone.plugins.launchers._process import PipedTrial, environment, line_to_a_trial, started
@@ -33,7 +34,11 @@ class _Died(TorchstoneError):
 
 
 class _Unforkable(TorchstoneError):
-    """The template must not be forked; the message says why."""
+    """The template must not be forked; `statement` says why."""
+
+    def __init__(self, statement: Statement) -> None:
+        super().__init__(statement.id)
+        self.statement = statement
 
 
 class Fork(Launcher):
@@ -50,7 +55,7 @@ class Fork(Launcher):
         self._imports = False  # it was started, and has not said yet that it is ready
         self._environment: Mapping[str, str] = {}
         self._folder: Path | None = None
-        self._unforkable: str | None = None
+        self._unforkable: Statement | None = None
 
     def open(self, preload: Sequence[str], heap: str, folder: Path | None = None, *, pin_threads: bool = False) -> None:
         """Start the template, and leave it to import. Several may do so beside one another."""
@@ -104,7 +109,7 @@ class Fork(Launcher):
             if self._unforkable is None:
                 return self._forked(request)
         except _Unforkable as reason:
-            self._unforkable = str(reason)
+            self._unforkable = reason.statement
         return started(request, self._environment, self._folder, Facts(not_forked=self._unforkable))
 
     def _forked(self, request: Request) -> PipedTrial:
@@ -162,13 +167,14 @@ class Fork(Launcher):
                 self._receive()
                 continue
             self._rest = rest
-            message = msgspec.json.decode(line, type=dict[str, int | str])
-            if "ended" in message:
-                self._statuses[int(message["ended"])] = int(message["status"])
-            if "unforkable" in message:
-                raise _Unforkable(str(message["unforkable"]))
-            if wanted in message:
-                return int(message[wanted])
+            message = msgspec.json.decode(line, type=dict[str, int | Statement])
+            if isinstance(reason := message.get("unforkable"), Statement):
+                raise _Unforkable(reason)
+            numbers = {name: value for name, value in message.items() if isinstance(value, int)}
+            if "ended" in numbers:
+                self._statuses[numbers["ended"]] = numbers["status"]
+            if wanted in numbers:
+                return numbers[wanted]
 
     def _receive(self) -> None:
         control = self._control

@@ -24,8 +24,9 @@ from torchstone.analysis.compare.runtimes import RuntimeRatio, runtime_ratios, s
 from torchstone.analysis.compare.task_answers import TaskAnswer, TaskResult, answers, mean_ratio
 from torchstone.core import units
 from torchstone.core.charts.vega_lite import Picture
+from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.comparison import Comparison, Differing, Judgement
-from torchstone.core.schema.estimate import Estimate
+from torchstone.core.schema.estimate import Estimate, Finding
 from torchstone.report.charts import comparison as charts
 from torchstone.report.charts.ratios import Ratio, ratios_chart
 from torchstone.report.diagnosis_messages import text
@@ -287,9 +288,17 @@ def _differing(compared: ComparedRuns) -> Iterator[tuple[str, bool]]:
             if entry not in found:
                 found.append(entry)
     for pair, each in sorted(found, key=lambda key: key[1].matters is None):
-        changed = f"{each.baseline or units.MISSING} → {each.candidate or units.MISSING}"
+        changed = f"{_side_value(each.baseline, each.unit)} → {_side_value(each.candidate, each.unit)}"
         line = f"{pair}{each.what}: {changed}" + (f" ({text(each.matters)})" if each.matters is not None else "")
         yield line, each.matters is not None
+
+
+def _side_value(value: Scalar | Finding, unit: str | None) -> str:
+    if isinstance(value, Finding):
+        return value.message
+    if unit is not None and isinstance(value, int | float):
+        return f"{value:.2f} cores" if unit == "cores" else units.quantity(value, unit)
+    return units.MISSING if value is None or value == "" else scalar_word(value)
 
 
 def _how(compared: ComparedRuns) -> Iterator[str]:

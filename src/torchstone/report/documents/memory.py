@@ -14,6 +14,7 @@ from torchstone.core.schema.peak_memory import KINDS, PeakMemory
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.core.stats.peak_memory import MOST
 from torchstone.report.charts.settings import memory_chart
+from torchstone.report.diagnosis_messages import text
 from torchstone.report.document import Column, Document, Facts, Part, Role, Section, Table, Text, paragraphs
 from torchstone.report.documents.run_answer import point_words, scalar_word
 
@@ -59,7 +60,7 @@ def _parts(answer: MemoryAnswer, first: str | None) -> Iterator[Part]:
         yield Section("Pictures", (chart,))
     for why in dict.fromkeys(_why(row.why_not) for row in answer.rows if row.why_not is not None):
         yield Text(f"not predicted: {why}")
-    for why in dict.fromkeys(row.fixed for row in answer.rows if row.fixed is not None):
+    for why in dict.fromkeys(text(row.fixed) for row in answer.rows if row.fixed is not None):
         yield Text(f"one batch size: {why}")
 
 

@@ -223,7 +223,7 @@ def evidence_of(present: Case, trials: Sequence[Trial], look: HostProfile | None
     facts, place = trials[0].facts, present.placement
     fixed = tuple(axis for axis in ("batch_size", "num_workers") if axis not in present.configuration)
     if fixed:
-        facts = msgspec.structs.replace(facts, own_fixed=fixed, own_why="no DataLoader of such a setting")
+        facts = msgspec.structs.replace(facts, own_fixed=fixed, own_why=Statement("no_such_loader"))
     disturbed = next((trial.disturbance for trial in trials if trial.disturbed), None)
     return Evidence(
         present, middle, facts, machine.device(place.device, place.index), cores_of_process(), "default", look=look,

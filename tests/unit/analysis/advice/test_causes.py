@@ -229,7 +229,8 @@ def test_what_the_users_own_batches_rule_out_is_not_tried():
     known, evidence = PLANTED["slow loader"]
     assert known.startswith("loader")
     fixed = msgspec.structs.replace(
-        evidence, facts=Facts(own_fixed=("batch_size", "num_workers"), own_why="a list is used as it comes")
+        evidence,
+        facts=Facts(own_fixed=("batch_size", "num_workers"), own_why=Statement("whole_batches")),
     )
     assert fixed.fixes("num_workers")
     assert not fixed.fixes("feed")

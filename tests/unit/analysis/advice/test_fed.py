@@ -7,11 +7,12 @@ import pytest
 from build import a_case
 
 from torchstone.analysis.advice.feeding import fed_by, fed_words
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.facts import Facts
 
 OWN_SET = Facts(own_data="SlowSet")
 OWN_LOADER = Facts(own_data="DataLoader", own_batch_size=8, own_num_workers=2)
-OWN_LIST = Facts(own_data="list", own_fixed=("num_workers",), own_why="a list is used as it comes")
+OWN_LIST = Facts(own_data="list", own_fixed=("num_workers",), own_why=Statement("as_they_come", {"kind": "list"}))
 
 
 def told(settings, facts=None, varying=(), **work):

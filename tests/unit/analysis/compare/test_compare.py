@@ -279,8 +279,8 @@ def test_doubts_and_failures_of_one_side_are_listed():
     finding = a_finding("drift", Severity.WARNING, "it drifts", "wait", a_case().case_id)
     bad = msgspec.structs.replace(a_stored_run([*BASE, None], minutes=1), findings=(finding,))
     found = {one.what: one for one in the(judged(a_stored_run(BASE), bad)).differing}
-    assert (found["drift"].baseline, found["drift"].candidate) == (None, "it drifts")
-    assert found["failed trials"].candidate == "1"
+    assert (found["drift"].baseline, found["drift"].candidate) == (None, finding)
+    assert found["failed trials"].candidate == 1
 
 
 def test_memory_and_energy_and_cost():

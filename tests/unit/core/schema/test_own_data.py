@@ -2,6 +2,7 @@
 
 from build import a_case
 
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.own_data import OwnData
@@ -38,7 +39,7 @@ def test_an_example_batch_decides_its_size_and_nothing_else():
 
 
 def test_a_fixed_value_cannot_be_another_and_resident_batches_need_no_workers():
-    data = OwnData(True, fixed={"batch_size": 8, "num_workers": 0}, why="a list is used as it comes")
+    data = OwnData(True, fixed={"batch_size": 8, "num_workers": 0}, why=Statement("as_they_come", {"kind": "list"}))
     assert data.refuses({"batch_size": 8, "num_workers": 0, "feed": "loader"}) is None
     assert data.refuses({"batch_size": 8, "num_workers": 2, "feed": "loader"}) == "num_workers"
     assert data.refuses({"batch_size": 8, "num_workers": 2, "feed": "resident"}) is None

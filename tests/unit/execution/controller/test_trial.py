@@ -6,6 +6,7 @@ import threading
 import pytest
 from build import a_case
 
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.codec import decode, encode
 from torchstone.core.schema.facts import Facts
@@ -35,7 +36,7 @@ class Scripted(Launcher):
 
     def __init__(self, script, wrong=None, hangs=False, answer=()):
         self.script, self.wrong, self.hangs, self.answer, self.killed = script, wrong, hangs, answer, False
-        self.pid, self.facts = os.getpid(), Facts(not_forked="scripted")
+        self.pid, self.facts = os.getpid(), Facts(not_forked=Statement("intel"))
         self._read, self._write = os.pipe()
 
     describes = "says what it is told to"
@@ -108,7 +109,7 @@ def test_what_was_measured_becomes_the_trial():
     assert trial.outcome.status == Status.OK
     assert (trial.number, trial.order, trial.case_id) == (2, 5, a_case().case_id)
     assert trial.facts.fused_optimizer is True
-    assert trial.facts.not_forked == "scripted"
+    assert trial.facts.not_forked == Statement("intel")
     assert trial.values("start_time_s", Stage.SETUP)[0] >= 0.0
     begin_s, end_s = trial.values("window_span_s")
     assert end_s - begin_s == pytest.approx(1.0)

@@ -8,6 +8,7 @@ import torch
 from build import a_case
 from torch import nn
 
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.case import Placement, Task
 from torchstone.core.schema.facts import Facts, SettingFact
 from torchstone.core.schema.model import InputSpec, LoadedModel
@@ -142,7 +143,7 @@ def own_case(**work):
 
 def test_what_the_users_own_loader_has_is_told_by_its_rehearsal():
     facts = Facts(own_batch_size=32, own_num_workers=2, own_pin_memory=True, own_data="X")
-    samples = SimpleNamespace(fixed={"batch_size": 32}, why="a batch_sampler makes its batches")
+    samples = SimpleNamespace(fixed={"batch_size": 32}, why=Statement("batch_sampler"))
     own = brought(a_model(samples=samples, facts=facts), own_case())
     assert own.is_data
     assert own.settings == {"batch_size": 32, "num_workers": 2, "pin_memory": False}, "a CPU has nowhere to transfer to"

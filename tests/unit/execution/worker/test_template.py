@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 from stub_driver import environment, initialised_by, python
 
+from torchstone.core.schema.advice import Statement
 from torchstone.execution.worker import template
 from torchstone.execution.worker.template import PreloadWatch, never_forks, touched
 from torchstone.plugins import registry
@@ -40,8 +41,8 @@ def test_where_a_driver_was_initialised_nothing_is_forked_and_the_controller_is_
     os.close(given)
     monkeypatch.setattr(os, "fork", lambda: pytest.fail("this child could not use the device"))
     living: set[int] = set()
-    assert template._fork_for_request(theirs, living, SimpleNamespace(reason=lambda: "an import asked"))  # type: ignore[arg-type]
-    assert json.loads(ours.recv(4096)) == {"unforkable": "an import asked"}
+    assert template._fork_for_request(theirs, living, SimpleNamespace(reason=lambda: Statement("intel")))  # type: ignore[arg-type]
+    assert json.loads(ours.recv(4096)) == {"unforkable": {"id": "intel", "values": {}}}
     assert os.read(end, 1) == b"", "the line to the trial that is not there is closed"
     assert not living
     for one in (ours, theirs):
@@ -106,8 +107,12 @@ print(touched())
 @pytest.mark.parametrize(
     ("library", "init", "name"),
     [
-        ("libcuda.so.1", "cuInit", "the CUDA driver was initialised (cuDeviceGetCount returned 0)"),
-        ("libhsa-runtime64.so.1", "hsa_init", "HIP is built, was initialised (hsa_system_get_info returned 0)"),
+        ("libcuda.so.1", "cuInit", "'asked': 'cuDeviceGetCount', 'returned': 0"),
+        (
+            "libhsa-runtime64.so.1",
+            "hsa_init",
+            "'asked': 'hsa_system_get_info', 'returned': 0",
+        ),
     ],
 )
 def test_a_driver_is_asked_without_loading_or_initialising_it(driver_folder, tmp_path, library, init, name):
@@ -145,7 +150,7 @@ def test_a_library_without_the_question_counts_as_touched(monkeypatch):
 
     cuda = template._DRIVERS[0]
     monkeypatch.setattr(template._LOADED, "drivers", lambda: [(cuda, SimpleNamespace())])
-    assert "has no cuDeviceGetCount" in str(touched())
+    assert touched() == Statement("unknown", {"driver": "CUDA driver", "asked": "cuDeviceGetCount"})
 
 
 def test_a_build_for_intel_gpus_is_never_forked(monkeypatch):
@@ -167,7 +172,7 @@ def test_a_build_for_intel_gpus_is_never_forked(monkeypatch):
 def test_a_drivers_library_is_known_by_its_name_wherever_it_lies(path, found):
     from torchstone.execution.worker.template import _DRIVERS
 
-    names = {"cuda": "the CUDA driver", "hsa": "the HSA runtime, on which HIP is built,", None: None}
+    names = {"cuda": "CUDA driver", "hsa": "HSA runtime of HIP", None: None}
     assert next((driver.name for driver in _DRIVERS if driver.library.search(path)), None) == names[found]
 
 
@@ -182,7 +187,7 @@ def test_asking_is_cheap_enough_for_every_import():
 
 
 ASKED: list[str] = []
-DRIVER = "the driver was initialised"
+DRIVER = Statement("initialised", {"driver": "CUDA driver"})
 
 
 def ask():
@@ -216,7 +221,8 @@ def test_the_import_that_asked_is_named(modules):
         importlib.import_module("seen_a")
         importlib.import_module("seen_d")
         watch.begins("task train")
-    assert watch.reason() == f"{DRIVER} by the preload of hf:second, at `import seen_c`"
+    values = {"driver": "CUDA driver", "step": "hf:second", "module": "seen_c"}
+    assert watch.reason() == Statement("initialised.import", values)
 
 
 def test_a_preload_that_asked_without_an_import_is_named(modules):
@@ -224,7 +230,8 @@ def test_a_preload_that_asked_without_an_import_is_named(modules):
         watch.begins("tower:small")
         ASKED.append("itself")
         watch.begins("task train")
-    assert watch.reason() == f"{DRIVER} by the preload of tower:small"
+    values = {"driver": "CUDA driver", "step": "tower:small", "module": ""}
+    assert watch.reason() == Statement("initialised.preload", values)
 
 
 def test_what_asked_before_or_after_everything_is_told_apart(modules):
@@ -232,10 +239,14 @@ def test_what_asked_before_or_after_everything_is_told_apart(modules):
         watch.begins("hf:bert")
     assert watch.reason() is None
     ASKED.append("a thread")
-    assert "after everything was preloaded" in str(watch.reason())
+    reason = watch.reason()
+    assert reason is not None
+    assert reason.id == "initialised.after"
     with PreloadWatch(ask) as watch:
         watch.begins("hf:bert")
-    assert "before anything was preloaded" in str(watch.reason())
+    reason = watch.reason()
+    assert reason is not None
+    assert reason.id == "initialised.before"
 
 
 def test_it_finds_no_module_and_is_gone_afterwards(modules):
@@ -249,7 +260,7 @@ def test_it_finds_no_module_and_is_gone_afterwards(modules):
 
 
 def test_a_build_that_never_forks_says_so(modules, monkeypatch):
-    monkeypatch.setattr(template, "never_forks", lambda: "built for Intel GPUs")
+    monkeypatch.setattr(template, "never_forks", lambda: Statement("intel"))
     with PreloadWatch(ask) as watch:
         watch.begins("hf:bert")
-    assert watch.reason() == "built for Intel GPUs"
+    assert watch.reason() == Statement("intel")

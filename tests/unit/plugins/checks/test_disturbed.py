@@ -9,6 +9,8 @@ import pytest
 from build import a_case, a_machine, a_run, a_trial
 
 from torchstone.core.figures import figures
+from torchstone.core.schema.advice import Statement
+from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.fit import Fit
@@ -187,12 +189,20 @@ def test_a_training_is_not_told_to_take_options_that_it_has_not() -> None:
 
 
 def test_trials_that_are_no_forks_are_told_once_with_what_did_it():
-    why = "the CUDA driver was initialised (cuDeviceGetCount returned 0) by the preload of hf:bert, at `import kernels`"
+    about: dict[str, Scalar] = {
+        "driver": "CUDA driver",
+        "asked": "cuDeviceGetCount",
+        "returned": 0,
+        "step": "hf:bert",
+        "module": "kernels",
+    }
+    why = Statement("initialised.import", about)
     trials = [a_trial(trial_id=f"t{n}", number=n, facts={"not_forked": why} if n else {}) for n in range(3)]
     (finding,) = registry.load("checks", "not_forked").look(a_run(trials))
     assert finding.severity == Severity.INFO
     assert finding.subject == "run"
-    assert finding.message == f"2 of 3 trials started a new interpreter, not a fork: {why}"
+    assert (finding.reason, finding.values) == ("initialised.import", {"trials": 2, "of": 3, **about})
+    assert "by the preload of hf:bert, at `import kernels`" in finding.message
 
 
 def held(throttled: tuple[float, ...], capped: tuple[float, ...] | None) -> Trial:

@@ -3,12 +3,13 @@
 import msgspec
 from build import a_case, a_run, a_trial
 
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.answer import TuneSpec
 from torchstone.plugins import registry
 
 CHECK = registry.load("checks", "own_batches")
 CASE = a_case({"batch_size": 8}, model="py:mine.py:load")
-FIXED = {"own_fixed": ("batch_size", "num_workers"), "own_why": "a list is used as it comes"}
+FIXED = {"own_fixed": ("batch_size", "num_workers"), "own_why": Statement("as_they_come", {"kind": "list"})}
 
 
 def run_of(facts, *, tuned=True):
@@ -19,8 +20,8 @@ def run_of(facts, *, tuned=True):
 
 def test_it_says_what_was_not_tuned_and_what_to_return_instead():
     (finding,) = CHECK.look(run_of(FIXED))
-    told = "batch_size, num_workers (a list is used as it comes)"
-    assert finding.message == f"not tuned of py:mine.py:load: {told}"
+    values = {"model": "py:mine.py:load", "axes": ("batch_size", "num_workers"), "kind": "list"}
+    assert (finding.reason, finding.values) == ("as_they_come", values)
     assert finding.advice.startswith("return the Dataset")
 
 

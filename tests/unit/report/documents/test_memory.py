@@ -7,6 +7,7 @@ import pytest
 from results import GIB, a_memory_row
 
 from torchstone.analysis.memory_fit import FitRow, MemoryAnswer
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.core.stats.peak_memory import MOST
@@ -106,10 +107,10 @@ def test_why_not_and_why_one_batch_size():
         {"batch_size": 1},
         why_not=Outcome(Status.UNSUPPORTED, "the shapes depend on its data"),
     )
-    text = said(told, a_memory_row(fixed="the loader gives batches of 4"))
+    text = said(told, a_memory_row(fixed=Statement("batch_sampler")))
     assert text.startswith("1 of 2 settings fit, 1 not predicted.")
     assert "not predicted: the shapes depend on its data" in text
-    assert "one batch size: the loader gives batches of 4" in text
+    assert "one batch size: a batch_sampler makes the batches" in text
 
 
 def test_what_a_tune_would_try_comes_first():

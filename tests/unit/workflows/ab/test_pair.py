@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from build import a_case
 
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.codec import decode, encode
 from torchstone.core.schema.facts import Facts
@@ -83,7 +84,7 @@ def test_the_second_side_is_told_what_the_first_has_left_it(monkeypatch, device,
     assert found.trials[0].outcome.message == "that is all"
 
 
-@pytest.mark.parametrize(("facts", "stops"), [(Facts(), True), (Facts(not_forked="the driver was initialised"), False)])
+@pytest.mark.parametrize(("facts", "stops"), [(Facts(), True), (Facts(not_forked=Statement("intel")), False)])
 def test_only_a_fork_is_stopped_while_it_waits(monkeypatch, facts, stops):
     sent = []
     monkeypatch.setattr(pair, "stop", lambda pid: sent.append("stop"))

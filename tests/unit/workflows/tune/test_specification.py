@@ -4,6 +4,7 @@ from build import a_machine
 
 from torchstone.config.run_file import RunRequest
 from torchstone.core.errors import UsageError
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.answer import Constraints
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.machine import DeviceInfo
@@ -82,12 +83,12 @@ def test_workers_of_the_users_own_data_set_are_tuned_and_an_example_has_none(tmp
 
 
 def test_what_the_users_data_fix_does_not_vary_and_asking_for_it_says_why(tmp_path):
-    fixed = OwnData(True, {"batch_size": 8, "num_workers": 0}, {"batch_size": 8, "num_workers": 0}, "a list comes so")
+    fixed = OwnData(True, {"batch_size": 8, "num_workers": 0}, {"batch_size": 8, "num_workers": 0}, Statement("x"))
     asked = own_sketch(tmp_path)
     asked.take(fixed)
     assert set(asked.spec(Placement("cpu"), MACHINE, 3).axes) == {"precision"}
     for words in ({"only": ("num_workers",)}, {"axes": {"num_workers": (0, 2)}}):
-        with pytest.raises(UsageError, match="num_workers cannot vary: a list comes so; return the Dataset"):
+        with pytest.raises(UsageError, match="num_workers cannot vary: x; return the Dataset"):
             own_sketch(tmp_path, **words).take(fixed)
 
 

@@ -27,6 +27,7 @@ from torch.utils.data import (
 )
 
 from torchstone.core.errors import Unsupported, UsageError
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import DATALOADER_AXES, Scalar
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.facts import Facts, merged
@@ -127,7 +128,7 @@ class OwnLoader:
     def __init__(self, naming: Naming, loader: DataLoader[Any], size: int | None) -> None:
         self._naming, self._loader = naming, loader
         self.fixed: dict[str, Scalar] = {} if size is None else {"batch_size": size}
-        self.why = "a batch_sampler makes its batches" if counts(loader) else "its data set gives whole batches"
+        self.why = Statement("batch_sampler" if counts(loader) else "whole_batches")
 
     def own(self) -> Mapping[str, Scalar]:
         """Return the settings that it has itself."""
@@ -236,7 +237,7 @@ def rebuilt(loader: DataLoader[Any], configuration: Mapping[str, Scalar], worker
 class Stream:
     """Batches that are used as they come: `fixed` is what they have, which cannot be changed, and `why`."""
 
-    def __init__(self, naming: Naming, batches: Iterable[Any], fixed: Mapping[str, Scalar], why: str) -> None:
+    def __init__(self, naming: Naming, batches: Iterable[Any], fixed: Mapping[str, Scalar], why: Statement) -> None:
         self._naming, self._batches, self.fixed, self.why = naming, batches, fixed, why
 
     def open_batches(self, configuration: Mapping[str, Scalar]) -> Streamed:
@@ -570,7 +571,7 @@ def _as_it_is(where: str, module: Any, loss: Any, batches: Any) -> DataAtHand:
         "batch_size": batch_of(naming, first, None).items,
         "num_workers": int(getattr(batches, "num_workers", 0) or 0),
     }
-    stream = Stream(naming, batches, fixed, f"{kind_of(batches)} is used as it comes")
+    stream = Stream(naming, batches, fixed, Statement("as_they_come", {"kind": type(batches).__name__}))
     facts = _own(fixed) if isinstance(batches, DataLoader) else Facts()
     return DataAtHand(stream, first, naming, merged(facts, _facts(stream)))
 
