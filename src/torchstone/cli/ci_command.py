@@ -29,7 +29,7 @@ MEASURES_PROGRAMS = True  # behind --
 if TYPE_CHECKING:
     from torchstone.analysis.ci import Acceptance, Assessment
     from torchstone.workflows.ci.github import Event, GitHub
-    from torchstone.workflows.ci.measuring import BenchmarkSpec, CiAsked
+    from torchstone.workflows.ci.measuring import BenchmarkSpec, CiRequest
 
 _FOLDER = "torchstone-ci"
 _LABEL = "performance-accepted"
@@ -125,10 +125,10 @@ def _benchmarks(options: argparse.Namespace) -> list[BenchmarkSpec]:
     return [of_program(program_request(options))]
 
 
-def _measure_request(options: argparse.Namespace, tests: int) -> CiAsked:
+def _measure_request(options: argparse.Namespace, tests: int) -> CiRequest:
     from torchstone.analysis.ci import within_words
     from torchstone.workflows.ab.sides import committed_utc, find
-    from torchstone.workflows.ci.measuring import USUAL_S, CiAsked, least_s
+    from torchstone.workflows.ci.measuring import USUAL_S, CiRequest, least_s
 
     here, margin = Path.cwd(), share(options.margin, "--margin")
     limit, alarms = _limit(options), share(options.false_alarms, "--false-alarms")
@@ -147,7 +147,7 @@ def _measure_request(options: argparse.Namespace, tests: int) -> CiAsked:
     if head is None:
         raise UsageError(f"--head {options.head}: name a commit; torchstone ab compares the work tree")
     base, why = _merge_base(options.base, head, here)
-    return CiAsked(
+    return CiRequest(
         base,
         head,
         within_s,

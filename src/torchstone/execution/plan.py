@@ -227,7 +227,7 @@ def arrange(
                 device = machine.device(placement.device, placement.index)
                 case = Case(one.workload, on_device(configuration, device), placement)
                 if device is not None or not machine.devices:  # what is not here is told, and not judged
-                    case = ranks.placed(case.workload, case.configuration, placement)
+                    case = ranks.case_on_ranks(case.workload, case.configuration, placement)
                 if device is not None:
                     ranks.check_devices(case.placement, machine)
                 cases.setdefault(case.case_id, case)

@@ -15,7 +15,7 @@ from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.schema.axis import LOADER_AXES, Scalar
 from torchstone.core.schema.case import Case, Placement, Workload, model_name
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.message import Ended, MemoryRequest, MemoryTold
+from torchstone.core.schema.message import Ended, MemoryPrediction, MemoryRequest
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.search import Point
 from torchstone.core.schema.trial import Outcome, Status
@@ -32,14 +32,14 @@ from torchstone.workflows.tune.specification import TuneRequest, TuneSketch
 _MOST_S = 600.0  # to follow all the steps of one request: seconds each, minutes for a model of a thousand layers
 
 
-def trace_peaks(launcher: Launcher, request: MemoryRequest, most_s: float = _MOST_S) -> MemoryTold | Outcome:
+def trace_peaks(launcher: Launcher, request: MemoryRequest, most_s: float = _MOST_S) -> MemoryPrediction | Outcome:
     """Return the peaks; how the process ended, where they are unknown.
 
     Raises UsageError where the user's own model or data is at fault, TorchstoneError where the process dies or hangs.
     """
     live = launcher.start(request)
     ended: Ended | None = None
-    found: MemoryTold | None = None
+    found: MemoryPrediction | None = None
     ends_s = system_clock() + most_s
     try:
         while select.select([live], [], [], max(0.0, ends_s - system_clock()))[0]:
@@ -47,7 +47,7 @@ def trace_peaks(launcher: Launcher, request: MemoryRequest, most_s: float = _MOS
             if events is None:
                 break
             for event in events:
-                found = event if isinstance(event, MemoryTold) else found
+                found = event if isinstance(event, MemoryPrediction) else found
                 ended = event if isinstance(event, Ended) else ended
         else:
             raise TorchstoneError(f"{request.case.workload.model}: tracing its step took more than {most_s:g} s")
@@ -179,7 +179,7 @@ def _rows(
         yield number, _row(one, told, limits)
 
 
-def _row(one: MemoryQuestion, told: MemoryTold | Outcome, limits: Sequence[int]) -> FitRow:
+def _row(one: MemoryQuestion, told: MemoryPrediction | Outcome, limits: Sequence[int]) -> FitRow:
     workload, card = one.case.workload, one.card
     row = FitRow(str(workload.task), workload.model, card.title, card.memory_bytes, _shown(workload, one.case))
     if isinstance(told, Outcome):

@@ -85,7 +85,7 @@ class _Derived:
             ids = [(run.head.run_id, case.case_id) for case in run.head.plan.cases]
             self._priors |= dict(zip(ids, priors, strict=True))
 
-    def taken(self, run: Run, case: Case, side: str | None = None) -> CaseTrials:
+    def case_trials(self, run: Run, case: Case, side: str | None = None) -> CaseTrials:
         """Return a Case in a run; `side`: of a live comparison of two revisions its trials of that side alone."""
         trials = tuple(t for t in run.of_case(case.case_id) if side is None or t.facts.side == side)
         failed = tuple(t for t in trials if t.outcome.status != Status.OK)
@@ -215,7 +215,7 @@ def _matched(
             if entry.side == "B" and not sided:
                 continue  # its trials are those of the entry before
             key = tuple(known[name] for name in varying)
-            taken = derived.taken(entry.run, entry.case, entry.side if sided else None)
+            taken = derived.case_trials(entry.run, entry.case, entry.side if sided else None)
             rows.setdefault(key, {}).setdefault(one.letter, []).append(taken)
     task, model = which
     for key, sides in rows.items():

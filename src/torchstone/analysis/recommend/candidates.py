@@ -282,7 +282,7 @@ def near_the_top(every: Sequence[RankedOffer]) -> list[RankedOffer]:
     return [one for one, rate in zip(every, rates, strict=True) if rate >= least + tops[one.offer.device]]
 
 
-def known(entrants: Sequence[RankedOffer]) -> tuple[list[RankedOffer], list[str]]:
+def narrow_enough(entrants: Sequence[RankedOffer]) -> tuple[list[RankedOffer], list[str]]:
     """Return the entrants whose trials agree well enough to choose by, and a line on those left out."""
     kept = [one for one in entrants if not units.is_wide(one.offer.value, one.offer.low, one.offer.high)]
     wide = [one.offer for one in entrants if one not in kept]

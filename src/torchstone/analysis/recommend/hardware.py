@@ -20,8 +20,8 @@ from torchstone.analysis.recommend.candidates import (
     entered,
     few_trials,
     given,
-    known,
     lead_of,
+    narrow_enough,
     near_the_top,
     spreads,
     valid,
@@ -181,7 +181,7 @@ def hardware(
         fit = [one for one in group if not refused(one)]
         allowed = ran if len(fit) == len(group) else entered(fit, by, device_and_settings)
         every = near_the_top(allowed) if by.name == "memory" else allowed
-        sure, wide = known(every)
+        sure, wide = narrow_enough(every)
         kept, doubtful = valid(sure)
         left_out += [*wide, *doubtful]
         if len({one.offer.device for one in kept}) > 1:

@@ -22,8 +22,8 @@ from torchstone.analysis.recommend.candidates import (
     best_among,
     differing,
     given,
-    known,
     lead_of,
+    narrow_enough,
     near_the_top,
     once_a_case,
     valid,
@@ -198,7 +198,7 @@ def settings(
     first = readings[0].case.workload
     worse = worse_of(losses)
     left = [one for one in near if not _why_not(one, worse)]
-    sure, wide = known(left or near)
+    sure, wide = narrow_enough(left or near)
     sound, doubtful = valid(sure or left or near)
     sound = sound if sure else []  # where all trials differ too much
     kept = sound or sure or left or near  # of doubtful ones alone the table is shown, and nothing recommended

@@ -355,11 +355,16 @@ def _rows(panels: Sequence[Panel], picture: Picture) -> Spec:
 def _view(one: Panel) -> Spec:
     """Return the view of a panel with its titles, wrapped as Vega cannot, and a legend of as many columns as fit."""
     view = one.view
-    encoding = {name: _fitted(channel, view["width"]) for name, channel in view["encoding"].items()}
+    encoding = {name: _with_legend_columns(channel, view["width"]) for name, channel in view["encoding"].items()}
     for name, room in (("x", view["width"]), ("y", view["height"])):
         encoding[name] = {**encoding[name], "title": _wrapped(encoding[name]["title"], room, "small")}
     layers = [
-        {**layer, "encoding": {name: _fitted(channel, view["width"]) for name, channel in layer["encoding"].items()}}
+        {
+            **layer,
+            "encoding": {
+                name: _with_legend_columns(channel, view["width"]) for name, channel in layer["encoding"].items()
+            },
+        }
         if "encoding" in layer
         else layer
         for layer in view["layer"]
@@ -369,7 +374,7 @@ def _view(one: Panel) -> Spec:
     return {**titled, **view, "encoding": encoding, "layer": layers}
 
 
-def _fitted(channel: Any, width: int) -> Any:
+def _with_legend_columns(channel: Any, width: int) -> Any:
     legend = channel.get("legend") if channel else None
     if not legend or legend.get("orient") != "bottom":
         return channel

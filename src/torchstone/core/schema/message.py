@@ -127,7 +127,7 @@ Request = CaseRequest | NodeRequest | InspectRequest | PeaksRequest | MemoryRequ
 
 
 class TakeTurn(msgspec.Struct, frozen=True, tag="turn", tag_field="word"):
-    """Do so many steps now, after `lead_in` steps that are not measured, and answer with TurnTaken.
+    """Do so many steps now, after `lead_in` steps that are not measured, and answer with TurnEnded.
 
     `cores`: on these logical cores only; none: wherever the system likes.
     """
@@ -193,7 +193,7 @@ class Ready(msgspec.Struct, frozen=True, tag="ready", tag_field="event"):
     turn: int
 
 
-class TurnTaken(msgspec.Struct, frozen=True, tag="turn_taken", tag_field="event"):
+class TurnEnded(msgspec.Struct, frozen=True, tag="turn_ended", tag_field="event"):
     """A turn is done: when it began on the shared clock, how long its steps took, and the CPU time of its process."""
 
     begin_s: float
@@ -243,7 +243,7 @@ class PeaksMeasured(msgspec.Struct, frozen=True, tag="peaks_measured", tag_field
     peaks: Peaks
 
 
-class MemoryTold(msgspec.Struct, frozen=True, tag="memory_told", tag_field="event"):
+class MemoryPrediction(msgspec.Struct, frozen=True, tag="memory_prediction", tag_field="event"):
     """The peak of each batch size asked about, and of the largest batch within each limit; None: not even 1 is.
 
     `fixed`: why there is one batch size only, where the user's own data come in batches.
@@ -274,13 +274,13 @@ Event = (
     | EpochEnded
     | Evaluated
     | Ready
-    | TurnTaken
+    | TurnEnded
     | Brought
     | Measured
     | HostProfile
     | Inspected
     | PeaksMeasured
-    | MemoryTold
+    | MemoryPrediction
     | BurstDone
     | Stack
     | Ended

@@ -90,7 +90,7 @@ def mean(values: Sequence[float]) -> Coefficient | None:
     n = len(values)
     if n < FEWEST:
         return None
-    parts, error, df = _fitted(values, 1)
+    parts, error, df = _fit_polynomial(values, 1)
     return Coefficient(parts[0] / math.sqrt(n), error / math.sqrt(n), df)
 
 
@@ -102,12 +102,12 @@ def slope(values: Sequence[float]) -> Coefficient | None:
     n = len(values)
     if n < FEWEST_OF_A_LINE:
         return None
-    parts, error, df = _fitted(values, 3)
+    parts, error, df = _fit_polynomial(values, 3)
     width = math.sqrt(n * (n * n - 1) / 12.0)  # from the squared distances of the places from their middle
     return Coefficient(parts[1] / width, error / width, df)
 
 
-def _fitted(values: Sequence[float], degree: int) -> tuple[list[float], float, float]:
+def _fit_polynomial(values: Sequence[float], degree: int) -> tuple[list[float], float, float]:
     """Return the parts of the polynomials in the values, the standard error of each, and its degrees of freedom."""
     n, basis = len(values), _polynomials(len(values), degree)
     parts = [math.fsum(p * v for p, v in zip(each, values, strict=True)) for each in basis]

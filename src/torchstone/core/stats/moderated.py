@@ -116,7 +116,7 @@ def of_siblings(spreads: Sequence[Spread]) -> Prior | None:
     pooled = math.fsum(s.df * s.variance for s in known) / total
     if len(known) < _FEWEST_TO_FIT:
         return Prior(pooled, _HISTORY_DF, _DOUBT_OF_SIBLINGS)
-    variance, df = _fitted(known, pooled)
+    variance, df = _fit_spreads(known, pooled)
     return Prior(variance, max(_VAGUE_DF, min(df, _MOST_DF, _SHARE_DF * total)), _DOUBT_OF_SIBLINGS)
 
 
@@ -180,7 +180,7 @@ def _doubted(own: Spread, prior: Prior) -> float:
     return odds / (odds + 1.0 - prior.doubt)
 
 
-def _fitted(spreads: Sequence[Spread], pooled: float) -> tuple[float, float]:
+def _fit_spreads(spreads: Sequence[Spread], pooled: float) -> tuple[float, float]:
     """Return centre and degrees of freedom of the spreads' own distribution: infinite where they differ by chance."""
     logs = [_unbiased_log(s) for s in spreads]
     centre = math.fsum(logs) / len(logs)

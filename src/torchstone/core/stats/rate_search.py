@@ -49,7 +49,7 @@ def crossing(counts: Sequence[Count], share: float, level: float = 0.95) -> Cros
     if not 0.0 < share < 1.0:
         raise ValueError(f"share {share!r} is not between 0 and 1")
     known = [count for count in counts if count.of > 0.0]
-    fitted = _fitted(known) if len({count.x for count in known}) > 1 and any(c.counted for c in known) else None
+    fitted = _fit_line(known) if len({count.x for count in known}) > 1 and any(c.counted for c in known) else None
     if fitted is None or fitted.slope <= 0.0:
         return None
     at = fitted.middle + (math.log(share) - fitted.intercept) / fitted.slope
@@ -81,7 +81,7 @@ class _LogLine(NamedTuple):
     dispersion: float
 
 
-def _fitted(counts: Sequence[Count]) -> _LogLine | None:
+def _fit_line(counts: Sequence[Count]) -> _LogLine | None:
     """Fit the line; None where it does not converge: counts that are zero at all x but the largest, say."""
     middle = math.fsum(c.x for c in counts) / len(counts)
     spread = max(abs(c.x - middle) for c in counts)

@@ -37,8 +37,8 @@ from torchstone.core.schema.message import (
     RehearseRequest,
     Request,
     TrialRequest,
+    TurnEnded,
     TurnsRequest,
-    TurnTaken,
 )
 from torchstone.core.schema.metric import DATA, PHASES
 from torchstone.core.schema.trial import Measurement, Outcome, Stage, Status
@@ -275,7 +275,7 @@ class ProgramTrial:
             self._tell(b"")
             self._say(Ready(said["step_s"], said["queue"], said["cycle"]))
         elif said["word"] == "turn":
-            self._say(TurnTaken(said["begin_s"], said["elapsed_s"], said["cpu_s"]))
+            self._say(TurnEnded(said["begin_s"], said["elapsed_s"], said["cpu_s"]))
         elif said["word"] == "profile":
             self._sampled = msgspec.convert(said, Sampled)
         elif said["word"] == "unfit":

@@ -29,8 +29,8 @@ from torchstone.core.schema.message import (
     Event,
     InspectRequest,
     Live,
+    MemoryPrediction,
     MemoryRequest,
-    MemoryTold,
     NodeRequest,
     PeaksRequest,
     Progress,
@@ -74,7 +74,7 @@ _ROWS = 2  # items that are really drawn: of them only shapes and types count
 _SAME_SHAPES = ("pretrained", "folder")  # weights that random ones stand in for
 
 
-def foretell(request: MemoryRequest) -> MemoryTold:
+def foretell(request: MemoryRequest) -> MemoryPrediction:
     """Return what was asked. Raises Unsupported, with the reason, where the model cannot be followed without data."""
     device = _Pretended(request) if request.device is not None else open_device(request.case)
     try:
@@ -83,7 +83,7 @@ def foretell(request: MemoryRequest) -> MemoryTold:
         return _predict_peaks(request, device, load_model(request.case))
 
 
-def _predict_peaks(request: MemoryRequest, device: Device, model: LoadedModel) -> MemoryTold:
+def _predict_peaks(request: MemoryRequest, device: Device, model: LoadedModel) -> MemoryPrediction:
     own = brought(model, request.case)
     case, _ = settle(own.filled(request.case, request.left_open), model, device, request.settings)
     engine: Engine = registry.load("engines", str(case.workload.task))
@@ -99,14 +99,14 @@ def _predict_peaks(request: MemoryRequest, device: Device, model: LoadedModel) -
     if "batch_size" in own.fixed:
         only = peak(int(own.fixed["batch_size"] or 1))
         within = [only if only.allocated_bytes <= limit else None for limit in request.limits_bytes]
-        return MemoryTold((only,), tuple(within), own.why)
+        return MemoryPrediction((only,), tuple(within), own.why)
     own_size = "batch_size" in request.left_open  # nobody named one: that of the example
     batches = (int(case.configuration["batch_size"] or 1),) if own_size else request.batches
     peaks = tuple(peak(batch) for batch in batches)
     start = max(batches, default=1)
     seen = {batch: float(one.allocated_bytes) for batch, one in known.items()}
     found = [largest_batch(lambda n: peak(n).allocated_bytes, limit, start, seen) for limit in request.limits_bytes]
-    return MemoryTold(peaks, tuple(None if batch is None else peak(batch) for batch in found))
+    return MemoryPrediction(peaks, tuple(None if batch is None else peak(batch) for batch in found))
 
 
 def _shapes_of(case: Case) -> LoadedModel:

@@ -14,7 +14,7 @@ from multiprocessing.process import BaseProcess
 import msgspec
 
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.message import Entered, Finish, Ready, TakeTurn, TurnsRequest, TurnTaken, Word
+from torchstone.core.schema.message import Entered, Finish, Ready, TakeTurn, TurnEnded, TurnsRequest, Word
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.stats.quantile import needed
 from torchstone.core.stats.steady import settled
@@ -263,7 +263,7 @@ def _turns(
             window = instrument.window(watch, FixedCount(word.steps))
         cpu_s = time.process_time() - begin_cpu_s
         helpers.stop()
-        line.send(TurnTaken(window.begin_s, window.total_s, cpu_s))
+        line.send(TurnEnded(window.begin_s, window.total_s, cpu_s))
         taken.append(window)
     return taken
 

@@ -18,7 +18,7 @@ import msgspec
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.facts import Facts, merged
 from torchstone.core.schema.machine import DeviceInfo, Room
-from torchstone.core.schema.message import Finish, Ready, TurnsRequest, TurnTaken
+from torchstone.core.schema.message import Finish, Ready, TurnEnded, TurnsRequest
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Disturbance, Disturber, Reason, Status, Trial, ended
 from torchstone.core.stats.disturbance import TOLERATED_CORES
@@ -139,7 +139,7 @@ class _SideProcess:
         if self._stops:
             go_on(self._drive.pid)
         self._drive.say(word)
-        taken = self._drive.hear(TurnTaken, most_s(self._plan, (steps + word.lead_in) * ready.step_s))
+        taken = self._drive.hear(TurnEnded, most_s(self._plan, (steps + word.lead_in) * ready.step_s))
         if self._stops and taken is not None:
             stop(self._drive.pid)
         if taken is None or taken.elapsed_s <= 0.0:

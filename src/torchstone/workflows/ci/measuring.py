@@ -143,7 +143,7 @@ def least_s(tests: int) -> float:
     return _LEAST_S * tests / FIRST_SHARE
 
 
-class CiAsked(msgspec.Struct, frozen=True):
+class CiRequest(msgspec.Struct, frozen=True):
     """What was asked for: commits, and the bounds of CiResult. `control`: measure the base against itself, too."""
 
     base: str | None
@@ -163,7 +163,7 @@ class CiMeasurement:
 
     def __init__(
         self,
-        asked: CiAsked,
+        asked: CiRequest,
         benchmarks: Sequence[BenchmarkSpec],
         folder: Path,
         say: Callable[[str], None] = lambda _: None,

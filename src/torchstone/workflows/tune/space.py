@@ -124,7 +124,7 @@ class TuneSpace:
         if part == Part.DEVICE:
             configuration.update({name: AXES[name].default for name in LOADER_AXES if name in configuration})
         configuration["feed"] = "loader" if self._loader and part == Part.WHOLE else "resident"
-        return ranks.placed(workload, configuration, base.placement)
+        return ranks.case_on_ranks(workload, configuration, base.placement)
 
     def present(self) -> Case | None:
         """Return the Case of what the user has now, with the accumulation and the learning rate that it has now."""
@@ -133,7 +133,9 @@ class TuneSpace:
         base, feed = self.spec.base, "loader" if self._loader else "resident"
         if base.workload.is_program:
             return Case(base.workload, {**base.configuration, **self.spec.present}, base.placement)
-        return ranks.placed(base.workload, {**base.configuration, **self.spec.present, "feed": feed}, base.placement)
+        return ranks.case_on_ranks(
+            base.workload, {**base.configuration, **self.spec.present, "feed": feed}, base.placement
+        )
 
     def point_of(self, case: Case) -> Point:
         """Return the values of a Case on the axes that vary."""

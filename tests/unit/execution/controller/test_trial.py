@@ -22,7 +22,7 @@ from torchstone.core.schema.message import (
     Stack,
     TrainRequest,
     TrialRequest,
-    TurnTaken,
+    TurnEnded,
 )
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Measurement, Outcome, Stage, Status
@@ -202,7 +202,7 @@ def test_a_trial_that_takes_turns_is_killed_when_the_time_of_a_turn_is_up(limit_
     drive = TrialDrive(TrialRequest(a_case(), procedure, 2), None, Silent())
     drive.start(launcher)
     assert drive.hear(Ready) is not None
-    assert drive.hear(TurnTaken, limit_s) is None
+    assert drive.hear(TurnEnded, limit_s) is None
     trial = drive.conclude(0, 60.0)
     assert launcher.killed
     assert trial.outcome.status == Status.TIMED_OUT

@@ -25,8 +25,8 @@ from torchstone.core.schema.message import (
     Ready,
     TakeTurn,
     TrialRequest,
+    TurnEnded,
     TurnsRequest,
-    TurnTaken,
     Word,
 )
 from torchstone.core.schema.model import InputSpec, LoadedModel
@@ -103,7 +103,7 @@ def test_a_loader_waits_while_its_side_waits():
     assert line.states == [{"T"}, {"T"}, {"T"}]
     (ready,) = [event for event in line.heard if isinstance(event, Ready)]
     assert (ready.queue, ready.turn) == (1, 2), "what lies ready stays: no need to use it up"
-    assert sum(isinstance(event, TurnTaken) for event in line.heard) == 2
+    assert sum(isinstance(event, TurnEnded) for event in line.heard) == 2
     (told,) = [event for event in line.heard if isinstance(event, Measured)]
     assert [len(m.values) for m in told.measurements if m.metric == "turn_time_s"] == [2]
     assert not multiprocessing.active_children(), "they went on, and could end"
@@ -208,7 +208,7 @@ def test_turns_on_a_device_that_runs_behind_are_its_own_time_unless_each_answer_
         assert window.total_s == pytest.approx(0.031)
     else:
         assert window.total_s == pytest.approx(0.010)
-    (taken,) = [event for event in line.heard if isinstance(event, TurnTaken)]
+    (taken,) = [event for event in line.heard if isinstance(event, TurnEnded)]
     assert taken.elapsed_s == window.total_s
 
 

@@ -19,7 +19,7 @@ from torchstone.core.schema.run import Run
 from torchstone.storage.ci_folder import read_result
 from torchstone.workflows.ab.live_comparison import SideError
 from torchstone.workflows.ab.sides import SideRequest
-from torchstone.workflows.ci.measuring import CiAsked, CiMeasurement, benchmarks, of_program
+from torchstone.workflows.ci.measuring import CiMeasurement, CiRequest, benchmarks, of_program
 from torchstone.workflows.run.planned_run import ProgramRequest
 
 BENCH = "task: train\nmodel: builtin:mlp\naxes: {batch_size: [4, 8]}\n"
@@ -74,7 +74,7 @@ def measure(repository, tmp_path):
         comparing: Callable[..., Run], files: tuple[str, ...] = ("bench.yaml",), found=None, **changes: Any
     ):
         said: list[str] = []
-        asked = CiAsked(**{"base": base, "head": head, "within_s": 600.0, **changes})
+        asked = CiRequest(**{"base": base, "head": head, "within_s": 600.0, **changes})
         clock = comparing.clock if isinstance(comparing, Comparing) else FakeClock()
         job = CiMeasurement(asked, found or benchmarks(files), folder, said.append, compare=comparing, clock=clock)
         result = job.carry_out(repository)
@@ -237,12 +237,12 @@ def test_a_folder_that_the_base_lacks_is_no_baseline(repository, tmp_path):
     git(repository, "add", ".")
     git(repository, "commit", "-q", "-m", "sub")
     head = git(repository, "rev-parse", "HEAD").strip()
-    job = CiMeasurement(CiAsked(base, head, 60.0), benchmarks(["bench.yaml"]), tmp_path / "r", compare=Comparing())
+    job = CiMeasurement(CiRequest(base, head, 60.0), benchmarks(["bench.yaml"]), tmp_path / "r", compare=Comparing())
     result = job.carry_out(inside)
     assert {one.state for one in result.benchmarks} == {State.NO_BASELINE}
     assert "has no folder sub" in str(result.benchmarks[0].why)
     with pytest.raises(UsageError, match="has no folder sub"):
-        CiMeasurement(CiAsked(head, base, 60.0), benchmarks(["bench.yaml"]), tmp_path / "r").carry_out(inside)
+        CiMeasurement(CiRequest(head, base, 60.0), benchmarks(["bench.yaml"]), tmp_path / "r").carry_out(inside)
 
 
 def test_a_job_that_is_cut_off_keeps_what_it_has(repository, tmp_path):
@@ -254,7 +254,7 @@ def test_a_job_that_is_cut_off_keeps_what_it_has(repository, tmp_path):
             raise KeyboardInterrupt
         return comparing(sides, rules, folder)
 
-    job = CiMeasurement(CiAsked(base, head, 60.0), benchmarks(["bench.yaml"]), tmp_path / "r", compare=interrupted)
+    job = CiMeasurement(CiRequest(base, head, 60.0), benchmarks(["bench.yaml"]), tmp_path / "r", compare=interrupted)
     with pytest.raises(KeyboardInterrupt):
         job.carry_out(repository)
     result, _ = read_result(tmp_path / "r")

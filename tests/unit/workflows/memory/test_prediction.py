@@ -8,7 +8,7 @@ from torchstone.analysis.memory_fit import FitRow, FitVerdict, limit_bytes
 from torchstone.config.run_file import RunRequest
 from torchstone.core.cards import card
 from torchstone.core.errors import UsageError
-from torchstone.core.schema.message import MemoryTold
+from torchstone.core.schema.message import MemoryPrediction
 from torchstone.core.schema.peak_memory import PeakMemory
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.trial import Outcome, Status
@@ -45,7 +45,7 @@ class Launched:
             if answer is not None:
                 return answer
             largest = tuple(peak(limit // each, each) if limit >= each else None for limit in request.limits_bytes)
-            return MemoryTold(tuple(peak(batch, each) for batch in request.batches), largest)
+            return MemoryPrediction(tuple(peak(batch, each) for batch in request.batches), largest)
 
         monkeypatch.setattr(prediction, "Session", Session)
         monkeypatch.setattr(prediction, "trace_peaks", told)

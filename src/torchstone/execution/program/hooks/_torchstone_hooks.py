@@ -371,7 +371,7 @@ def _finish() -> None:
             program.sampler = _torchstone_sampler.Sampler(program)
             return
     else:
-        program.say("profile", **program.sampler.found())
+        program.say("profile", **program.sampler.profile())
     program.active = False
     if program.plan.get("let_finish"):
         return
@@ -493,7 +493,7 @@ def _exits() -> None:
         if program.sampler is None:
             _send()
         else:
-            program.say("profile", **program.sampler.found())
+            program.say("profile", **program.sampler.profile())
         program.active = False
 
 

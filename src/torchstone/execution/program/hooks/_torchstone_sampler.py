@@ -177,7 +177,7 @@ class Sampler:
 
     # ── what was found ──────────────────────────────────────────────────────────────────────────────────────
 
-    def found(self) -> Any:
+    def profile(self) -> Any:
         """Return it, as it is sent."""
         self._stop()
         total = max(1, sum(self._phases.values()))
