@@ -42,23 +42,19 @@ class HostStopwatch:
         self._begin()
 
     def start(self) -> None:
-        """Begin the first lap."""
         self._begin()
         self._append(self._now_ns())
 
     def lap(self) -> None:
-        """End a lap and begin the next."""
         self._append(self._now_ns())
 
     def recent(self, count: int) -> Sequence[float]:
-        """Return the last `count` laps in seconds."""
         return _laps(self._stamps_ns[-count - 1 :]) if count > 0 else ()
 
     def hold(self, most_s: float, *, read: bool) -> None:
         """Do nothing: the device has finished when a lap ends."""
 
     def stop(self) -> Sequence[float]:
-        """Return every lap in seconds."""
         return _laps(self._stamps_ns)
 
     def _begin(self) -> None:
@@ -78,12 +74,10 @@ class WaitingStopwatch(HostStopwatch):
         self._synchronize = synchronize
 
     def start(self) -> None:
-        """Wait for the device, then begin the first lap."""
         self._synchronize()
         super().start()
 
     def lap(self) -> None:
-        """Wait for the device, end a lap and begin the next."""
         self._synchronize()
         super().lap()
 
@@ -116,7 +110,6 @@ class EventStopwatch:
         self._reached, self._began_s, self._ahead = 0, 0.0, _AHEAD
 
     def start(self) -> None:
-        """Wait for the device, then begin the first lap."""
         self._synchronize()
         self._used = 0
         self._passed_s, self._issued_s = [], []
@@ -161,7 +154,6 @@ class EventStopwatch:
         return tuple(self._passed_s[first:passed])
 
     def stop(self) -> Sequence[float]:
-        """Wait for the device and return every lap in seconds."""
         self._synchronize()
         known = [] if self._elapsed_waits else self._passed_s
         self._passed_s = known + [self._elapsed(lap) for lap in range(len(known), self._used - 1)]
@@ -222,7 +214,6 @@ class TorchDevice:
         self._timed_events = has_timed_events(module, self.synchronize, self.stream)
 
     def synchronize(self) -> None:
-        """Wait until everything issued to this device is done."""
         self._module.synchronize(*self._index)
 
     def stream(self) -> tuple[Any, ...]:
@@ -230,7 +221,6 @@ class TorchDevice:
         return (self._module.current_stream(*self._index),) if self.several else ()
 
     def stopwatch(self) -> Stopwatch:
-        """Return a stopwatch on device events, or one that waits at every lap where there are none."""
         if not self._timed_events:
             return WaitingStopwatch(self.synchronize)
         return EventStopwatch(
@@ -238,13 +228,11 @@ class TorchDevice:
         )
 
     def memory(self) -> Mapping[str, int]:
-        """Return the allocator's figures, those it has."""
         read = getattr(self._module, "memory_stats", None)
         told = read(*self._index) if read is not None else {}
         return {metric: int(told[name]) for metric, name in STATISTICS.items() if name in told}
 
     def objection(self, axis: str, value: Scalar) -> str | None:
-        """Say why this device cannot do that value of that axis, or None if it can."""
         if axis == "precision":
             return self.precision_objection(str(value))
         if axis == "fused" and value == "on":
@@ -258,7 +246,6 @@ class TorchDevice:
         return None
 
     def preference(self, axis: str, configuration: Mapping[str, Scalar]) -> tuple[Scalar, str] | None:
-        """Return the threads worth having, the layout of images, or None: PyTorch's default."""
         if axis == "threads":
             return worthwhile()
         return self.layout_preference(str(configuration.get("precision"))) if axis == "channels_last" else None
@@ -376,7 +363,6 @@ class TorchVendor(Vendor):
         return [f"an {self.maker} card at {card.address} ({card.driver or 'no'} driver)" for card in found]
 
     def open(self, index: int) -> Device:
-        """Open a device and make it torch's current one."""
         devices = devices_by_torch(self.devices)
         if not devices:
             raise Unsupported(f"no {self.kind} device: {self.missing()}")

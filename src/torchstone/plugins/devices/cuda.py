@@ -94,7 +94,6 @@ class Cuda(TorchVendor):
         return [msgspec.structs.replace(device, driver=driver) for device in devices]
 
     def missing(self) -> str:
-        """Say what torch was built for, and whether there is an NVIDIA driver."""
         torch, version = torch_or_reason()
         if torch is None:
             return version

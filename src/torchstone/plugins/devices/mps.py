@@ -49,7 +49,6 @@ class Mps(TorchVendor):
     device = MpsDevice
 
     def missing(self) -> str:
-        """Say on which machine this is, and what torch was built for."""
         torch, version = torch_or_reason()
         if torch is None:
             return version

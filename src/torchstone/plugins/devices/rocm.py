@@ -54,7 +54,6 @@ class Rocm(TorchVendor):
         self._driver_folder = driver
 
     def missing(self) -> str:
-        """Say what torch was built for, and whether there is an AMD kernel driver."""
         torch, version = torch_or_reason()
         if torch is None:
             return version

@@ -38,7 +38,6 @@ class Xpu(TorchVendor):
     device = XpuDevice
 
     def missing(self) -> str:
-        """Say what torch was built for, and whether the kernel shows an Intel GPU."""
         torch, version = torch_or_reason()
         if torch is None:
             return version

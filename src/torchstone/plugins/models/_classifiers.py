@@ -72,7 +72,6 @@ class Classifiers(ModelSource):
         return self.library.listed if _there(self.library) else ()
 
     def card(self, name: str, options: Mapping[str, Scalar]) -> ModelCard:
-        """Describe a model. Raises MissingError without the library, UsageError for a wrong name, option or file."""
         scheme, (bare, at, file) = self.library.name, name.partition("@")
         for option in options:
             if option not in _OPTIONS:
@@ -116,11 +115,9 @@ class Classifiers(ModelSource):
             )
 
     def preload(self, name: str) -> None:
-        """Import the library."""
         import_module(self.library.module)
 
     def load(self, name: str, workload: Workload, configuration: Mapping[str, Scalar]) -> LoadedModel:
-        """Build the model. Raises UsageError in one line for weights that are not there or are not its own."""
         from torchstone.plugins.models import _pixels
 
         bare, at, file = name.partition("@")

@@ -38,7 +38,6 @@ class PreparedInference(Prepared):
         self.facts = _settings.in_effect(case.configuration, device)
 
     def step(self, pull: Callable[[], Batch], mark: Mark) -> None:
-        """Answer one batch."""
         tensors = self._fetch(pull, mark)
         with self._inference_mode():
             output = self._forward(self._module, tensors)
@@ -47,15 +46,12 @@ class PreparedInference(Prepared):
             self._looked, self._moments = True, moments(output)
 
     def enter(self, window: str) -> None:
-        """End what compiled during the warm-up."""
         self._compile_pool.close()
 
     def results(self) -> Mapping[str, Sequence[float]]:
-        """Return the fingerprint: mean and standard deviation of the first output."""
         return {"fingerprint": [float(m) for m in self._moments]} if self._moments is not None else {}
 
     def count(self, batch: Batch) -> StepCounts:
-        """Count one forward pass."""
         import torch
 
         from torchstone.plugins.tasks import _flops

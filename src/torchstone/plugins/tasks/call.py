@@ -47,7 +47,6 @@ class PreparedCall(Prepared):
         self.facts = Facts(threads_in_effect=torch.get_num_threads())
 
     def step(self, pull: Callable[[], Batch], mark: Mark) -> None:
-        """Call it once."""
         output = self._model.forward(self._model.module, pull().tensors)
         mark(FORWARD)
         if not self._called:
@@ -65,7 +64,6 @@ class PreparedCall(Prepared):
         return moments(output)
 
     def results(self) -> Mapping[str, Sequence[float]]:
-        """Return the fingerprint: mean and standard deviation of the first tensor that the first call returned."""
         return {"fingerprint": [float(m) for m in self._first]} if self._first is not None else {}
 
     def count(self, batch: Batch) -> StepCounts:
@@ -80,22 +78,18 @@ class Call(Engine):
     axes: tuple[str, ...] = ("threads", "mode")
 
     def preload(self) -> None:
-        """Import this engine's own files: torch's compiler, of which they set a switch, alone takes a second."""
         from torchstone.plugins.tasks import _inference  # noqa: F401
 
     def windows(self, configuration: Mapping[str, Scalar]) -> Sequence[str]:
-        """Return the windows that `mode` asks for."""
         mode = str(configuration.get("mode", "both"))
         return ("latency", "throughput") if mode == "both" else (mode,)
 
     def open_batches(
         self, case: Case, model: LoadedModel, samples: Samples | None, device: Device, seed: int
     ) -> Batches:
-        """Return calls without data: the function has its own."""
         return Calls(device)
 
     def prepare(self, case: Case, model: LoadedModel, device: Device) -> Prepared:
-        """Set the threads."""
         import torch
 
         if threads := case.configuration.get("threads"):

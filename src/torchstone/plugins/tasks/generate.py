@@ -182,7 +182,6 @@ class PreparedGeneration(Prepared):
             self._times = TokenTimes()
 
     def step(self, pull: Callable[[], Batch], mark: Mark) -> None:
-        """Generate `new_tokens` tokens for each prompt of one batch."""
         stamps_s: list[float] = []
 
         def marked(phase: str) -> None:
@@ -208,7 +207,6 @@ class PreparedGeneration(Prepared):
             self._first, self._cache_bytes = tokens, self._decoding.cache_bytes(state)
 
     def results(self) -> Mapping[str, Sequence[float]]:
-        """Return the times of tokens, the size of the cache, and as fingerprint a digest of the first step's tokens."""
         if not self._first:
             return {}
         tokens = self._stack(self._first, 1).tolist()
@@ -271,14 +269,12 @@ class Generate(Engine):
         """Import this engine's own files: torch's compiler, of which they set a switch, alone takes a second."""
 
     def windows(self, configuration: Mapping[str, Scalar]) -> Sequence[str]:
-        """Return the windows that `mode` asks for."""
         mode = str(configuration.get("mode", "both"))
         return ("latency", "throughput") if mode == "both" else (mode,)
 
     def open_batches(
         self, case: Case, model: LoadedModel, samples: Samples | None, device: Device, seed: int
     ) -> Batches:
-        """Open the feed that the configuration asks for, its prompts with their padding before them."""
         from torchstone.plugins.tasks import _batches
 
         prompts = Prompts(samples) if samples is not None else None
@@ -287,7 +283,6 @@ class Generate(Engine):
         return batches
 
     def prepare(self, case: Case, model: LoadedModel, device: Device) -> Prepared:
-        """Set the model up. Raises Unsupported with the reason."""
         return PreparedGeneration(case, model, device)
 
 

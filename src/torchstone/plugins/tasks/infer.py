@@ -39,24 +39,20 @@ class Infer(Engine):
         """Import this engine's own files: torch's compiler, of which they set a switch, alone takes a second."""
 
     def windows(self, configuration: Mapping[str, Scalar]) -> Sequence[str]:
-        """Return the windows that `mode` asks for."""
         mode = str(configuration.get("mode", "both"))
         return ("latency", "throughput") if mode == "both" else (mode,)
 
     def open_batches(
         self, case: Case, model: LoadedModel, samples: Samples | None, device: Device, seed: int
     ) -> Batches:
-        """Open the feed that the configuration asks for."""
         from torchstone.plugins.tasks._batches import open_batches
 
         return open_batches(case.configuration, model, samples, device, seed)
 
     def prepare(self, case: Case, model: LoadedModel, device: Device) -> Prepared:
-        """Set the model up. Raises Unsupported with the reason."""
         return PreparedInference(case, model, device)
 
     def peak_memory(self, case: Case, model: LoadedModel, drawn: Mapping[str, Any], device: Device) -> PeakMemory:
-        """Return the peak memory of a step on a device that need not be here. Raises Unsupported with the reason."""
         from torchstone.plugins.tasks import _peak_memory
 
         return _peak_memory.peak_memory(self, case, model, drawn, device)

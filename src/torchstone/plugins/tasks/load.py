@@ -22,16 +22,13 @@ class PreparedLoading(Prepared):
     facts = Facts()
 
     def step(self, pull: Callable[[], Batch], mark: Mark) -> None:
-        """Take one batch."""
         pull()
         mark(DATA)
 
     def results(self) -> Mapping[str, Sequence[float]]:
-        """Return nothing: no loss, no output."""
         return {}
 
     def count(self, batch: Batch) -> StepCounts:
-        """Return nothing: there are no operations."""
         return StepCounts(why_not=Statement("loader_alone"))
 
 
@@ -51,23 +48,19 @@ class Load(Engine):
     )
 
     def preload(self) -> None:
-        """Import this engine's own files: torch's compiler, of which they set a switch, alone takes a second."""
         from torchstone.plugins.tasks import _batches, _settings  # noqa: F401
 
     def windows(self, configuration: Mapping[str, Scalar]) -> Sequence[str]:
-        """Return the one window there is: batches back to back."""
         return ("throughput",)
 
     def open_batches(
         self, case: Case, model: LoadedModel, samples: Samples | None, device: Device, seed: int
     ) -> Batches:
-        """Open a DataLoader, whatever the feed."""
         from torchstone.plugins.tasks._batches import open_batches
 
         return open_batches({**case.configuration, "feed": "loader"}, model, samples, device, seed)
 
     def prepare(self, case: Case, model: LoadedModel, device: Device) -> Prepared:
-        """Refuse what the device cannot do (pinning), set the threads, and leave the model where it is."""
         from torchstone.plugins.tasks import _settings
 
         _settings.refuse(case.configuration, model, device)

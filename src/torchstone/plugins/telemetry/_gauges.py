@@ -128,7 +128,6 @@ class FunctionGauge(Gauge):
         self._read = read
 
     def read(self) -> float | None:
-        """Return the present value in the metric's unit."""
         return self._read()
 
 

@@ -56,7 +56,6 @@ class AmdSmi(TelemetrySource):
         self._library, self._drm, self._proc = library, drm, proc
 
     def open(self, pid: int | None, device: DeviceInfo | None) -> Sequence[Gauge]:
-        """Return the gauges of an AMD device; none for any other."""
         if device is None or device.kind != "rocm":
             return ()
         library = self._library or _amdsmi()

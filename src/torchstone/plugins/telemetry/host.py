@@ -23,7 +23,6 @@ class HostSource(TelemetrySource):
         self._proc, self._sys = proc, sys
 
     def open(self, pid: int | None, device: DeviceInfo | None) -> Sequence[Gauge]:
-        """Return the gauges that this host has."""
         if not (self._proc / "stat").exists():
             return _by_psutil()
         times = Shared(_times(KeptOpen(self._proc / "stat")))

@@ -32,7 +32,6 @@ class IntelGpu(TelemetrySource):
         self._drm = drm
 
     def open(self, pid: int | None, device: DeviceInfo | None) -> Sequence[Gauge]:
-        """Return the gauges of an Intel GPU; none for any other."""
         if device is None or device.kind != "xpu":
             return ()
         card = card_of(self._drm, _INTEL, device.bus_id)

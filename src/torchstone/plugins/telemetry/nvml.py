@@ -100,7 +100,6 @@ class Nvml(TelemetrySource):
         self._library, self._proc, self._environment = library, proc, environment
 
     def open(self, pid: int | None, device: DeviceInfo | None) -> Sequence[Gauge]:
-        """Return the gauges of an NVIDIA device; none for any other."""
         nvml, handle = self._handle(device)
         if nvml is None:
             return ()
@@ -217,9 +216,7 @@ def _gauges(nvml: Any, handle: Any) -> Sequence[FunctionGauge]:
             lambda: nvml.nvmlDeviceGetPowerUsage(handle) * 1e-3,
         ),
         first("device_power_limit_w", lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) * 1e-3 or None),
-        Ticking(
-            first("device_energy_j", lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle) * 1e-3, cumulative=True)
-        ),
+        Ticking(first("device_energy_j", lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle) * 1e-3)),
         first("device_clock_hz", lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM) * 1e6),
         first("device_throttled", lambda: _held(events()), lambda: _held(reasons())),
         first("device_power_capped", lambda: _capped(events()), lambda: _capped(reasons())),

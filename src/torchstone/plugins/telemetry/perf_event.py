@@ -59,7 +59,6 @@ class PerfEvent(TelemetrySource):
         return present(found)
 
     def refusal(self) -> str | None:
-        """Return why nothing can be counted here; None: it can."""
         try:
             os.close(self._opening(_EVENTS["instructions"], 0))
         except OSError as fault:

@@ -21,7 +21,6 @@ class Process(TelemetrySource):
         self._proc = proc
 
     def open(self, pid: int | None, device: DeviceInfo | None) -> Sequence[Gauge]:
-        """Return the gauges of that process; none without one."""
         if pid is None:
             return ()
         by_proc = _ByProc(pid, self._proc) if (self._proc / str(pid) / "stat").exists() else None

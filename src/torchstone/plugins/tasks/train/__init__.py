@@ -124,12 +124,10 @@ class PreparedTraining(Trainable):
             return self._forward(self.module, self._fetch(lambda: batch, _unmarked))
 
     def loss_of(self, batch: Batch) -> float:
-        """Return the mean loss of a batch, without gradients."""
         with self._no_grad():
             return float(self._loss(self.module, self._fetch(lambda: batch, _unmarked)))
 
     def open_whole(self, samples: Samples) -> Batches:
-        """Open a feed of every item once, in order; the last batch may be short."""
         from torchstone.plugins.tasks._batches import Whole
 
         return Whole(samples, self._configuration)
@@ -199,28 +197,23 @@ class Train(Engine):
     )
 
     def preload(self) -> None:
-        """Import this engine's own files: torch's compiler, of which they set a switch, alone takes a second."""
         from torchstone.plugins.tasks import _batches, _flops, _graphs, _settings  # noqa: F401
         from torchstone.plugins.tasks.train import strategies  # noqa: F401
 
     def windows(self, configuration: Mapping[str, Scalar]) -> Sequence[str]:
-        """Training has one question: throughput."""
         return ("throughput",)
 
     def open_batches(
         self, case: Case, model: LoadedModel, samples: Samples | None, device: Device, seed: int
     ) -> Batches:
-        """Open the feed that the configuration asks for."""
         from torchstone.plugins.tasks._batches import open_batches
 
         return open_batches(case.configuration, model, samples, device, seed)
 
     def prepare(self, case: Case, model: LoadedModel, device: Device) -> Prepared:
-        """Set model and optimizer up. Raises Unsupported with the reason."""
         return PreparedTraining(case, model, device)
 
     def peak_memory(self, case: Case, model: LoadedModel, drawn: Mapping[str, Any], device: Device) -> PeakMemory:
-        """Return the peak memory of a step on a device that need not be here. Raises Unsupported with the reason."""
         from torchstone.plugins.tasks import _peak_memory
 
         return _peak_memory.peak_memory(self, case, model, drawn, device)
