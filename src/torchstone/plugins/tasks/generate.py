@@ -17,7 +17,6 @@ from typing import Any
 import msgspec
 
 from torchstone.core.errors import Unsupported
-from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch, Unreadable
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.metric import DATA, DECODE, PREFILL
@@ -25,6 +24,7 @@ from torchstone.core.schema.model import Decoding, LoadedModel
 from torchstone.core.schema.peaks import StepCounts
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
+from torchstone.plugins.tasks._inference import LOADER, SIZES, FedEngine
 
 _KEPT_TOKENS = 4096  # times between tokens, of the first generations of a window; of the others the mean
 _DIGEST_BYTES = 6  # as many as a float holds exactly
@@ -246,39 +246,27 @@ def _leave(_: Any) -> None:
     """Leave a token on the device, or a phase unmarked."""
 
 
-class Generate(Engine):
+class Generate(FedEngine):
     """Engine for task generate."""
 
     describes = "greedy text generation with a cache: time to first token, time per output token, tokens/s"
     axes: tuple[str, ...] = (
-        "batch_size",
-        "sequence_length",
+        *SIZES[:2],
         "new_tokens",
         "precision",
         "compile",
         "sdpa",
         "threads",
-        "num_workers",
-        "pin_memory",
-        "prefetch_factor",
+        *LOADER,
         "feed",
         "mode",
     )
 
-    def preload(self) -> None:
-        """Import this engine's own files: torch's compiler, of which they set a switch, alone takes a second."""
-
-    def windows(self, configuration: Mapping[str, Scalar]) -> Sequence[str]:
-        mode = str(configuration.get("mode", "both"))
-        return ("latency", "throughput") if mode == "both" else (mode,)
-
     def open_batches(
         self, case: Case, model: LoadedModel, samples: Samples | None, device: Device, seed: int
     ) -> Batches:
-        from torchstone.plugins.tasks import _batches
-
         prompts = Prompts(samples) if samples is not None else None
-        batches = _batches.open_batches(case.configuration, model, prompts, device, seed)
+        batches = super().open_batches(case, model, prompts, device, seed)
         batches.next = without_needless_mask(batches.next)
         return batches
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+import msgspec
+
 from torchstone.core.schema.advice import Statement
-from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.facts import Facts
@@ -14,6 +15,7 @@ from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.peaks import StepCounts
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
+from torchstone.plugins.tasks._inference import LOADER, SIZES, FedEngine
 
 
 class PreparedLoading(Prepared):
@@ -32,33 +34,17 @@ class PreparedLoading(Prepared):
         return StepCounts(why_not=Statement("loader_alone"))
 
 
-class Load(Engine):
+class Load(FedEngine):
     """Engine for task load."""
 
     describes = "the data loader alone: batches back to back, no computation"
-    axes: tuple[str, ...] = (
-        "batch_size",
-        "sequence_length",
-        "image_size",
-        "audio_s",
-        "num_workers",
-        "pin_memory",
-        "prefetch_factor",
-        "threads",
-    )
-
-    def preload(self) -> None:
-        from torchstone.plugins.tasks import _batches, _settings  # noqa: F401
-
-    def windows(self, configuration: Mapping[str, Scalar]) -> Sequence[str]:
-        return ("throughput",)
+    axes: tuple[str, ...] = (*SIZES, *LOADER, "threads")
 
     def open_batches(
         self, case: Case, model: LoadedModel, samples: Samples | None, device: Device, seed: int
     ) -> Batches:
-        from torchstone.plugins.tasks._batches import open_batches
-
-        return open_batches({**case.configuration, "feed": "loader"}, model, samples, device, seed)
+        fed = msgspec.structs.replace(case, configuration={**case.configuration, "feed": "loader"})
+        return super().open_batches(fed, model, samples, device, seed)
 
     def prepare(self, case: Case, model: LoadedModel, device: Device) -> Prepared:
         from torchstone.plugins.tasks import _settings

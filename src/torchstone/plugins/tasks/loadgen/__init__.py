@@ -23,7 +23,7 @@ from torchstone.core.schema.peaks import StepCounts
 from torchstone.core.schema.procedure import SERVER, LoadMeasured, LoadPlan, Tell
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
-from torchstone.plugins.tasks._inference import PreparedInference
+from torchstone.plugins.tasks._inference import SIZES, PreparedInference
 
 
 class PreparedLoad(Prepared):
@@ -69,20 +69,9 @@ class LoadGen(Engine):
 
     describes = "queries that arrive as in MLPerf (single_stream, multi_stream, offline, server), by MLCommons LoadGen"
     axes: tuple[str, ...] = (
-        "scenario",
-        "target_qps",
-        "latency_bound_s",
-        "batch_size",
-        "max_wait_s",
-        "samples_per_query",
-        "sequence_length",
-        "image_size",
-        "audio_s",
-        "precision",
-        "compile",
-        "channels_last",
-        "sdpa",
-        "threads",
+        *("scenario", "target_qps", "latency_bound_s", "batch_size", "max_wait_s", "samples_per_query"),
+        *SIZES[1:],
+        *("precision", "compile", "channels_last", "sdpa", "threads"),
     )
 
     def missing(self) -> str | None:
