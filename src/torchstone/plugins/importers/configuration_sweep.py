@@ -16,17 +16,25 @@ from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.plugins.importers import _draft as draft
-from torchstone.plugins.importers._draft import digest, header_of, number, rows_of, scaled, text_of, whole
+from torchstone.plugins.importers._draft import digest, header_of, table_of, text_of, whole
 from torchstone.plugins.protocols import Importer
 
 _COLUMNS = frozenset({"Batch", "Workers", "AMP", "I/O(ms)", "Fwd(ms)", "Bwd(ms)", "Total(ms)", "Samples/s"})
-_MS, _GB = 1e-3, 1e9
-_PHASES = {"I/O(ms)": "data", "Fwd(ms)": "forward", "Bwd(ms)": "backward", "Opt(ms)": "optimizer"}
+_ALIASES: draft.Aliases = {
+    "phase_data_s": (1e-3, "I/O(ms)"),
+    "phase_forward_s": (1e-3, "Fwd(ms)"),
+    "phase_backward_s": (1e-3, "Bwd(ms)"),
+    "phase_optimizer_s": (1e-3, "Opt(ms)"),
+    "anatomy_step_s": (1e-3, "Total(ms)"),
+    "throughput": (1.0, "Samples/s"),
+    "device_utilization": (0.01, "GPU%"),
+    "device_memory_used_bytes": (1e9, "Mem(GB)"),
+}
 _NOT_OK = ("oom", "out of memory", "fail", "error", "❌")
 _TITLE, _BELOW = "BENCHMARK SUMMARY", "OPTIMAL CONFIGURATION"
 _CHOICES = {"Throughput": "throughput", "Efficiency": "efficiency", "Recommended": "recommended"}
 _BATCH = re.compile(r"Batch Size:\s*(\d+)")
-_NUMBERS = ("I/O(ms)", "Fwd(ms)", "Bwd(ms)", "Opt(ms)", "Total(ms)", "Samples/s", "GPU%", "Mem(GB)")
+_NUMBERS = tuple(name for _, name in _ALIASES.values())
 
 
 class ConfigurationSweep(Importer):
@@ -53,9 +61,7 @@ _Best = dict[int, tuple[str, ...]]
 
 
 def _of_table(text: str, path: Path) -> tuple[Sequence[Mapping[str, str]], _Best]:
-    rows = rows_of(text, str(path))
-    if not rows or not rows[0].keys() >= _COLUMNS:
-        raise UsageError(f"{path}: no rows, or no known columns")
+    rows = table_of(path, text, _COLUMNS)
     for line, row in enumerate(rows, 2):
         if _batch_of(row) is None:
             raise UsageError(f"{path}:{line}: the batch is a whole number")
@@ -105,13 +111,7 @@ def _add(making: draft.Draft, row: Mapping[str, str], best: tuple[str, ...]) -> 
         outcome = Outcome(Status.OUT_OF_MEMORY if memory else Status.CRASHED, row.get("Status"))
         making.add(case, {}, outcome=outcome)
         return
-    claimed = {
-        **{f"phase_{phase}_s": scaled(row.get(column), _MS) for column, phase in _PHASES.items()},
-        "anatomy_step_s": scaled(row.get("Total(ms)"), _MS),
-        "throughput": number(row.get("Samples/s")),
-        "device_utilization": scaled(row.get("GPU%"), 0.01),
-        "device_memory_used_bytes": scaled(row.get("Mem(GB)"), _GB),
-    }
+    claimed = draft.figures_of(row, _ALIASES)
     making.add(case, claimed, facts=Facts(labelled_best=best))
 
 

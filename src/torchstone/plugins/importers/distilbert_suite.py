@@ -22,38 +22,41 @@ from torchstone.plugins.importers._draft import (
     parsed,
     part,
     rows_of,
-    scaled,
     text_of,
     whole,
     word,
 )
 from torchstone.plugins.protocols import Importer
 
-_MIB = 2.0**20
-_MS = 1e-3
-# figure, its factor, and the names that versions of the suite have for it
-_NAMES: tuple[tuple[str, float, tuple[str, ...]], ...] = (
-    ("latency_per_batch_mean_s", _MS, ("latency_ms_mean", "latency_mean_ms", "mean_latency_ms", "latency_ms")),
-    ("latency_per_batch_p50_s", _MS, ("latency_ms_median", "latency_median_ms", "latency_ms_p50")),
-    ("latency_per_batch_p90_s", _MS, ("latency_ms_p90", "latency_p90_ms")),
-    ("latency_per_batch_p95_s", _MS, ("latency_ms_p95", "latency_p95_ms")),
-    ("latency_per_batch_p99_s", _MS, ("latency_ms_p99", "latency_p99_ms")),
-    ("latency_per_batch_min_s", _MS, ("latency_ms_min", "latency_min_ms")),
-    ("latency_per_batch_max_s", _MS, ("latency_ms_max", "latency_max_ms")),
-    ("latency_per_batch_std_s", _MS, ("latency_ms_std", "latency_std_ms")),
-    (
-        "throughput",
+_MS, _MIB = 1e-3, 2.0**20
+_SPEEDS: draft.Aliases = {
+    "latency_per_batch_mean_s": (_MS, "latency_ms_mean", "latency_mean_ms", "mean_latency_ms", "latency_ms"),
+    "latency_per_batch_p50_s": (_MS, "latency_ms_median", "latency_median_ms", "latency_ms_p50"),
+    "latency_per_batch_p90_s": (_MS, "latency_ms_p90", "latency_p90_ms"),
+    "latency_per_batch_p95_s": (_MS, "latency_ms_p95", "latency_p95_ms"),
+    "latency_per_batch_p99_s": (_MS, "latency_ms_p99", "latency_p99_ms"),
+    "latency_per_batch_min_s": (_MS, "latency_ms_min", "latency_min_ms"),
+    "latency_per_batch_max_s": (_MS, "latency_ms_max", "latency_max_ms"),
+    "latency_per_batch_std_s": (_MS, "latency_ms_std", "latency_std_ms"),
+    "throughput": (
         1.0,
-        ("throughput_mean", "throughput_mean_sps", "mean_throughput_sps", "throughput_sps", "throughput"),
+        "throughput_mean",
+        "throughput_mean_sps",
+        "mean_throughput_sps",
+        "throughput_sps",
+        "throughput",
     ),
-    ("peak_rss_bytes", _MIB, ("cpu_memory_mb_max", "cpu_memory_max_mb", "cpu_memory_mb")),
-    ("device_memory_used_bytes", _MIB, ("gpu_memory_mb_max", "gpu_memory_max_mb", "gpu_memory_mb", "memory_mb")),
-    ("energy_j", 1.0, ("gpu_energy_j", "total_energy_j", "cpu_energy_j", "energy_joules", "energy_j")),
-    ("average_power_w", 1.0, ("gpu_avg_power_w", "cpu_avg_power_w")),
-    ("energy_time_s", 1.0, ("measurement_time_s",)),
-    ("power_readings", 1.0, ("gpu_power_samples",)),
-    ("steps", 1.0, ("num_measurements", "iterations")),
-)
+}
+_ALIASES: draft.Aliases = {
+    **_SPEEDS,
+    "peak_rss_bytes": (_MIB, "cpu_memory_mb_max", "cpu_memory_max_mb", "cpu_memory_mb"),
+    "device_memory_used_bytes": (_MIB, "gpu_memory_mb_max", "gpu_memory_max_mb", "gpu_memory_mb", "memory_mb"),
+    "energy_j": (1.0, "gpu_energy_j", "total_energy_j", "cpu_energy_j", "energy_joules", "energy_j"),
+    "average_power_w": (1.0, "gpu_avg_power_w", "cpu_avg_power_w"),
+    "energy_time_s": (1.0, "measurement_time_s"),
+    "power_readings": (1.0, "gpu_power_samples"),
+    "steps": (1.0, "num_measurements", "iterations"),
+}
 _Line = Mapping[str, Any]
 _OF_IMAGES = "peak_memory_MB"  # a column of GPU image benchmarks, which have a batch size and a throughput too
 
@@ -92,7 +95,7 @@ def _of_table(text: str, path: Path) -> tuple[Sequence[_Line], Machine]:
     if not rows or not _has_columns(rows[0]):
         raise UsageError(f"{path}: no rows, or no known columns")
     cuda = any(row.get("device", "").startswith("cuda") for row in rows)
-    return rows, draft.a_machine(devices=[draft.a_device("cuda", 0, None)] if cuda else [])
+    return rows, draft.a_machine(devices=[draft.a_device("cuda", 0, None)] if cuda else ())
 
 
 def _of_lines(text: str, path: Path) -> tuple[Sequence[_Line], Machine]:
@@ -113,14 +116,14 @@ def _of_lines(text: str, path: Path) -> tuple[Sequence[_Line], Machine]:
 
 def _is_one(line: _Line) -> bool:
     """Say whether a line (or a row) is of such a suite."""
-    known = {name for _, _, names in _NAMES[:9] for name in names}
+    known = {name for _, *names in _SPEEDS.values() for name in names}
     return "batch_size" in line and bool(known & {**line, **part(line, "metrics")}.keys())
 
 
 def _add(making: draft.Draft, line: _Line) -> None:
     """Add the trial of one line."""
     flat = {**line, **part(line, "metrics")}
-    claimed = {figure: _first(flat, names, factor) for figure, factor, names in _NAMES}
+    claimed = draft.figures_of(flat, _ALIASES)
     case = _case(line, flat)
     facts = Facts(
         parameters=whole(part(line, "model_info").get("num_parameters")),
@@ -147,19 +150,7 @@ def _machine_of(lines: Iterable[_Line]) -> Machine:
         levels = part(one).get("capability")
         capability = ".".join(map(str, levels)) if isinstance(levels, list) else word(levels)
         devices.append(draft.a_device("cuda", place, word(part(one).get("name")), None, capability))
-    software = {
-        "torch": word(about.get("torch_version")),
-        "python": word(about.get("python_version")),
-        "cuda": word(about.get("cuda_version")),
-    }
-    return draft.a_machine(
-        host=word(about.get("hostname")),
-        platform=word(about.get("platform")),
-        processor=word(about.get("processor")),
-        cores=whole(about.get("cpu_count")),
-        devices=devices,
-        software=software,
-    )
+    return draft.a_machine(about, devices)
 
 
 def _case(line: Mapping[str, Any], flat: Mapping[str, Any]) -> Case:
@@ -174,10 +165,6 @@ def _case(line: Mapping[str, Any], flat: Mapping[str, Any]) -> Case:
     return draft.a_case(
         Task.INFER, f"hf:{model}", settings, draft.placed(line.get("device")), item="sequence", data=data
     )
-
-
-def _first(flat: Mapping[str, Any], names: Iterable[str], factor: float) -> float | None:
-    return next((v for name in names if (v := scaled(flat.get(name), factor)) is not None), None)
 
 
 PLUGIN: Importer = DistilbertSuite()

@@ -13,11 +13,19 @@ from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.run import Run
 from torchstone.plugins.importers import _draft as draft
-from torchstone.plugins.importers._draft import digest, header_of, number, rows_of, scaled, text_of, whole, word
+from torchstone.plugins.importers._draft import digest, header_of, number, scaled, table_of, text_of, whole, word
 from torchstone.plugins.protocols import Importer
 
 _MIB, _GIB = 2.0**20, 2.0**30
 _COLUMNS = frozenset({"batch_size", "total_time", "throughput", "peak_memory_MB", "avg_latency"})
+_LATENCIES = {"mean": "avg_latency", "p95": "p95_latency", "p99": "p99_latency"}
+_ALIASES: draft.Aliases = {
+    "peak_allocated_bytes": (_MIB, "peak_memory_MB"),
+    "device_memory_used_bytes": (_MIB, "gpu_mem_used"),
+    "device_utilization": (0.01, "gpu_util"),
+    "device_temperature_c": (1.0, "gpu_temp"),
+    "average_power_w": (1.0, "gpu_power"),
+}
 _HOST = re.compile(r"_(?P<host>[A-Za-z][\w-]*?)_20\d{6}_\d{6}$")
 
 
@@ -31,9 +39,7 @@ class GpuImageBenchmark(Importer):
 
     def read(self, path: Path) -> Sequence[Run]:
         text = text_of(path)
-        rows = rows_of(text, str(path))
-        if not rows or not rows[0].keys() >= _COLUMNS:
-            raise UsageError(f"{path}: no rows, or no known columns")
+        rows = table_of(path, text, _COLUMNS)
         making = draft.Draft("GPU image benchmark", path, digest(text), _machine(rows, path), rows[0].get("timestamp"))
         for line, row in enumerate(rows, 2):
             _add(making, row, f"{path}:{line}")
@@ -50,14 +56,8 @@ def _add(making: draft.Draft, row: Mapping[str, str], where: str) -> None:
         "total_time_s": total_s,
         "steps": steps,
         # Latencies are those of a batch over its images there.
-        "latency_per_batch_mean_s": scaled(row.get("avg_latency"), size),
-        "latency_per_batch_p95_s": scaled(row.get("p95_latency"), size),
-        "latency_per_batch_p99_s": scaled(row.get("p99_latency"), size),
-        "peak_allocated_bytes": scaled(row.get("peak_memory_MB"), _MIB),
-        "device_memory_used_bytes": scaled(row.get("gpu_mem_used"), _MIB),
-        "device_utilization": scaled(row.get("gpu_util"), 0.01),
-        "device_temperature_c": number(row.get("gpu_temp")),
-        "average_power_w": number(row.get("gpu_power")),
+        **{f"latency_per_batch_{name}_s": scaled(row.get(key), size) for name, key in _LATENCIES.items()},
+        **draft.figures_of(row, _ALIASES),
     }
     case = draft.a_case(
         Task.INFER,
@@ -75,7 +75,7 @@ def _machine(rows: Sequence[Mapping[str, str]], path: Path) -> Machine:
     host = word(row.get("hostname")) or (found["host"] if (found := _HOST.search(path.stem)) else None)
     room = scaled(row.get("gpu_memory_gb"), _GIB)
     card = draft.a_device("cuda", 0, word(row.get("gpu_name")), room, word(row.get("gpu_compute_capability")))
-    return draft.a_machine(host=host, devices=[card])
+    return draft.a_machine({"hostname": host}, [card])
 
 
 PLUGIN: Importer = GpuImageBenchmark()

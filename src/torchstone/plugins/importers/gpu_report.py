@@ -10,7 +10,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement, Task
 from torchstone.core.schema.facts import Facts, merged
-from torchstone.core.schema.machine import DeviceInfo, Machine
+from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.run import Run
 from torchstone.plugins.importers import _draft as draft
 from torchstone.plugins.importers._draft import digest, number, parsed, part, scaled, text_of, whole, word
@@ -18,10 +18,10 @@ from torchstone.plugins.protocols import Importer
 
 _GIB = 2.0**30
 _MARKS = (b'"experiment_name"', b'"gpu_info"', b'"total_runtime_minutes"', b'"predictions_per_second"')
-_MEMORY = {
-    "allocated_bytes": "allocated_gb",
-    "reserved_bytes": "reserved_gb",
-    "peak_allocated_bytes": "max_allocated_gb",
+_MEMORY: draft.Aliases = {
+    "allocated_bytes": (_GIB, "allocated_gb"),
+    "reserved_bytes": (_GIB, "reserved_gb"),
+    "peak_allocated_bytes": (_GIB, "max_allocated_gb"),
 }
 # What one prediction takes, in the report; with one batch size, a batch is so many of them.
 _LATENCIES = {
@@ -35,16 +35,8 @@ _LATENCIES = {
 _NAMED = {"nvidia": "cuda", "amd": "rocm"}  # benchmark_amd_20251029_143022.json
 _Figures = dict[str, float | None]
 _FLAT = (
-    "predictions_per_second",
-    "avg_time_per_prediction",
-    "time_to_first_prediction",
-    "p50_latency",
-    "p95_latency",
-    "p99_latency",
-    "min_latency",
-    "max_latency",
-    "total_predictions",
-    "total_batches",
+    *_LATENCIES.values(),
+    *("predictions_per_second", "time_to_first_prediction", "total_predictions", "total_batches"),
 )
 
 
@@ -68,7 +60,8 @@ class GpuReport(Importer):
 
 def _run(found: Mapping[str, Any], path: Path, text: str) -> Run:
     """Return the run of a report; without trials where it has neither training nor inference."""
-    making = draft.Draft("GPU benchmark report", path, digest(text), _machine(found), found.get("timestamp"))
+    machine = draft.a_machine(part(found, "system_info"), tuple(_devices(found)))
+    making = draft.Draft("GPU benchmark report", path, digest(text), machine, found.get("timestamp"))
     placement = _placement(found, path)
     model, about = word(part(found, "model").get("architecture")) or draft.UNKNOWN, part(found, "data")
     settings: dict[str, Scalar] = {"sequence_length": whole(about.get("sequence_length"))}
@@ -90,21 +83,6 @@ def _run(found: Mapping[str, Any], path: Path, text: str) -> Run:
         answering = draft.a_case(Task.INFER, f"external:{model}", settings, placement)
         _add_inference(making, answering, inference.get("batches"), summary, facts, flat=not inference)
     return making.run(word(found.get("experiment_name")))
-
-
-def _machine(found: Mapping[str, Any]) -> Machine:
-    system = part(found, "system_info")
-    software = {
-        "torch": word(system.get("pytorch_version")),
-        "python": word(system.get("python_version")),
-        "cuda": word(system.get("cuda_version")),
-    }
-    return draft.a_machine(
-        platform=word(system.get("platform")),
-        processor=word(system.get("processor")),
-        devices=tuple(_devices(found)),
-        software=software,
-    )
 
 
 def _devices(found: Mapping[str, Any]) -> Iterator[DeviceInfo]:
@@ -168,7 +146,7 @@ def _reached(found: Mapping[str, Any]) -> Facts:
 def _memory(found: Mapping[str, Any]) -> _Figures:
     stages = part(found, "memory")
     last = part(stages, "after_training") or next(reversed([part(s) for s in stages.values() if part(s)]), stages)
-    return {figure: scaled(last.get(key), _GIB) for figure, key in _MEMORY.items()}
+    return draft.figures_of(last, _MEMORY)
 
 
 def _add_inference(

@@ -19,6 +19,12 @@ from torchstone.plugins.importers._draft import digest, number, numbers, parsed,
 from torchstone.plugins.protocols import Importer
 
 _MB, _KWH = 1e6, 3.6e6
+_MEMORY: draft.Aliases = {
+    "peak_rss_bytes": (_MB, "max_ram"),
+    "device_memory_used_bytes": (_MB, "max_global_vram"),
+    "peak_reserved_bytes": (_MB, "max_reserved"),
+    "peak_allocated_bytes": (_MB, "max_allocated"),
+}
 _MOST_PROCESSES = 100_000
 _MAIN = ("train", "forward", "generate", "call", "decode", "overall")  # the first there is has the steady steps
 _LOADING, _FIRST = ("load_model", "load"), ("first_forward", "first_generate", "first_call")
@@ -77,12 +83,10 @@ def _machine(config: Mapping[str, Any]) -> Machine:
     devices = [draft.a_device(kind, i, word(name), each) for i, name in enumerate(names)] if kind != "cpu" else []
     software = {name.removesuffix("_version"): word(v) for name, v in about.items() if name.endswith("_version")}
     return draft.a_machine(
-        platform=word(about.get("platform")),
-        processor=word(about.get("cpu")),
-        cores=whole(about.get("cpu_count")),
-        memory_bytes=scaled(about.get("cpu_ram_mb"), _MB),
-        devices=devices,
-        software={**software, "torch": word(part(config, "backend").get("version"))},
+        {"platform": about.get("platform"), "processor": about.get("cpu"), "cpu_count": about.get("cpu_count")},
+        devices,
+        scaled(about.get("cpu_ram_mb"), _MB),
+        {**software, "torch": word(part(config, "backend").get("version"))},
     )
 
 
@@ -152,7 +156,7 @@ def _figures(
     rate = part(report, main, "throughput")
     tokens = str(rate.get("unit")).startswith("token")  # of decode, it says
     claimed["output_token_throughput" if tokens else "throughput"] = number(rate.get("value"))
-    claimed |= _memory(part(report, main, "memory")) | _energy(part(report, main, "energy"), items)
+    claimed |= draft.figures_of(part(report, main, "memory"), _MEMORY) | _energy(part(report, main, "energy"), items)
     measured = draft.back_to_back(values, items) if training else draft.closed_loop(values, items)
     measured.append(draft.steady("time_to_first_token_s", numbers(part(report, "prefill", "latency").get("values"))))
     warm = numbers(part(report, "warmup", "latency").get("values"))
@@ -161,15 +165,6 @@ def _figures(
         took = next((v for t in targets if (v := numbers(part(report, t, "latency").get("values")))), ())
         measured.append(Measurement(metric, Stage.SETUP, took[:1]))
     return claimed, measured
-
-
-def _memory(memory: Mapping[str, Any]) -> dict[str, float | None]:
-    return {
-        "peak_rss_bytes": scaled(memory.get("max_ram"), _MB),
-        "device_memory_used_bytes": scaled(memory.get("max_global_vram"), _MB),
-        "peak_reserved_bytes": scaled(memory.get("max_reserved"), _MB),
-        "peak_allocated_bytes": scaled(memory.get("max_allocated"), _MB),
-    }
 
 
 def _energy(energy: Mapping[str, Any], items: float | None) -> dict[str, float | None]:

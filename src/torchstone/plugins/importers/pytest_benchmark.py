@@ -76,11 +76,13 @@ def _machine(found: Mapping[str, Any]) -> Machine:
     system, release = word(about.get("system")), word(about.get("release"))
     processor = word(cpu.get("brand_raw")) or word(cpu.get("brand")) or word(about.get("processor"))
     return draft.a_machine(
-        host=word(about.get("node")),
-        platform="-".join(p for p in (system, release) if p) or None,
-        processor=processor,
-        cores=whole(cpu.get("count")),
-        software={"python": word(about.get("python_version"))},
+        {
+            "hostname": about.get("node"),
+            "platform": "-".join(p for p in (system, release) if p),
+            "processor": processor,
+            "cpu_count": cpu.get("count"),
+            "python_version": about.get("python_version"),
+        }
     )
 
 

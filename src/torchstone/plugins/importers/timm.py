@@ -65,8 +65,7 @@ def _machine(about: Mapping[str, str | None]) -> Machine:
     if card and (known := _GEFORCE.fullmatch(card)) is not None:
         card = f"NVIDIA GeForce RTX {known[1]}{' Ti' if known[2] else ''}"
     devices = () if about.get("processor") else (draft.a_device("cuda", 0, card),)
-    version = _version(about.get("torch") or "")
-    return draft.a_machine(processor=about.get("processor"), devices=devices, software={"torch": version})
+    return draft.a_machine({**about, "torch_version": _version(about.get("torch") or "")}, devices)
 
 
 def _version(digits: str) -> str | None:

@@ -55,14 +55,7 @@ def _machine(found: Mapping[str, Any]) -> Machine:
     about = part(found, "system_info")
     named = word(about.get("gpu_name")) or word(about.get("cuda_device_name"))
     devices = [draft.a_device("cuda", 0, named)] if about.get("cuda_available") else []
-    software = {
-        "python": word(about.get("python_version")),
-        "cuda": word(about.get("cuda_version")),
-        "torch": word(about.get("torch_version")) or word(about.get("pytorch_version")),
-    }
-    return draft.a_machine(
-        platform=word(about.get("platform")), processor=word(about.get("processor")), devices=devices, software=software
-    )
+    return draft.a_machine(about, devices)
 
 
 def _add(making: draft.Draft, family: str | None, model: str, placement: Placement, about: Mapping[str, Any]) -> None:
