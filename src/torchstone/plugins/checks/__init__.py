@@ -22,4 +22,3 @@ BY_TOPIC = {
     ),
     "data": ("unreadable", "own_loader", "own_batches"),
 }  # fmt: skip
-TOPIC_OF = {name: topic for topic, names in BY_TOPIC.items() for name in names}
