@@ -22,10 +22,29 @@ _FOLDERS = {"engines": "tasks"}  # entry points keep the family's first name
 _RENDERERS = "torchstone.report.renderers"  # a family that knows Documents: it is a layer above this one
 _SINGULAR = {
     "renderers": "report format",
-    "devices": "device", "telemetry": "telemetry source", "models": "model source", "data": "data source",
-    "engines": "task", "launchers": "isolation", "searchers": "searcher", "checks": "check", "exporters": "format",
-    "importers": "foreign format", "clusters": "cluster", "commands": "command",
-}  # fmt: skip
+    "telemetry": "telemetry source",
+    "models": "model source",
+    "data": "data source",
+    "engines": "task",
+    "launchers": "isolation",
+    "exporters": "format",
+    "importers": "foreign format",
+}  # of others the family without its s
+
+_BASES = {
+    "devices": "Vendor",
+    "telemetry": "TelemetrySource",
+    "models": "ModelSource",
+    "data": "DataSource",
+    "engines": "Engine",
+    "launchers": "Launcher",
+    "searchers": "Searcher",
+    "checks": "Check",
+    "exporters": "Exporter",
+    "importers": "Importer",
+    "clusters": "Cluster",
+    "commands": "Command",
+}
 
 
 @cache
@@ -49,8 +68,8 @@ def load(family: str, name: str) -> Any:
             return found.get("PLUGINS", found)[name]
         return import_module(f"{_package_of(family)}.{name}").PLUGIN
     if name not in _foreign(family):
-        raise unknown(_SINGULAR.get(family, family), name, names(family))
-    what, entries = f"{_SINGULAR.get(family, family)} {name}", _foreign(family)[name]
+        raise unknown(_SINGULAR.get(family, family.removesuffix("s")), name, names(family))
+    what, entries = f"{_SINGULAR.get(family, family.removesuffix('s'))} {name}", _foreign(family)[name]
     if len(entries) > 1:
         packages = ", ".join(_package(entry) for entry in entries)
         raise MissingError(f"{what}: {len(entries)} packages offer it ({packages}); uninstall all but one")
@@ -74,23 +93,11 @@ def _base(family: str) -> type:
     if family == "renderers":
         renderer: type = import_module("torchstone.report.rendering").Renderer
         return renderer
-    from torchstone.plugins.machine_protocols import Cluster, Launcher, TelemetrySource, Vendor
-    from torchstone.plugins.protocols import (
-        Check,
-        Command,
-        DataSource,
-        Engine,
-        Exporter,
-        Importer,
-        ModelSource,
-        Searcher,
-    )
+    from torchstone.plugins import machine_protocols, protocols
 
-    return {
-        "devices": Vendor, "telemetry": TelemetrySource, "models": ModelSource, "data": DataSource, "engines": Engine,
-        "launchers": Launcher, "searchers": Searcher, "checks": Check, "exporters": Exporter, "importers": Importer,
-        "clusters": Cluster, "commands": Command,
-    }[family]  # fmt: skip
+    name = _BASES[family]
+    found: type = getattr(protocols, name, None) or getattr(machine_protocols, name)
+    return found
 
 
 def usable(family: str) -> Iterator[tuple[str, Any]]:
@@ -118,7 +125,7 @@ def describe(family: str, name: str) -> str:
 
 def shadowed(family: str) -> list[tuple[str, str]]:
     """Return (name, why) of third parties' plug-ins that are never used, since ours have their names."""
-    what = _SINGULAR.get(family, family)
+    what = _SINGULAR.get(family, family.removesuffix("s"))
     return [
         (entry.name, f"of {_package(entry)} is not used: torchstone's own {what} has this name")
         for entry in sorted(_entry_points().select(group=f"torchstone.{family}"), key=_package)

@@ -171,9 +171,11 @@ _SOFTWARE = {"torch": ("torch_version", "pytorch_version"), "python": ("python_v
 _IN_A_NAME = re.compile(r"(20\d{6})[_-](\d{6})")
 _VENDORS = {"cuda": "NVIDIA", "rocm": "AMD", "mps": "Apple", "xpu": "Intel"}
 _PRECISIONS = {
-    "float32": "fp32", "fp32": "fp32", "float16": "fp16", "fp16": "fp16", "half": "fp16", "bfloat16": "bf16",
-    "bf16": "bf16", "tf32": "tf32", "tfloat32": "tf32", "amp": "fp16", "amp_bf16": "bf16", "amp_bfloat16": "bf16",
-}  # fmt: skip
+    "fp32": ("float32", "fp32"),
+    "tf32": ("tf32", "tfloat32"),
+    "fp16": ("float16", "fp16", "half", "amp"),
+    "bf16": ("bfloat16", "bf16", "amp_bf16", "amp_bfloat16"),
+}
 
 
 class Draft:
@@ -244,9 +246,18 @@ class Draft:
 def _procedure(repeats: int) -> Procedure:
     """Return how it was measured, as far as that is known: by another tool, so often."""
     return Procedure(
-        trials=repeats, warmup_budget_s=0.0, target=None, budget_s=0.0, min_steps=0, isolation=IMPORTED, heap=UNKNOWN,
-        settings=None, telemetry_period_s=0.0, count_flops=False, phases=False,
-    )  # fmt: skip
+        trials=repeats,
+        warmup_budget_s=0.0,
+        target=None,
+        budget_s=0.0,
+        min_steps=0,
+        isolation=IMPORTED,
+        heap=UNKNOWN,
+        settings=None,
+        telemetry_period_s=0.0,
+        count_flops=False,
+        phases=False,
+    )
 
 
 def a_case(
@@ -301,7 +312,8 @@ def placed(device: object, *, amd: bool = False) -> Placement:
 
 def precision_of(said: object) -> str | None:
     """Return our word for a number format of another tool's; None where it has none."""
-    return _PRECISIONS.get(str(said).removeprefix("torch.").lower())
+    name = str(said).removeprefix("torch.").lower()
+    return next((ours for ours, names in _PRECISIONS.items() if name in names), None)
 
 
 def steady(metric: str, values: Sequence[float], window: str | None = None) -> Measurement:

@@ -34,7 +34,7 @@ _NOT_OK = ("oom", "out of memory", "fail", "error", "❌")
 _TITLE, _BELOW = "BENCHMARK SUMMARY", "OPTIMAL CONFIGURATION"
 _CHOICES = {"Throughput": "throughput", "Efficiency": "efficiency", "Recommended": "recommended"}
 _BATCH = re.compile(r"Batch Size:\s*(\d+)")
-_NUMBERS = tuple(name for _, name in _ALIASES.values())
+_NUMBERS = tuple(name for _, *names in _ALIASES.values() for name in names)
 
 
 class ConfigurationSweep(Importer):

@@ -56,10 +56,20 @@ _HALF = (torch.float16, torch.bfloat16)
 _WIDEST_FLASH = 256  # numbers in a head
 # Of CUDA's list, what models and losses call; a CPU's own list has the other losses.
 _IN_FP32 = (
-    "exp", "expm1", "log", "log10", "log2", "log1p", "reciprocal", "rsqrt", "pow.Tensor_Scalar", "pow.Tensor_Tensor",
-    "pow.Scalar", "softplus", "layer_norm", "group_norm", "cosine_similarity", "kl_div", "logsumexp", "renorm", "dist",
-    "binary_cross_entropy_with_logits", "soft_margin_loss", "triplet_margin_loss", "multi_margin_loss",
-)  # fmt: skip
+    *("exp", "expm1", "log", "log10", "log2", "log1p", "reciprocal", "rsqrt", "pow.Tensor_Scalar", "pow.Tensor_Tensor"),
+    *(
+        "pow.Scalar",
+        "softplus",
+        "layer_norm",
+        "group_norm",
+        "cosine_similarity",
+        "kl_div",
+        "logsumexp",
+        "renorm",
+        "dist",
+    ),
+    *("binary_cross_entropy_with_logits", "soft_margin_loss", "triplet_margin_loss", "multi_margin_loss"),
+)
 _INTO_FP32 = ("softmax.int", "log_softmax.int", "cumsum", "cumprod", "sum", "sum.dim_IntList", "prod", "prod.dim_int")
 
 
@@ -154,9 +164,16 @@ def _attending(kernel: str, kernels: tuple[str, ...]) -> Callable[..., Any]:
     aten = torch.ops.aten
 
     def attend(
-        query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
-        *, scale: float | None = None, enable_gqa: bool = False,
-    ) -> Any:  # fmt: skip
+        query: Any,
+        key: Any,
+        value: Any,
+        attn_mask: Any = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        *,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> Any:
         taken = _kernel_of(kernel, kernels, query, value, attn_mask)
         if taken == "flash":
             return aten._scaled_dot_product_flash_attention(

@@ -220,11 +220,12 @@ def library_gauge(
     `errors`: what the library raises where the device or the driver does not support it, or this user may not ask. An
     AttributeError or KeyError is of a version that calls it otherwise. Then this gauge is absent, the others stay.
     """
+    absent: tuple[type[Exception], ...] = (*errors, AttributeError, KeyError)
 
     def answer() -> float | None:
         try:
             return read()
-        except (*errors, AttributeError, KeyError):
+        except absent:
             return None
 
     return FunctionGauge(metric, answer, cumulative)

@@ -281,11 +281,15 @@ def test_a_storage_lives_from_its_allocation_to_its_death():
 
 @pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this torch has no oneDNN")
 def test_what_onednns_lstm_allocates_inside_of_itself_is_not_guessed():
-    class Recurrent(nn.LSTM):
-        def forward(self, x):
-            return super().forward(x)[0]
+    class Recurrent(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lstm = nn.LSTM(WIDE, WIDE, batch_first=True)
 
-    lstm = Recurrent(WIDE, WIDE, batch_first=True)
+        def forward(self, x):
+            return self.lstm(x)[0]
+
+    lstm = Recurrent()
     with pytest.raises(Unsupported, match="LSTM"):
         peak(lstm, a_case(), (4, WIDE))
     assert peak(lstm, a_case("cuda"), (4, WIDE), Device("8.0")).kinds["weights"] >= 8 * LAYER
