@@ -37,7 +37,7 @@ from surfaces.surface import POINTS, PRESENT, Surface
 from torchstone.core.schema.search import Point, Probe, ProbeResult, SearchProblem
 from torchstone.core.schema.trial import Status
 from torchstone.plugins import registry
-from torchstone.plugins.searchers.optuna import Optuna
+from torchstone.plugins.searchers._plain import Optuna
 
 DATA = Path(__file__).parent / "data" / "search.json"
 SEARCHERS = ("adaptive", "random", "tpe", "gp", "tpe short", "gp short", "doubling")

@@ -49,7 +49,7 @@ WALKS: Mapping[str, tuple[Sequence[str], Sequence[str | None]]] = {
         "workflows.run.planned_run:Campaign.carry_out", "execution.plan:arrange", None,
         "workflows.run.planned_run:Campaign.carry_out", "execution.controller.active_run:ActiveRun.take", None,
         "execution.worker.execution:_trial|execution.worker.execution:carry_out_trial",
-        "plugins.tasks.train:Train.open_batches", "plugins.tasks._batches:open_batches", None,
+        "plugins.tasks._inference:FedEngine.open_batches", "plugins.tasks._batches:open_batches", None,
         "plugins.tasks.train:Train.prepare", "plugins.tasks.train:PreparedTraining.__init__",
     )),
     "measurement → compare → HTML": (("Measurement", "Measured", "Figures", "Estimate", "Document"), (

@@ -1,6 +1,8 @@
 """What every engine must do: step, tell what was computed, count its work, and be what a user would write by hand."""
 
 import copy
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -241,3 +243,12 @@ def test_generation_back_to_back_reads_no_clock_and_computes_the_same():
 def test_what_cannot_be_generated_is_unsupported_with_the_reason(model, axes, said):
     with pytest.raises(Unsupported, match=said):
         ready("generate", model, **axes)
+
+
+@pytest.mark.parametrize("task", [Task.INFER, Task.TRAIN, Task.GENERATE, Task.LOAD])
+def test_what_a_step_needs_is_imported_before_the_fork(task):
+    """torch's compiler, whose switches _settings and _graphs set, takes a second: once a template, not once a trial."""
+    preload = f"import sys; from torchstone.plugins import registry; registry.load('engines', '{task}').preload()"
+    names = "print(*[name for name in sys.modules if name.startswith('torchstone.plugins.tasks._')])"
+    done = subprocess.run([sys.executable, "-c", f"{preload}; {names}"], capture_output=True, text=True, check=True)
+    assert {"torchstone.plugins.tasks._batches", "torchstone.plugins.tasks._settings"} <= set(done.stdout.split())

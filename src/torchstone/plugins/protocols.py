@@ -4,8 +4,9 @@ Those that stand between torchstone and a machine (devices, telemetry, launchers
 that is not abstract may be left as it is: what it does then means "not supported".
 
 A plug-in is one file in its family's folder, or a package of several; its name is the plug-in's name; the file, or the
-package's `__init__.py`, ends with `PLUGIN: <Base> = <Class>()`. Checks are functions, several a file. Third
-parties use the entry-point group `torchstone.<family>`.
+package's `__init__.py`, ends with `PLUGIN: <Base> = <Class>()`. Small ones share the file of a topic, as the family's
+`__init__.py` says, which has them by name in `PLUGINS`; checks are functions, of the name of the check. Third parties
+use the entry-point group `torchstone.<family>`.
 
 No plug-in imports torch or another heavy library at module top: the controller loads plug-ins to ask what they
 are, and must never import torch. What starts a library is done inside `probe`, `open`, `load` or `prepare`, which

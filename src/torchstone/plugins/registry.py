@@ -22,10 +22,29 @@ _FOLDERS = {"engines": "tasks"}  # entry points keep the family's first name
 _RENDERERS = "torchstone.report.renderers"  # a family that knows Documents: it is a layer above this one
 _SINGULAR = {
     "renderers": "report format",
-    "devices": "device", "telemetry": "telemetry source", "models": "model source", "data": "data source",
-    "engines": "task", "launchers": "isolation", "searchers": "searcher", "checks": "check", "exporters": "format",
-    "importers": "foreign format", "clusters": "cluster", "commands": "command",
-}  # fmt: skip
+    "telemetry": "telemetry source",
+    "models": "model source",
+    "data": "data source",
+    "engines": "task",
+    "launchers": "isolation",
+    "exporters": "format",
+    "importers": "foreign format",
+}  # of others the family without its s
+
+_BASES = {
+    "devices": "Vendor",
+    "telemetry": "TelemetrySource",
+    "models": "ModelSource",
+    "data": "DataSource",
+    "engines": "Engine",
+    "launchers": "Launcher",
+    "searchers": "Searcher",
+    "checks": "Check",
+    "exporters": "Exporter",
+    "importers": "Importer",
+    "clusters": "Cluster",
+    "commands": "Command",
+}
 
 
 @cache
@@ -44,13 +63,13 @@ def load(family: str, name: str) -> Any:
             return import_module(f"torchstone.cli.{name}_command")
         if family == "renderers":
             return import_module(f"{_RENDERERS}.{name}").RENDERER
-        folder = f"{__package__}.{_FOLDERS.get(family, family)}"
-        if family == "checks":
-            return getattr(import_module(f"{folder}.{_topics()[name]}"), name)
-        return import_module(f"{folder}.{name}").PLUGIN
+        if (topic := _topics(family).get(name)) is not None:
+            found = vars(import_module(f"{_package_of(family)}.{topic}"))
+            return found.get("PLUGINS", found)[name]
+        return import_module(f"{_package_of(family)}.{name}").PLUGIN
     if name not in _foreign(family):
-        raise unknown(_SINGULAR.get(family, family), name, names(family))
-    what, entries = f"{_SINGULAR.get(family, family)} {name}", _foreign(family)[name]
+        raise unknown(_SINGULAR.get(family, family.removesuffix("s")), name, names(family))
+    what, entries = f"{_SINGULAR.get(family, family.removesuffix('s'))} {name}", _foreign(family)[name]
     if len(entries) > 1:
         packages = ", ".join(_package(entry) for entry in entries)
         raise MissingError(f"{what}: {len(entries)} packages offer it ({packages}); uninstall all but one")
@@ -74,23 +93,11 @@ def _base(family: str) -> type:
     if family == "renderers":
         renderer: type = import_module("torchstone.report.rendering").Renderer
         return renderer
-    from torchstone.plugins.machine_protocols import Cluster, Launcher, TelemetrySource, Vendor
-    from torchstone.plugins.protocols import (
-        Check,
-        Command,
-        DataSource,
-        Engine,
-        Exporter,
-        Importer,
-        ModelSource,
-        Searcher,
-    )
+    from torchstone.plugins import machine_protocols, protocols
 
-    return {
-        "devices": Vendor, "telemetry": TelemetrySource, "models": ModelSource, "data": DataSource, "engines": Engine,
-        "launchers": Launcher, "searchers": Searcher, "checks": Check, "exporters": Exporter, "importers": Importer,
-        "clusters": Cluster, "commands": Command,
-    }[family]  # fmt: skip
+    name = _BASES[family]
+    found: type = getattr(protocols, name, None) or getattr(machine_protocols, name)
+    return found
 
 
 def usable(family: str) -> Iterator[tuple[str, Any]]:
@@ -118,7 +125,7 @@ def describe(family: str, name: str) -> str:
 
 def shadowed(family: str) -> list[tuple[str, str]]:
     """Return (name, why) of third parties' plug-ins that are never used, since ours have their names."""
-    what = _SINGULAR.get(family, family)
+    what = _SINGULAR.get(family, family.removesuffix("s"))
     return [
         (entry.name, f"of {_package(entry)} is not used: torchstone's own {what} has this name")
         for entry in sorted(_entry_points().select(group=f"torchstone.{family}"), key=_package)
@@ -128,24 +135,29 @@ def shadowed(family: str) -> list[tuple[str, str]]:
 
 @cache
 def _own(family: str) -> frozenset[str]:
-    """Return the names of our plug-ins of a family: a file, or a package where a plug-in takes several files.
+    """Return the names of our plug-ins of a family: a file, a package, or one of several in the file of a topic.
 
-    Checks are the functions of a few files; commands are files of cli, above this package.
+    Commands are files of cli, above this package.
     """
-    if family == "checks":
-        return frozenset(_topics())
     if family == "commands":
         files = (_HERE.parent / "cli").glob("*_command.py")
         return frozenset(file.name.removesuffix("_command.py") for file in files)
     folder = _HERE.parent / "report" / family if family == "renderers" else _HERE / _FOLDERS.get(family, family)
     places = [*folder.glob("*.py"), *(file.parent for file in folder.glob("*/__init__.py"))]
-    return frozenset(place.stem for place in places if not place.name.startswith("_"))
+    alone = {place.stem for place in places if not place.name.startswith("_")}
+    return frozenset(_topics(family)) if family == "checks" else frozenset(alone | _topics(family).keys())
 
 
-def _topics() -> Mapping[str, str]:
-    """Return the file of each of our checks."""
-    topics: Mapping[str, str] = import_module(f"{__package__}.checks").TOPIC_OF
-    return topics
+def _package_of(family: str) -> str:
+    return f"{__package__}.{_FOLDERS.get(family, family)}"
+
+
+def _topics(family: str) -> Mapping[str, str]:
+    """Return the file of each plug-in that shares one with others of its topic: BY_TOPIC of the family's package."""
+    if family == "renderers":
+        return {}
+    by_topic: Mapping[str, tuple[str, ...]] = getattr(import_module(_package_of(family)), "BY_TOPIC", {})
+    return {name: topic for topic, names in by_topic.items() for name in names}
 
 
 def _foreign(family: str) -> dict[str, list[Any]]:

@@ -69,13 +69,11 @@ _PATIENCE_S = 30.0
 INDEX_FILE = "torchstone.sqlite"
 SUFFIXES = ("", "-wal", "-shm", "-journal")  # of the files that SQLite makes of it
 _OURS = 0x746F7263  # its application_id, "torc": nothing is dropped or written in a database of another program
-# fmt: off
-_NETWORK = frozenset((
-    "nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "ceph", "glusterfs", "afs", "9p", "panfs",
-    "orangefs", "wekafs", "virtiofs", "fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.s3fs", "fuse.gcsfuse",
-    "fuse.beegfs",
-))
-# fmt: on
+_NETWORK = (
+    *("nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "ceph", "glusterfs", "afs", "9p", "panfs"),
+    *("orangefs", "wekafs", "virtiofs", "fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.s3fs", "fuse.gcsfuse"),
+    *("fuse.beegfs",),
+)
 _TABLES = """
 CREATE TABLE runs (
     run_id TEXT PRIMARY KEY, name TEXT NOT NULL, started_utc TEXT NOT NULL, status TEXT NOT NULL, host TEXT NOT NULL,

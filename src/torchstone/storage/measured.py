@@ -314,10 +314,26 @@ def _of_run(row: Sequence[str], values: Mapping[str, _Values], known: _DecodedOn
             device, device_name = known.device(machine, case)
             facts: Facts = decode(own.facts.encode(), Facts) if own.facts is not None else Facts()
             yield MeasuredCase(
-                run_id, name, started_utc, machine, case, case_id, own.trials, own.figures, facts,
-                tuple(by_case.get(case_id, ())), head.procedure, device, device_name, head.source, head.code,
-                own.priors, own.numbers, own.templates, own.pair_priors,
-            )  # fmt: skip
+                run_id,
+                name,
+                started_utc,
+                machine,
+                case,
+                case_id,
+                own.trials,
+                own.figures,
+                facts,
+                tuple(by_case.get(case_id, ())),
+                head.procedure,
+                device,
+                device_name,
+                head.source,
+                head.code,
+                own.priors,
+                own.numbers,
+                own.templates,
+                own.pair_priors,
+            )
 
 
 def _trials(connection: Connection, figures: Sequence[str], case_id: str | None = None) -> _Trials:

@@ -19,11 +19,20 @@ _TYPED = re.compile(
     r"(postgres(?:ql)?:/+[^\s:@/\[]*:)(?:\S*@|(?!\d{1,5}\b)\S*)|((?:ssl)?password=)[^\s&]*", re.IGNORECASE
 )
 _OPTIONS = (
-    "application_name", "channel_binding", "connect_timeout", "dbname", "gssencmode", "host", "hostaddr", "keepalives",
-    "keepalives_count", "keepalives_idle", "keepalives_interval", "krbsrvname", "passfile", "port", "require_auth",
-    "service", "sslcert", "sslcrl", "sslkey", "sslmode", "sslnegotiation", "sslrootcert", "target_session_attrs",
-    "tcp_user_timeout", "user",
-)  # fmt: skip
+    *(
+        "application_name",
+        "channel_binding",
+        "connect_timeout",
+        "dbname",
+        "gssencmode",
+        "host",
+        "hostaddr",
+        "keepalives",
+    ),
+    *("keepalives_count", "keepalives_idle", "keepalives_interval", "krbsrvname", "passfile", "port", "require_auth"),
+    *("service", "sslcert", "sslcrl", "sslkey", "sslmode", "sslnegotiation", "sslrootcert", "target_session_attrs"),
+    *("tcp_user_timeout", "user"),
+)
 
 
 class Team:

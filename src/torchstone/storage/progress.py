@@ -156,9 +156,17 @@ class Following:
         latest = tuple(self._listed(trial) for trial in reversed(self._latest))
         ended = self._end.status if self._end is not None else None
         return RunProgress(
-            head.run_id, head.name, head.started_utc, self._done, self._failed, _planned(head),
-            self._case_rows(head), latest, ended, whole,
-        )  # fmt: skip
+            head.run_id,
+            head.name,
+            head.started_utc,
+            self._done,
+            self._failed,
+            _planned(head),
+            self._case_rows(head),
+            latest,
+            ended,
+            whole,
+        )
 
     def _case_rows(self, head: Head) -> tuple[CaseProgress, ...]:
         for case_id in self._cases.keys() - self._rates.keys():

@@ -268,10 +268,21 @@ def _trials(connection: Connection, run_id: str) -> tuple[TrialRow, ...]:
             bool(disturbed),
         )
         for (
-            trial_id, case_id, number, order, purpose, status, message, reason, values, duration_s, facts, figures,
+            trial_id,
+            case_id,
+            number,
+            order,
+            purpose,
+            status,
+            message,
+            reason,
+            values,
+            duration_s,
+            facts,
+            figures,
             disturbed,
         ) in found
-    )  # fmt: skip
+    )
 
 
 def _outcome(status: str, message: str | None, reason: str | None, values: str) -> Outcome:
@@ -285,10 +296,17 @@ def entry_of(run: Run, path: Path) -> Entry:
     head = run.head
     trials = tuple(trial_row(trial) for trial in run.trials)
     row = RunRow(
-        head.run_id, head.name, head.started_utc, run.end.status if run.end else CUT_OFF,
-        head.machine.host.hostname, " ".join(sorted({str(case.placement) for case in head.plan.cases})),
-        len(head.plan.cases), len(trials), sum(t.outcome.status == Status.OK for t in trials), path.name,
-    )  # fmt: skip
+        head.run_id,
+        head.name,
+        head.started_utc,
+        run.end.status if run.end else CUT_OFF,
+        head.machine.host.hostname,
+        " ".join(sorted({str(case.placement) for case in head.plan.cases})),
+        len(head.plan.cases),
+        len(trials),
+        sum(t.outcome.status == Status.OK for t in trials),
+        path.name,
+    )
     return Entry(row, path, head, run.findings, trials, run.answer)
 
 

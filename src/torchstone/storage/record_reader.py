@@ -203,10 +203,18 @@ def wanted_line(data: bytes, wanted: RecordPart) -> Line | None:
         return msgspec.structs.replace(trial, measurements=kept, series=())
     raw: _RawTrial = decode(data, _RawTrial)
     return Trial(
-        raw.trial_id, raw.case_id, raw.number, raw.order, raw.started_utc, raw.duration_s, raw.outcome,
-        raw.facts, tuple(_read(one) for one in raw.measurements if one.metric in wanted.metrics), (),
+        raw.trial_id,
+        raw.case_id,
+        raw.number,
+        raw.order,
+        raw.started_utc,
+        raw.duration_s,
+        raw.outcome,
+        raw.facts,
+        tuple(_read(one) for one in raw.measurements if one.metric in wanted.metrics),
+        (),
         raw.purpose,
-    )  # fmt: skip
+    )
 
 
 def _read(one: _RawMeasurement) -> Measurement:

@@ -117,12 +117,20 @@ def case_rows(run: Run, derived: Sequence[Figures], priors: Sequence[Mapping[str
         own = taken[case_id]
         counted = len(replicates(ended_well(own))) if head.ab is None else 0
         yield CaseRow(
-            head.run_id, place, case_id, head.started_utc, str(case.workload.task),
-            model_name(case.workload.model)[:_CUT], settings_words(case.configuration)[:_CUT],
-            device_name(head, case)[:_CUT], head.machine.host.hostname[:_CUT],
-            str(_verdict(own, noted.get(case_id, ()))) if run.end is not None else "", len(own), counted,
+            head.run_id,
+            place,
+            case_id,
+            head.started_utc,
+            str(case.workload.task),
+            model_name(case.workload.model)[:_CUT],
+            settings_words(case.configuration)[:_CUT],
+            device_name(head, case)[:_CUT],
+            head.machine.host.hostname[:_CUT],
+            str(_verdict(own, noted.get(case_id, ()))) if run.end is not None else "",
+            len(own),
+            counted,
             *(rate if counted else Throughput(None, None, None)),
-        )  # fmt: skip
+        )
 
 
 def run_readings(run: Run, derived: Sequence[Figures], priors: Sequence[Mapping[str, Prior]]) -> Mapping[str, object]:
@@ -219,10 +227,19 @@ def run_line(run: Run, status: str, rows: Sequence[CaseRow]) -> RunLine:
         *software,
     ]
     return RunLine(
-        head.started_utc, head.run_id, head.name[:_CUT], status, head.machine.host.hostname[:_CUT],
-        len(head.plan.cases), len(run.trials), sum(trial.outcome.status == Status.OK for trial in run.trials),
-        worst, _named(work), _named(devices), "\n".join(about).casefold()[:_LONGEST],
-    )  # fmt: skip
+        head.started_utc,
+        head.run_id,
+        head.name[:_CUT],
+        status,
+        head.machine.host.hostname[:_CUT],
+        len(head.plan.cases),
+        len(run.trials),
+        sum(trial.outcome.status == Status.OK for trial in run.trials),
+        worst,
+        _named(work),
+        _named(devices),
+        "\n".join(about).casefold()[:_LONGEST],
+    )
 
 
 def _named(names: Sequence[str]) -> str:
@@ -256,20 +273,19 @@ def rows_of(run: Run, file: str, size: int, mtime_ns: int) -> RunRows:
     summed = tuple(case_rows(run, derived, priors))
     trials = [
         (
-            head.run_id, place, trial.trial_id, trial.case_id, trial.number, trial.order, str(trial.purpose),
-            str(trial.outcome.status), trial.outcome.message, trial.outcome.reason,
-            _text(trial.outcome.values), trial.duration_s, _text(trial.facts),
-            _text(found), int(trial.disturbed),
+            *(head.run_id, place, trial.trial_id, trial.case_id, trial.number, trial.order, str(trial.purpose)),
+            *(str(trial.outcome.status), trial.outcome.message, trial.outcome.reason, _text(trial.outcome.values)),
+            *(trial.duration_s, _text(trial.facts), _text(found), int(trial.disturbed)),
         )
         for place, (trial, found) in enumerate(zip(run.trials, derived, strict=True))
-    ]  # fmt: skip
+    ]
     ok = sum(row[7] == "ok" for row in trials)
     row = (
-        head.run_id, head.name, head.started_utc, status, head.machine.host.hostname, " ".join(devices),
-        len(head.plan.cases), len(trials), ok, file, size, mtime_ns, _text(head),
-        _text({"findings": run.findings}), _text(run.answer) if run.answer is not None else None,
+        *(head.run_id, head.name, head.started_utc, status, head.machine.host.hostname, " ".join(devices)),
+        *(len(head.plan.cases), len(trials), ok, file, size, mtime_ns, _text(head), _text({"findings": run.findings})),
+        _text(run.answer) if run.answer is not None else None,
         _text(run_readings(run, derived, priors)),
-    )  # fmt: skip
+    )
     findings = [
         (head.run_id, head.started_utc, f.check, str(f.severity), f.subject, f.message, f.advice) for f in run.findings
     ]

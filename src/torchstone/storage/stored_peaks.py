@@ -31,8 +31,8 @@ def keep(peaks: Peaks, where: Path) -> Path:
     """Write them, in the place of older ones of the same device, torch and threads. Raises MissingError if it fails."""
     import tempfile
 
-    identity = (peaks.hostname, peaks.processor, peaks.kind, peaks.index, peaks.device_name, peaks.uuid, peaks.torch,
-                peaks.threads)  # fmt: skip
+    machine = (peaks.hostname, peaks.processor, peaks.kind, peaks.index, peaks.device_name, peaks.uuid)
+    identity = (*machine, peaks.torch, peaks.threads)
     name = hashlib.sha256(msgspec.json.encode(identity)).hexdigest()[:16]
     path = where / f"{peaks.kind}-{name}.json"
     try:

@@ -161,11 +161,25 @@ class MetricsLog:
         origin_s = self._began_s if self._began_s is not None else ended.began_s
         told, held = ended.training, ended.validation
         entry = EpochMetrics(
-            ended.number, ended.learning_rate, ended.loss, told.accuracy if told else None,
-            held.loss if held else None, held.accuracy if held else None, ended.steps, ended.items, ended.train_time_s,
-            ended.data_wait_s, ended.validation_time_s, ended.checkpoint_time_s, ended.items / ended.train_time_s,
-            ended.batch_times_s, ended.checkpoint, ended.best, ended.began_s - origin_s, ended.ended_s - origin_s,
-        )  # fmt: skip
+            ended.number,
+            ended.learning_rate,
+            ended.loss,
+            told.accuracy if told else None,
+            held.loss if held else None,
+            held.accuracy if held else None,
+            ended.steps,
+            ended.items,
+            ended.train_time_s,
+            ended.data_wait_s,
+            ended.validation_time_s,
+            ended.checkpoint_time_s,
+            ended.items / ended.train_time_s,
+            ended.batch_times_s,
+            ended.checkpoint,
+            ended.best,
+            ended.began_s - origin_s,
+            ended.ended_s - origin_s,
+        )
         self._epochs = [*(e for e in self._epochs if e.epoch != entry.epoch), entry]
         write_json(self._path, self._metrics())
         return entry
@@ -191,7 +205,16 @@ class MetricsLog:
         best = max((e.epoch for e in epochs if e.best), default=0)
         last = epochs[-1]
         return TrainingMetrics(
-            self._run_id, self._workload.model, self._workload.data, self._device, self._workload.item, tuple(epochs),
-            trained_s / len(epochs), whole_s / 60.0, sum(e.items for e in epochs) / trained_s, last.train_accuracy,
-            last.val_accuracy, best,
-        )  # fmt: skip
+            self._run_id,
+            self._workload.model,
+            self._workload.data,
+            self._device,
+            self._workload.item,
+            tuple(epochs),
+            trained_s / len(epochs),
+            whole_s / 60.0,
+            sum(e.items for e in epochs) / trained_s,
+            last.train_accuracy,
+            last.val_accuracy,
+            best,
+        )

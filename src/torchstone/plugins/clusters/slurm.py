@@ -105,10 +105,8 @@ def _tasks(job_id: str, which: str, word: str, why: str | None = None) -> Iterat
 #
 # They are written to be read and edited. What is submitted later, by `torchstone resume`, is the same file.
 
-_OPTIONS = {
-    "partition": "partition", "account": "account", "qos": "qos", "gres": "gres", "constraint": "constraint",
-    "cpus": "cpus-per-task", "memory": "mem", "time": "time", "reservation": "reservation",
-}  # fmt: skip
+_AS_TYPED = ("partition", "account", "qos", "gres", "constraint", "time", "reservation")
+_OPTIONS = {**{name: name for name in _AS_TYPED}, "cpus": "cpus-per-task", "memory": "mem"}
 # What people have in their shell for sbatch: it becomes a line of the script, where it is seen and not typed otherwise.
 # The last counts.
 _OF_SHELL = {
@@ -347,10 +345,8 @@ def nodes_of_job(environment: Mapping[str, str], plain: dict[str, str]) -> Seque
 def _command(job: str, name: str) -> tuple[str, ...]:
     # --overlap: beside the step that measures on the first node. All cores of the node, none bound: torchstone does
     # that. Without --exact the step has all of the job's resources there, its GPUs among them.
-    return (
-        "srun", f"--jobid={job}", "--overlap", "--nodes=1", "--ntasks=1", f"--nodelist={name}", "--cpu-bind=none",
-        "--mpi=none", "--unbuffered", "--quit-on-interrupt",
-    )  # fmt: skip
+    one = ("srun", f"--jobid={job}", "--overlap", "--nodes=1", "--ntasks=1", f"--nodelist={name}")
+    return (*one, "--cpu-bind=none", "--mpi=none", "--unbuffered", "--quit-on-interrupt")
 
 
 def _address(name: str, plain: dict[str, str]) -> str:
@@ -371,9 +367,9 @@ class Slurm(Cluster):
 
     describes = "SLURM: generated sbatch scripts, an array of jobs, a dependent job that merges"
     takes: tuple[str, ...] = (
-        "partition", "account", "qos", "gres", "constraint", "cpus", "memory", "time", "sbatch", "at_most", "requeue",
-        "setup", "container", "requeue_at_limit",
-    )  # fmt: skip
+        *_OPTIONS,
+        *("sbatch", "at_most", "requeue", "setup", "container", "requeue_at_limit"),
+    )
 
     spreads = True
 

@@ -404,7 +404,6 @@ class TableSource(DataSource):
         return card_of(kind, splits, digest_of([file for part in files.values() for file in part]))
 
     def samples(self, path: str, view: View) -> Samples:
-        """Open the view's split, its text or its features: a DataSource's (extend.py)."""
         kind, splits = self._opened(files_of(self.scheme, path, self.endings), view.options)
         found = numbered(splits, view)
         return Sentences(found, view) if kind == "text" else FeatureRows(found, view, path)

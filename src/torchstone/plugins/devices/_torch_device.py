@@ -1,4 +1,4 @@
-"""What devices that torch drives have in common: opening, synchronising, timing, memory, objections."""
+"""What devices that torch drives have in common: finding, opening, synchronising, timing, memory, objections."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ import os
 import platform
 import re
 import shutil
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import pairwise
+from pathlib import Path
 from time import perf_counter, perf_counter_ns
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.plugins.devices._cores import worthwhile
-from torchstone.plugins.machine_protocols import Stopwatch
+from torchstone.plugins.machine_protocols import Device, Stopwatch, Vendor
 
 _PER_NS, _PER_MS = 1e-9, 1e-3
 # Laps that may be issued: before it is known how long one takes; however long it is; and however short, as those are
@@ -39,23 +42,19 @@ class HostStopwatch:
         self._begin()
 
     def start(self) -> None:
-        """Begin the first lap."""
         self._begin()
         self._append(self._now_ns())
 
     def lap(self) -> None:
-        """End a lap and begin the next."""
         self._append(self._now_ns())
 
     def recent(self, count: int) -> Sequence[float]:
-        """Return the last `count` laps in seconds."""
         return _laps(self._stamps_ns[-count - 1 :]) if count > 0 else ()
 
     def hold(self, most_s: float, *, read: bool) -> None:
         """Do nothing: the device has finished when a lap ends."""
 
     def stop(self) -> Sequence[float]:
-        """Return every lap in seconds."""
         return _laps(self._stamps_ns)
 
     def _begin(self) -> None:
@@ -75,12 +74,10 @@ class WaitingStopwatch(HostStopwatch):
         self._synchronize = synchronize
 
     def start(self) -> None:
-        """Wait for the device, then begin the first lap."""
         self._synchronize()
         super().start()
 
     def lap(self) -> None:
-        """Wait for the device, end a lap and begin the next."""
         self._synchronize()
         super().lap()
 
@@ -113,7 +110,6 @@ class EventStopwatch:
         self._reached, self._began_s, self._ahead = 0, 0.0, _AHEAD
 
     def start(self) -> None:
-        """Wait for the device, then begin the first lap."""
         self._synchronize()
         self._used = 0
         self._passed_s, self._issued_s = [], []
@@ -158,7 +154,6 @@ class EventStopwatch:
         return tuple(self._passed_s[first:passed])
 
     def stop(self) -> Sequence[float]:
-        """Wait for the device and return every lap in seconds."""
         self._synchronize()
         known = [] if self._elapsed_waits else self._passed_s
         self._passed_s = known + [self._elapsed(lap) for lap in range(len(known), self._used - 1)]
@@ -219,7 +214,6 @@ class TorchDevice:
         self._timed_events = has_timed_events(module, self.synchronize, self.stream)
 
     def synchronize(self) -> None:
-        """Wait until everything issued to this device is done."""
         self._module.synchronize(*self._index)
 
     def stream(self) -> tuple[Any, ...]:
@@ -227,7 +221,6 @@ class TorchDevice:
         return (self._module.current_stream(*self._index),) if self.several else ()
 
     def stopwatch(self) -> Stopwatch:
-        """Return a stopwatch on device events, or one that waits at every lap where there are none."""
         if not self._timed_events:
             return WaitingStopwatch(self.synchronize)
         return EventStopwatch(
@@ -235,13 +228,11 @@ class TorchDevice:
         )
 
     def memory(self) -> Mapping[str, int]:
-        """Return the allocator's figures, those it has."""
         read = getattr(self._module, "memory_stats", None)
         told = read(*self._index) if read is not None else {}
         return {metric: int(told[name]) for metric, name in STATISTICS.items() if name in told}
 
     def objection(self, axis: str, value: Scalar) -> str | None:
-        """Say why this device cannot do that value of that axis, or None if it can."""
         if axis == "precision":
             return self.precision_objection(str(value))
         if axis == "fused" and value == "on":
@@ -255,7 +246,6 @@ class TorchDevice:
         return None
 
     def preference(self, axis: str, configuration: Mapping[str, Scalar]) -> tuple[Scalar, str] | None:
-        """Return the threads worth having, the layout of images, or None: PyTorch's default."""
         if axis == "threads":
             return worthwhile()
         return self.layout_preference(str(configuration.get("precision"))) if axis == "channels_last" else None
@@ -281,6 +271,124 @@ class TorchDevice:
     def pinning_objection(self) -> str | None:
         """Say why page-locked memory does not help; by default it does."""
         return None
+
+
+# Cards on the PCI bus as the kernel lists them, whether torch supports them or not, so that none is missed: only files
+# are read, no driver is initialised. amdsmi and oneAPI's tools read the same files.
+
+PCI = Path("/sys/bus/pci/devices")
+NVIDIA, AMD, INTEL = "0x10de", "0x1002", "0x8086"
+_DISPLAY, _ACCELERATOR = ("0x0300", "0x0302", "0x0380"), "0x1200"  # classes: VGA, 3D, other display; accelerator
+_DATA_CENTRE = ("0x0380", _ACCELERATOR)  # AMD's Instinct cards have no display
+_LENT = ("vfio-pci", "pci-stub")  # drivers that hold a card for a virtual machine
+_SMALLEST_BYTES = 6 << 30  # of a card that ROCm drives; what is built into a processor is lent less
+_NOTHING = ("", "-1", "none", "nodevfiles", "void")  # what schedulers and people write for no device at all
+
+
+class Sighting(NamedTuple):
+    """A card on the bus: its address, its class, and the kernel's driver of it (empty: none)."""
+
+    address: str
+    kind: str
+    driver: str
+    memory_bytes: int | None
+
+
+def cards(vendor: str, pci: Path = PCI) -> Sequence[Sighting]:
+    """Return that vendor's graphics cards and accelerators, those left out that a virtual machine holds."""
+    found = []
+    for device in sorted(pci.glob("*")):
+        kind = _text(device / "class")[:6]
+        if kind not in (*_DISPLAY, _ACCELERATOR) or _text(device / "vendor") != vendor:
+            continue
+        driver = (device / "driver").resolve().name if (device / "driver").exists() else ""
+        memory = _text(device / "mem_info_vram_total")
+        if driver not in _LENT:
+            found.append(Sighting(device.name, kind, driver, int(memory) if memory.isdigit() else None))
+    return found
+
+
+def of_their_own(vendor: str, pci: Path = PCI) -> Sequence[Sighting]:
+    """Return those cards that are not built into the processor, as far as the bus tells.
+
+    Intel's built-in ones are on bus 0. AMD's are told by their memory, which is a small part of the host's.
+    """
+    if vendor == INTEL:
+        return [card for card in cards(vendor, pci) if card.address.split(":")[1:2] != ["00"]]
+    if vendor == AMD:
+        return [c for c in cards(vendor, pci) if c.kind in _DATA_CENTRE or (c.memory_bytes or 0) >= _SMALLEST_BYTES]
+    return cards(vendor, pci)
+
+
+def hidden(environment: Mapping[str, str], *names: str) -> bool:
+    """Say whether one of these variables hides every device: then it is its user who wants none."""
+    return any(name in environment and environment[name].split(",")[0].strip().lower() in _NOTHING for name in names)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii", errors="replace").strip()
+    except OSError:  # another kernel, or the device has no such file
+        return ""
+
+
+class TorchVendor(Vendor):
+    """Finds and opens devices of one kind through torch.
+
+    `kind`: ours, `backend`: torch's word for it. `hiding`: variables of the environment that may hide every device.
+    """
+
+    kind: str
+    backend: str
+    maker: str
+    pci_vendor = ""
+    hiding: tuple[str, ...] = ()
+    device: type[TorchDevice] = TorchDevice
+
+    def __init__(self, pci: Path = PCI, environment: Mapping[str, str] = os.environ) -> None:
+        self._pci, self._environment = pci, environment
+
+    @abstractmethod
+    def devices(self, torch: Any) -> Sequence[DeviceInfo]:
+        """Return the devices that this torch sees."""
+
+    def probe(self) -> Sequence[DeviceInfo]:
+        return devices_by_torch(self.devices)
+
+    def seen(self) -> Sequence[str]:
+        """Return the cards that the kernel shows, those built into a processor left out."""
+        if hidden(self._environment, *self.hiding):
+            return ()
+        found = of_their_own(self.pci_vendor, self._pci)
+        return [f"an {self.maker} card at {card.address} ({card.driver or 'no'} driver)" for card in found]
+
+    def open(self, index: int) -> Device:
+        devices = devices_by_torch(self.devices)
+        if not devices:
+            raise Unsupported(f"no {self.kind} device: {self.missing()}")
+        if not 0 <= index < len(devices):
+            there = "is 1" if len(devices) == 1 else f"are {len(devices)}"
+            raise Unsupported(f"no device {self.kind}:{index}; there {there}, from {self.kind}:0")
+        torch, _ = torch_or_reason()
+        return self.device(torch, self.module(torch), devices[index])
+
+    def module(self, torch: Any) -> Any:
+        """Return torch's module of this backend."""
+        return torch.get_device_module(self.backend)
+
+    def pretend(self, info: DeviceInfo) -> Device:
+        torch, _ = torch_or_reason()
+        return self.device(torch, SimpleNamespace(), info)
+
+    def described(self, index: int, props: Any, **more: Any) -> DeviceInfo:
+        """Return a device by the properties that torch tells of it."""
+        uuid = getattr(props, "uuid", None)
+        told: dict[str, Any] = {
+            "memory_bytes": getattr(props, "total_memory", None),
+            "uuid": None if uuid is None else str(uuid),
+            "bus_id": bus_id(props),
+        }
+        return DeviceInfo(self.kind, self.backend, self.maker, index, props.name, **{**told, **more})
 
 
 def torch_or_reason() -> tuple[Any, str]:
@@ -330,15 +438,6 @@ def properties(torch: Any, torch_kind: str) -> Sequence[Any]:
     # torch before 2.10 goes on counting by NVML.
     count = getattr(getattr(torch, "_C", None), f"_{torch_kind}_getDeviceCount", module.device_count)
     return [module.get_device_properties(index) for index in range(count())]
-
-
-def pick(kind: str, devices: Sequence[DeviceInfo], index: int, missing: Callable[[], str]) -> DeviceInfo:
-    """Return the device of that index, or raise Unsupported with what there is instead."""
-    if not devices:
-        raise Unsupported(f"no {kind} device: {missing()}")
-    if not 0 <= index < len(devices):
-        raise Unsupported(f"no device {kind}:{index}; there {_count(len(devices))}, from {kind}:0")
-    return devices[index]
 
 
 def bus_id(props: Any) -> str | None:
@@ -393,7 +492,3 @@ def no_compiler(language: str, variable: str, usual: str) -> str:
     """Return the objection to torch.compile on a machine without a compiler."""
     how = "install Xcode's command line tools" if platform.system() == "Darwin" else f"install {usual}"
     return f"torch.compile needs a {language} compiler and none was found: {how}, or name one in {variable}"
-
-
-def _count(number: int) -> str:
-    return "is 1" if number == 1 else f"are {number}"

@@ -41,7 +41,6 @@ class CpuDevice:
         """Do nothing: a CPU operator has finished when it returns."""
 
     def stopwatch(self) -> Stopwatch:
-        """Return a stopwatch on the host clock."""
         return HostStopwatch()
 
     def memory(self) -> Mapping[str, int]:
@@ -49,7 +48,6 @@ class CpuDevice:
         return {}
 
     def objection(self, axis: str, value: Scalar) -> str | None:
-        """Say why the CPU cannot do that value of that axis, or None if it can."""
         if axis == "precision" and value == "tf32":
             return no_tf32(self._info)
         if axis == "sdpa":
@@ -83,7 +81,6 @@ class Cpu(Vendor):
         self._cpuinfo = cpuinfo
 
     def probe(self) -> Sequence[DeviceInfo]:
-        """Return the one CPU device, without torch only its instruction set unknown."""
         facts = _facts(self._cpuinfo)
         maker = facts.get("vendor_id") or facts.get("CPU implementer", "")
         apple = (platform.system(), platform.machine()) == ("Darwin", "arm64")
@@ -102,11 +99,9 @@ class Cpu(Vendor):
         return [device]
 
     def missing(self) -> str:
-        """Say the impossible."""
         return "there is always a CPU"
 
     def open(self, index: int) -> Device:
-        """Open the CPU. Raises Unsupported for any index but 0."""
         torch, reason = torch_or_reason()
         if torch is None:
             raise Unsupported(reason)

@@ -7,21 +7,22 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
+import msgspec
+
 from torchstone.core.schema.machine import DeviceInfo
-from torchstone.plugins.devices._sightings import NVIDIA, PCI, described, hidden, of_their_own
 from torchstone.plugins.devices._torch_device import (
     HALF,
+    NVIDIA,
+    PCI,
     TorchDevice,
-    bus_id,
-    devices_by_torch,
-    pick,
+    TorchVendor,
+    hidden,
     properties,
     torch_or_reason,
 )
-from torchstone.plugins.machine_protocols import Device, Vendor
+from torchstone.plugins.machine_protocols import Vendor
 
 
 def slices_of(library: Any = None) -> Mapping[str, str]:
@@ -74,20 +75,25 @@ class CudaDevice(TorchDevice):
         return ("flash", "efficient", "cudnn", "math") if ampere else ("efficient", "math")
 
 
-class Cuda(Vendor):
+class Cuda(TorchVendor):
     """Finds and opens NVIDIA devices."""
 
     describes = "NVIDIA GPUs (CUDA)"
+    kind, backend, maker, pci_vendor = "cuda", "cuda", "NVIDIA", NVIDIA
+    hiding = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
+    device = CudaDevice
 
     def __init__(self, pci: Path = PCI, environment: Mapping[str, str] = os.environ, nvml: Any = None) -> None:
-        self._pci, self._environment, self._nvml = pci, environment, nvml
+        super().__init__(pci, environment)
+        self._nvml = nvml
 
     def probe(self) -> Sequence[DeviceInfo]:
-        """Return the NVIDIA devices that torch sees."""
-        return devices_by_torch(lambda torch: _devices(torch, _driver()[0]))
+        """Return the devices with their driver, which `open` does not ask for: that loads NVML in a trial's process."""
+        devices = super().probe()
+        driver = _driver()[0] if devices else None
+        return [msgspec.structs.replace(device, driver=driver) for device in devices]
 
     def missing(self) -> str:
-        """Say what torch was built for, and whether there is an NVIDIA driver."""
         torch, version = torch_or_reason()
         if torch is None:
             return version
@@ -99,47 +105,24 @@ class Cuda(Vendor):
 
     def seen(self) -> Sequence[str]:
         """Return the cards that NVML shows, or where it does not answer the kernel."""
-        if hidden(self._environment, "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"):
-            return ()
-        return _shown() or described(of_their_own(NVIDIA, self._pci), "NVIDIA")
+        return () if hidden(self._environment, *self.hiding) else _shown() or super().seen()
 
     def slices(self) -> Mapping[str, str]:
         """Return the MIG slices that NVML knows, by UUID; nothing where no card is divided, or NVML does not answer."""
         return slices_of(self._nvml)
 
-    def open(self, index: int) -> Device:
-        """Open an NVIDIA device and make it torch's current one."""
-        # Without asking for the driver: that loads NVML, in the process and the time of a trial.
-        info = pick("cuda", devices_by_torch(lambda torch: _devices(torch, None)), index, self.missing)
-        torch, _ = torch_or_reason()
-        return CudaDevice(torch, torch.get_device_module("cuda"), info)
-
-    def pretend(self, info: DeviceInfo) -> Device:
-        """Return an NVIDIA device that is not here."""
-        torch, _ = torch_or_reason()
-        return CudaDevice(torch, SimpleNamespace(), info)
-
-
-def _devices(torch: Any, driver: str | None) -> Sequence[DeviceInfo]:
-    if torch.version.hip:
-        return ()
-    return [
-        DeviceInfo(
-            kind="cuda",
-            torch_kind="cuda",
-            vendor="NVIDIA",
-            index=index,
-            name=props.name,
-            memory_bytes=props.total_memory,
-            compute_capability=f"{props.major}.{props.minor}",
-            driver=driver,
-            runtime=torch.version.cuda,
-            uuid=_uuid(props),
-            bus_id=bus_id(props),
-            precisions=_precisions(props.major),
-        )
-        for index, props in enumerate(properties(torch, "cuda"))
-    ]
+    def devices(self, torch: Any) -> Sequence[DeviceInfo]:
+        return [
+            self.described(
+                index,
+                props,
+                uuid=_uuid(props),
+                runtime=torch.version.cuda,
+                compute_capability=f"{props.major}.{props.minor}",
+                precisions=_precisions(props.major),
+            )
+            for index, props in enumerate(properties(torch, "cuda") if not torch.version.hip else ())
+        ]
 
 
 def _precisions(major: int) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from torchstone.core.schema.machine import DeviceInfo
-from torchstone.plugins.devices._torch_device import TorchDevice, devices_by_torch, pick, torch_or_reason
+from torchstone.plugins.devices._torch_device import TorchDevice, TorchVendor, torch_or_reason
 from torchstone.plugins.machine_protocols import Device, Vendor
 
 
@@ -41,17 +41,14 @@ class MpsDevice(TorchDevice):
         return f"{self._info.name} shares its memory with the CPU: there is no transfer that pinning could speed up"
 
 
-class Mps(Vendor):
+class Mps(TorchVendor):
     """Finds and opens the Apple GPU."""
 
     describes = "Apple GPUs (MPS)"
-
-    def probe(self) -> Sequence[DeviceInfo]:
-        """Return the Apple GPU, if torch can use it."""
-        return devices_by_torch(_devices)
+    kind, backend, maker = "mps", "mps", "Apple"
+    device = MpsDevice
 
     def missing(self) -> str:
-        """Say on which machine this is, and what torch was built for."""
         torch, version = torch_or_reason()
         if torch is None:
             return version
@@ -62,17 +59,33 @@ class Mps(Vendor):
             return f"{version} is a build without MPS ({here})"
         return f"{version} has MPS but finds no GPU it can use; it needs Apple silicon and macOS 14 (this is {here})"
 
-    def open(self, index: int) -> Device:
-        """Open the Apple GPU."""
-        info = pick("mps", self.probe(), index, self.missing)
-        torch, _ = torch_or_reason()
-        return MpsDevice(torch, _Module(torch), info)
+    def module(self, torch: Any) -> Any:
+        return _Module(torch)
 
     def pretend(self, info: DeviceInfo) -> Device:
         """Return an Apple GPU that is not here, under macOS 14 or newer."""
         torch, _ = torch_or_reason()
         newer = SimpleNamespace(device=torch.device, backends=SimpleNamespace(mps=None))
         return MpsDevice(newer, SimpleNamespace(), info)
+
+    def seen(self) -> Sequence[str]:
+        return ()  # it is on no bus
+
+    def devices(self, torch: Any) -> Sequence[DeviceInfo]:
+        if not torch.backends.mps.is_available():
+            return ()
+        most = getattr(torch.get_device_module("mps"), "recommended_max_memory", None)
+        named = getattr(torch.backends.mps, "get_name", None)
+        name, system = str(named()) if named else "Apple GPU", platform.mac_ver()[0]
+        return [
+            self.described(
+                0,
+                SimpleNamespace(name=name),
+                memory_bytes=int(most()) if most is not None else None,
+                driver=f"macOS {system}" if system else None,
+                precisions=_precisions(torch, name),
+            )
+        ]
 
 
 class _Module:
@@ -84,26 +97,6 @@ class _Module:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._mps, name)
-
-
-def _devices(torch: Any) -> Sequence[DeviceInfo]:
-    if not torch.backends.mps.is_available():
-        return ()
-    module = torch.get_device_module("mps")
-    most = getattr(module, "recommended_max_memory", None)
-    named = getattr(torch.backends.mps, "get_name", None)
-    return [
-        DeviceInfo(
-            kind="mps",
-            torch_kind="mps",
-            vendor="Apple",
-            index=0,
-            name=str(named()) if named else "Apple GPU",
-            memory_bytes=int(most()) if most is not None else None,
-            driver=f"macOS {platform.mac_ver()[0]}" if platform.mac_ver()[0] else None,
-            precisions=_precisions(torch, str(named()) if named else ""),
-        )
-    ]
 
 
 def _precisions(torch: Any, name: str) -> tuple[str, ...]:

@@ -5,21 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from torchstone.core.schema.machine import DeviceInfo
-from torchstone.plugins.devices._sightings import AMD, PCI, described, hidden, of_their_own
 from torchstone.plugins.devices._torch_device import (
+    AMD,
     HALF,
+    PCI,
     TorchDevice,
-    bus_id,
-    devices_by_torch,
-    pick,
+    TorchVendor,
     properties,
     torch_or_reason,
 )
-from torchstone.plugins.machine_protocols import Device, Vendor
+from torchstone.plugins.machine_protocols import Vendor
 
 _INSTINCT = ("gfx90a", "gfx94", "gfx95")  # MI200, MI300, MI350: matrix cores with BF16
 _RADEON = ("gfx11", "gfx12")  # RDNA 3 and 4: wave matrix instructions, BF16 among them
@@ -41,80 +39,47 @@ class RocmDevice(TorchDevice):
         return ("flash", "efficient", "math")
 
 
-class Rocm(Vendor):
+class Rocm(TorchVendor):
     """Finds and opens AMD devices."""
 
     describes = "AMD GPUs (ROCm)"
+    kind, backend, maker, pci_vendor = "rocm", "cuda", "AMD", AMD
+    hiding = ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
+    device = RocmDevice
 
     def __init__(
-        self,
-        module: Path = Path("/sys/module/amdgpu"),
-        pci: Path = PCI,
-        environment: Mapping[str, str] = os.environ,
+        self, driver: Path = Path("/sys/module/amdgpu"), pci: Path = PCI, environment: Mapping[str, str] = os.environ
     ) -> None:
-        self._module, self._pci, self._environment = module, pci, environment
-
-    def probe(self) -> Sequence[DeviceInfo]:
-        """Return the AMD devices that torch sees."""
-        return devices_by_torch(self._devices)
+        super().__init__(pci, environment)
+        self._driver_folder = driver
 
     def missing(self) -> str:
-        """Say what torch was built for, and whether there is an AMD kernel driver."""
         torch, version = torch_or_reason()
         if torch is None:
             return version
-        there = self._module.is_dir()
-        driver = (
-            f"the kernel driver amdgpu {self._driver() or ''}".rstrip() + " is there"
-            if there
-            else (f"no AMD kernel driver found (no {self._module})")
-        )
+        driver = f"no AMD kernel driver found (no {self._driver_folder})"
+        if self._driver_folder.is_dir():
+            driver = f"the kernel driver amdgpu {self._driver() or ''}".rstrip() + " is there"
         if not torch.version.hip:
             return f"{version} is a build without ROCm; {driver}"
         return f"{version} is built for ROCm {torch.version.hip} but sees no device; {driver}"
 
-    def seen(self) -> Sequence[str]:
-        """Return the cards that the kernel shows, those built into a processor left out."""
-        if hidden(self._environment, "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"):
-            return ()
-        return described(of_their_own(AMD, self._pci), "AMD")
-
-    def open(self, index: int) -> Device:
-        """Open an AMD device and make it torch's current one."""
-        info = pick("rocm", self.probe(), index, self.missing)
-        torch, _ = torch_or_reason()
-        return RocmDevice(torch, torch.get_device_module("cuda"), info)
-
-    def pretend(self, info: DeviceInfo) -> Device:
-        """Return an AMD device that is not here."""
-        torch, _ = torch_or_reason()
-        return RocmDevice(torch, SimpleNamespace(), info)
-
-    def _devices(self, torch: Any) -> Sequence[DeviceInfo]:
-        if not torch.version.hip:
-            return ()
-        driver = self._driver()
+    def devices(self, torch: Any) -> Sequence[DeviceInfo]:
         return [
-            DeviceInfo(
-                kind="rocm",
-                torch_kind="cuda",
-                vendor="AMD",
-                index=index,
-                name=props.name,
-                memory_bytes=props.total_memory,
-                compute_capability=_architecture(props),
-                driver=driver,
+            self.described(
+                index,
+                props,
+                driver=self._driver(),
                 runtime=torch.version.hip,
-                uuid=_text(getattr(props, "uuid", None)),
-                bus_id=bus_id(props),
+                compute_capability=_architecture(props),
                 precisions=_precisions(_architecture(props)),
             )
-            for index, props in enumerate(properties(torch, "cuda"))
+            for index, props in enumerate(properties(torch, "cuda") if torch.version.hip else ())
         ]
 
     def _driver(self) -> str | None:
         try:
-            return (self._module / "version").read_text(encoding="ascii").strip() or None
+            return (self._driver_folder / "version").read_text(encoding="ascii").strip() or None
         except OSError:  # the driver of the kernel itself has no version of its own
             return None
 
@@ -134,10 +99,6 @@ def _nhwc_in_use(runtime: str | None) -> bool:
     said = os.environ.get("PYTORCH_MIOPEN_SUGGEST_NHWC")
     major = str(runtime).partition(".")[0]
     return said == "1" if said else major.isdigit() and int(major) >= 7
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
 
 
 PLUGIN: Vendor = Rocm()

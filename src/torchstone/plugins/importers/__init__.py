@@ -1,0 +1,6 @@
+"""Importers that share the file of a topic, by it."""
+
+BY_TOPIC = {
+    "_scripts": ("configuration_sweep", "distilbert_suite", "gpu_image_benchmark", "gpu_report", "training_tree"),
+    "_tools": ("optimum_benchmark", "pytest_benchmark", "timm"),
+}

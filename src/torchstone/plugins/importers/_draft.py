@@ -10,7 +10,7 @@ import math
 import re
 import stat
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -85,6 +85,14 @@ def rows_of(text: str, where: str) -> list[dict[str, str]]:
     return rows
 
 
+def table_of(path: Path, text: str, columns: Collection[str]) -> list[dict[str, str]]:
+    """Return the rows of a CSV file. Raises UsageError where there are none, or not these columns."""
+    rows = rows_of(text, str(path))
+    if not rows or not rows[0].keys() >= set(columns):
+        raise UsageError(f"{path}: no rows, or no known columns")
+    return rows
+
+
 def header_of(beginning: bytes) -> frozenset[str]:
     """Return the names in the first line of a CSV file; none for a table of torchstone's own: its record says more."""
     line = beginning.split(b"\n", 1)[0].decode("utf-8-sig", "replace")
@@ -143,18 +151,31 @@ def scaled(value: object, factor: float) -> float | None:
     return None if found is None else found * factor
 
 
+def figures_of(found: Mapping[str, Any], table: Aliases) -> dict[str, float | None]:
+    """Return each figure of a table of aliases, in its unit: the first name there that has a number."""
+    return {
+        figure: next((v for name in names if (v := scaled(found.get(name), factor)) is not None), None)
+        for figure, (factor, *names) in table.items()
+    }
+
+
 def digest(data: bytes | str) -> str:
     """Return the SHA-256 of what was read."""
     return hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
 
 
+Aliases = Mapping[str, tuple[float, *tuple[str, ...]]]  # figure → its unit there, and the names that tools have for it
 UNKNOWN = "unknown"
+# Where tools say which software it was.
+_SOFTWARE = {"torch": ("torch_version", "pytorch_version"), "python": ("python_version",), "cuda": ("cuda_version",)}
 _IN_A_NAME = re.compile(r"(20\d{6})[_-](\d{6})")
 _VENDORS = {"cuda": "NVIDIA", "rocm": "AMD", "mps": "Apple", "xpu": "Intel"}
 _PRECISIONS = {
-    "float32": "fp32", "fp32": "fp32", "float16": "fp16", "fp16": "fp16", "half": "fp16", "bfloat16": "bf16",
-    "bf16": "bf16", "tf32": "tf32", "tfloat32": "tf32", "amp": "fp16", "amp_bf16": "bf16", "amp_bfloat16": "bf16",
-}  # fmt: skip
+    "fp32": ("float32", "fp32"),
+    "tf32": ("tf32", "tfloat32"),
+    "fp16": ("float16", "fp16", "half", "amp"),
+    "bf16": ("bfloat16", "bf16", "amp_bf16", "amp_bfloat16"),
+}
 
 
 class Draft:
@@ -225,9 +246,18 @@ class Draft:
 def _procedure(repeats: int) -> Procedure:
     """Return how it was measured, as far as that is known: by another tool, so often."""
     return Procedure(
-        trials=repeats, warmup_budget_s=0.0, target=None, budget_s=0.0, min_steps=0, isolation=IMPORTED, heap=UNKNOWN,
-        settings=None, telemetry_period_s=0.0, count_flops=False, phases=False,
-    )  # fmt: skip
+        trials=repeats,
+        warmup_budget_s=0.0,
+        target=None,
+        budget_s=0.0,
+        min_steps=0,
+        isolation=IMPORTED,
+        heap=UNKNOWN,
+        settings=None,
+        telemetry_period_s=0.0,
+        count_flops=False,
+        phases=False,
+    )
 
 
 def a_case(
@@ -246,19 +276,18 @@ def a_case(
 
 
 def a_machine(
-    *,
-    host: str | None = None,
-    platform: str | None = None,
-    processor: str | None = None,
-    cores: int | None = None,
-    memory_bytes: float | None = None,
+    about: Mapping[str, Any] = {},
     devices: Sequence[DeviceInfo] = (),
+    memory_bytes: float | None = None,
     software: Mapping[str, str | None] | None = None,
 ) -> Machine:
-    """Return a Machine with what is known of it."""
+    """Return a Machine with what is known of it: `about` by the names that most tools have."""
     memory = int(memory_bytes) if memory_bytes and 0 < memory_bytes < 2**60 else None
-    about = Host(host or UNKNOWN, platform or UNKNOWN, processor, None, cores, memory)
-    return Machine(about, tuple(devices), {k: v for k, v in (software or {}).items() if v is not None}, {})
+    host, platform, processor = (word(about.get(name)) for name in ("hostname", "platform", "processor"))
+    told = {name: next(filter(None, (word(about.get(key)) for key in keys)), None) for name, keys in _SOFTWARE.items()}
+    known = {name: version for name, version in {**told, **(software or {})}.items() if version is not None}
+    where = Host(host or UNKNOWN, platform or UNKNOWN, processor, None, whole(about.get("cpu_count")), memory)
+    return Machine(where, tuple(devices), known, {})
 
 
 def a_device(
@@ -283,7 +312,8 @@ def placed(device: object, *, amd: bool = False) -> Placement:
 
 def precision_of(said: object) -> str | None:
     """Return our word for a number format of another tool's; None where it has none."""
-    return _PRECISIONS.get(str(said).removeprefix("torch.").lower())
+    name = str(said).removeprefix("torch.").lower()
+    return next((ours for ours, names in _PRECISIONS.items() if name in names), None)
 
 
 def steady(metric: str, values: Sequence[float], window: str | None = None) -> Measurement:

@@ -27,7 +27,6 @@ class Spawn(Launcher):
         """Nothing to wait for."""
 
     def start(self, request: Request) -> PipedTrial:
-        """Start one request."""
         return started(request, self._environment, self._folder)
 
     def close(self) -> None:

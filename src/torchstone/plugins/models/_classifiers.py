@@ -16,8 +16,8 @@ from typing import Any
 
 import msgspec
 
-from torchstone.core.errors import MissingError, TorchstoneError, UsageError, unknown
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.errors import MissingError, TorchstoneError, UsageError
+from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Workload
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.model import InputSpec, LoadedModel, ModelCard
@@ -25,8 +25,6 @@ from torchstone.plugins import registry
 from torchstone.plugins.models import _weights_file
 from torchstone.plugins.protocols import ModelSource
 
-_OPTIONS = ("weights", "classes")
-_WEIGHTS = ("random", "pretrained")
 _LONGEST_S = 120.0  # to import torch and the library, from a cold disk
 _ERRORS = {"UsageError": UsageError, "MissingError": MissingError}
 
@@ -72,23 +70,15 @@ class Classifiers(ModelSource):
         return self.library.listed if _there(self.library) else ()
 
     def card(self, name: str, options: Mapping[str, Scalar]) -> ModelCard:
-        """Describe a model. Raises MissingError without the library, UsageError for a wrong name, option or file."""
         scheme, (bare, at, file) = self.library.name, name.partition("@")
-        for option in options:
-            if option not in _OPTIONS:
-                raise unknown(f"option of {scheme}:{bare}", option, _OPTIONS)
-        wish = options.get("weights")
-        if wish is not None and wish not in _WEIGHTS:
-            raise UsageError(f"{scheme}:{bare}: {unknown('weights', str(wish), _WEIGHTS)}")
+        wish = _weights_file.weights_option(f"{scheme}:{bare}", options, at=at)
         if not _there(self.library):
             raise MissingError(f"{scheme}: needs {scheme}: {self.library.needs}")
         told = ask(scheme, bare)
-        classes = _classes(options, told.classes)
+        classes = _weights_file.classes_option(options, told.classes)
         if wish == "pretrained":
             self._check_pretrained(bare, told, classes)
         fixed: dict[str, Scalar] = {"weights": wish or "random", "source": bare, "classes": classes}
-        if at and wish is not None:
-            raise UsageError(f"{scheme}:{name}: the weights are the file's; leave out the option weights")
         if at:
             fixed["weights"] = "file"
             fixed["weights_sha256"] = _weights_file.checked(f"{scheme}:{bare}", file)[:16]
@@ -116,11 +106,9 @@ class Classifiers(ModelSource):
             )
 
     def preload(self, name: str) -> None:
-        """Import the library."""
         import_module(self.library.module)
 
     def load(self, name: str, workload: Workload, configuration: Mapping[str, Scalar]) -> LoadedModel:
-        """Build the model. Raises UsageError in one line for weights that are not there or are not its own."""
         from torchstone.plugins.models import _pixels
 
         bare, at, file = name.partition("@")
@@ -147,13 +135,6 @@ def near(library: str, name: str, known: Sequence[str], listing: str) -> UsageEr
 
 def _there(library: ClassifierLibrary) -> bool:
     return find_spec(library.name) is not None
-
-
-def _classes(options: Mapping[str, Scalar], default: int) -> int:
-    number = AXES["batch_size"].parse(options.get("classes", default), "option classes")  # a whole number from 1 up
-    if not isinstance(number, int) or number < 2:
-        raise UsageError("option classes: at least 2")
-    return number
 
 
 @cache

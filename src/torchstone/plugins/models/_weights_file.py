@@ -13,8 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path, PurePath
 from typing import Any
 
-from torchstone.core.errors import MissingError, UsageError
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.errors import MissingError, UsageError, unknown
+from torchstone.core.schema.axis import AXES, Scalar
 
 _GLOBAL = re.compile(r"GLOBAL ([\w.]+)")
 
@@ -172,6 +172,31 @@ def refuse_torn(file: Path) -> None:
     if size != promised:
         how = "truncated" if size < promised else "too long"
         raise UsageError(f"{file}: {how}: its header promises {promised} bytes, there are {size}; copy it again")
+
+
+def weights_option(model: str, options: Mapping[str, Scalar], *, at: str) -> Scalar:
+    """Return the option `weights` of a library's model, None without it. `at`: empty, or what divides NAME@FILE.
+
+    Raises UsageError for any option but `weights` and `classes`, and for weights beside those of a file.
+    """
+    known, words = ("weights", "classes"), ("random", "pretrained")
+    for option in options:
+        if option not in known:
+            raise unknown(f"option of {model}", option, known)
+    wish = options.get("weights")
+    if wish is not None and wish not in words:
+        raise UsageError(f"{model}: {unknown('weights', str(wish), words)}")
+    if wish is not None and at:
+        raise UsageError(f"{model}: the weights are the file's; leave out the option weights")
+    return wish
+
+
+def classes_option(options: Mapping[str, Scalar], usual: int) -> int:
+    """Return the option `classes`, a whole number from 2 up."""
+    number = AXES["batch_size"].parse(options.get("classes", usual), "option classes")  # a whole number from 1 up
+    if not isinstance(number, int) or number < 2:
+        raise UsageError("option classes: at least 2")
+    return number
 
 
 def refuse_option(model: str, word: Scalar) -> None:

@@ -1,17 +1,40 @@
-"""A model in eval mode on its device, as a user would write it: what tasks infer and loadgen answer batches with."""
+"""Shared by the engines: their axes, feeds and windows, and a model in eval mode that answers batches."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.metric import FORWARD
 from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.peaks import StepCounts
 from torchstone.plugins.machine_protocols import Device
-from torchstone.plugins.protocols import Mark, Prepared
+from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
+
+SIZES = ("batch_size", "sequence_length", "image_size", "audio_s")
+LOADER = ("num_workers", "pin_memory", "prefetch_factor")
+
+
+class FedEngine(Engine):
+    """An engine whose steps take batches of the data; its windows are those that its axis `mode` asks for."""
+
+    def preload(self) -> None:
+        """Import this engine's own files: torch's compiler, of which they set a switch, alone takes a second."""
+        from torchstone.plugins.tasks import _batches, _flops, _graphs, _settings  # noqa: F401
+
+    def windows(self, configuration: Mapping[str, Scalar]) -> Sequence[str]:
+        mode = str(configuration.get("mode", "both")) if "mode" in self.axes else "throughput"
+        return ("latency", "throughput") if mode == "both" else (mode,)
+
+    def open_batches(
+        self, case: Case, model: LoadedModel, samples: Samples | None, device: Device, seed: int
+    ) -> Batches:
+        from torchstone.plugins.tasks._batches import open_batches
+
+        return open_batches(case.configuration, model, samples, device, seed)
 
 
 class PreparedInference(Prepared):
@@ -38,7 +61,6 @@ class PreparedInference(Prepared):
         self.facts = _settings.in_effect(case.configuration, device)
 
     def step(self, pull: Callable[[], Batch], mark: Mark) -> None:
-        """Answer one batch."""
         tensors = self._fetch(pull, mark)
         with self._inference_mode():
             output = self._forward(self._module, tensors)
@@ -47,15 +69,12 @@ class PreparedInference(Prepared):
             self._looked, self._moments = True, moments(output)
 
     def enter(self, window: str) -> None:
-        """End what compiled during the warm-up."""
         self._compile_pool.close()
 
     def results(self) -> Mapping[str, Sequence[float]]:
-        """Return the fingerprint: mean and standard deviation of the first output."""
         return {"fingerprint": [float(m) for m in self._moments]} if self._moments is not None else {}
 
     def count(self, batch: Batch) -> StepCounts:
-        """Count one forward pass."""
         import torch
 
         from torchstone.plugins.tasks import _flops

@@ -3,7 +3,7 @@
 The step that is measured is the step that is followed: the same `prepare` and `step`, under FakeTensorMode, after one
 update of the optimizer, which has its state from then on. What is alive at the highest moment is told by kind.
 Method after DNNMem (Gao et al., Estimating GPU memory consumption of deep learning models, ESEC/FSE 2020) with torch's
-own shape functions in place of formulas; liveness by weak references (_live_storages.py).
+own shape functions in place of formulas; liveness by weak references.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import cache
 from itertools import cycle
-from math import prod
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -25,7 +23,7 @@ from torch._subclasses.fake_tensor import (
     FakeTensorMode,
     UnsupportedOperatorException,
 )
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from torchstone.core.errors import Unsupported
@@ -58,10 +56,20 @@ _HALF = (torch.float16, torch.bfloat16)
 _WIDEST_FLASH = 256  # numbers in a head
 # Of CUDA's list, what models and losses call; a CPU's own list has the other losses.
 _IN_FP32 = (
-    "exp", "expm1", "log", "log10", "log2", "log1p", "reciprocal", "rsqrt", "pow.Tensor_Scalar", "pow.Tensor_Tensor",
-    "pow.Scalar", "softplus", "layer_norm", "group_norm", "cosine_similarity", "kl_div", "logsumexp", "renorm", "dist",
-    "binary_cross_entropy_with_logits", "soft_margin_loss", "triplet_margin_loss", "multi_margin_loss",
-)  # fmt: skip
+    *("exp", "expm1", "log", "log10", "log2", "log1p", "reciprocal", "rsqrt", "pow.Tensor_Scalar", "pow.Tensor_Tensor"),
+    *(
+        "pow.Scalar",
+        "softplus",
+        "layer_norm",
+        "group_norm",
+        "cosine_similarity",
+        "kl_div",
+        "logsumexp",
+        "renorm",
+        "dist",
+    ),
+    *("binary_cross_entropy_with_logits", "soft_margin_loss", "triplet_margin_loss", "multi_margin_loss"),
+)
 _INTO_FP32 = ("softmax.int", "log_softmax.int", "cumsum", "cumprod", "sum", "sum.dim_IntList", "prod", "prod.dim_int")
 
 
@@ -80,13 +88,20 @@ def pretending(kernel: Scalar, kernels: tuple[str, ...] | None) -> Iterator[Inst
         warnings.simplefilter("ignore")
         torch.backends.mha.set_fastpath_enabled(False)  # the fast path of nn.TransformerEncoder has no shape function
         stack.callback(torch.backends.mha.set_fastpath_enabled, fast_path)
-        if kernels is not None:
+        if kernels is None:
+            instead[torch.ops.aten.mkldnn_rnn_layer.default] = _refuse_lstm
+        else:
             stack.enter_context(torch.backends.mkldnn.flags(enabled=False))
             attend = _attending(str(kernel or "auto"), kernels)
             stack.enter_context(_as_on_cuda(attend))
             instead[torch.ops.aten.scaled_dot_product_attention.default] = attend
         stack.enter_context(mode)
         yield instead
+
+
+def _refuse_lstm(*_args: Any, **_kwargs: Any) -> Any:
+    # Its workspace is most of what a training holds, of another size in each version of oneDNN, and no shape tells it.
+    raise Unsupported("oneDNN's LSTM on a CPU allocates inside of itself what no operator shows")
 
 
 @contextmanager
@@ -149,9 +164,16 @@ def _attending(kernel: str, kernels: tuple[str, ...]) -> Callable[..., Any]:
     aten = torch.ops.aten
 
     def attend(
-        query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
-        *, scale: float | None = None, enable_gqa: bool = False,
-    ) -> Any:  # fmt: skip
+        query: Any,
+        key: Any,
+        value: Any,
+        attn_mask: Any = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        *,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> Any:
         taken = _kernel_of(kernel, kernels, query, value, attn_mask)
         if taken == "flash":
             return aten._scaled_dot_product_flash_attention(
@@ -222,19 +244,13 @@ class Birth(NamedTuple):
 class LiveStorages(TorchDispatchMode):
     """Use as a context manager, inside of FakeTensorMode.
 
-    granule: bytes that a size is rounded up to. instead: what is called in place of an operator. inner: operator,
-    arguments, result → the result with what it keeps, and the bytes that lived only inside of it.
+    granule: bytes that a size is rounded up to. instead: what is called in place of an operator.
     births: by number. course: (number, bytes) in order, negative where a storage dies. phase: set from outside.
     """
 
-    def __init__(
-        self,
-        granule: int = 1,
-        instead: Mapping[Any, Callable[..., Any]] | None = None,
-        inner: Callable[[Any, tuple[Any, ...], Any], tuple[Any, int]] | None = None,
-    ) -> None:
+    def __init__(self, granule: int = 1, instead: Instead | None = None) -> None:
         super().__init__()
-        self._granule, self._instead, self._inner = granule, instead or {}, inner
+        self._granule, self._instead = granule, instead or {}
         self._numbers: dict[int, int] = {}
         self._watched: dict[int, Any] = {}
         self.phase = "build"
@@ -257,19 +273,10 @@ class LiveStorages(TorchDispatchMode):
         if func.overloadpacket.__name__.startswith("_fused_") and not func._schema.returns:
             return None  # an update in place: it allocates nothing, and not all have a shape function
         result = func(*args, **kwargs)
-        result, passing = (result, 0) if self._inner is None else self._inner(func, args, result)
         for leaf in tree_leaves(result):
             if isinstance(leaf, torch.Tensor):
                 self.see(leaf)
-        self._pass(passing)
         return result
-
-    def _pass(self, size: int) -> None:
-        """Take note of bytes that lived while an operator was computed."""
-        if size:
-            number = len(self.births)
-            self.births.append(Birth(size, self.phase, False))
-            self.course += [(number, size), (number, -size)]
 
     def see(self, tensor: torch.Tensor) -> None:
         """Take note of a tensor's storage, where it is new."""
@@ -337,154 +344,6 @@ def _value(tensor: Any) -> bool | int | float:
     return 1.0 if tensor.dtype.is_floating_point else 1
 
 
-# What kernels of a CPU allocate inside of themselves, where that is not small: no operator shows it.
-#
-# An LSTM layer of oneDNN keeps a workspace for the backward pass (gates, states, cells and the gradients of the latter)
-# and works in a scratchpad; its weights are reordered before, and their gradients after. Sizes are those of
-# oneDNN 3.12, src/cpu/rnn/rnn_utils.hpp (init_conf, set_workspace_sizes), for its kernels without AVX-512; rows are
-# padded as in get_good_ld. 3.7, of torch 2.8 to 2.10, keeps more copies of the states: a small layer tells how many.
-# What is allocated when: lstm.hpp of ideep, and aten/src/ATen/native/mkldnn/RNN.cpp.
-#
-# A convolution in half precision, on a CPU whose instructions do not take that format, unfolds its input to columns
-# (aten/src/ATen/native/ConvolutionMM2d.cpp).
-
-_LSTM, _LSTM_BACKWARD = torch.ops.aten.mkldnn_rnn_layer.default, torch.ops.aten.mkldnn_rnn_layer_backward.default
-_CONVOLUTION, _CONVOLUTION_BACKWARD = torch.ops.aten.convolution.default, torch.ops.aten.convolution_backward.default
-_WORKSPACE = 3  # place among the results of an LSTM layer
-_GRADIENT = 10  # place among the arguments of its backward pass, before those of the gradients of its states
-_LINE_BYTES, _ALIASED = 64, 256  # a row fills lines of the cache, and is no multiple of 256 numbers
-_SMALL = (15, 16, 64)  # steps, items and width of a layer whose parts are large beside a page, which each begins anew
-_FEW_ITEMS = 128  # below so many, training multiplies the inputs of all steps at once
-
-
-def with_buffers(func: Any, args: tuple[Any, ...], result: Any) -> tuple[Any, int]:
-    """Return the result with what it keeps for the backward pass, and the bytes that lived while it was computed."""
-    if func is _LSTM:
-        layer, trains = _Layer.of(args), torch.is_grad_enabled()
-        if trains:
-            result = (*result[:_WORKSPACE], torch.empty(layer.kept_bytes, dtype=torch.uint8))
-        return result, layer.forward_bytes(trains=trains) + _copied_bytes(args[0])
-    if func is _LSTM_BACKWARD:
-        given, states = args[_GRADIENT], args[_GRADIENT + 1 : _GRADIENT + 3]
-        zeros = sum(_bytes(state) for state, of in zip(args[5:7], states, strict=True) if of is None)
-        return result, _Layer.of(args).backward_bytes + zeros + (0 if given is None else _copied_bytes(given))
-    if func is _CONVOLUTION and _unfolds(args[0]):
-        return result, _columns_bytes(args[1], result)
-    if func is _CONVOLUTION_BACKWARD and _unfolds(args[1]):
-        return result, _columns_bytes(args[2], args[0])
-    return result, 0
-
-
-class _Layer(NamedTuple):
-    """An LSTM layer in one direction: so many steps of so many items, of `inputs` and `width` numbers."""
-
-    steps: int
-    items: int
-    inputs: int
-    width: int
-    number: int  # bytes
-
-    @classmethod
-    def of(cls, args: tuple[Any, ...]) -> _Layer:
-        """Return that of the arguments of mkldnn_rnn_layer, which begin as those of its backward pass do."""
-        steps, items, inputs = args[0].shape
-        return cls(steps, items, inputs, args[5].shape[-1], args[0].element_size())
-
-    @property
-    def _states_bytes(self) -> int:
-        """States and cells, before the first step and after each, of what goes in and of what comes out."""
-        row = self._padded(max(self.inputs, self.width)) + self.width
-        return 2 * (self.steps + 1) * self.items * row * self.number
-
-    @property
-    def _gradients_bytes(self) -> int:
-        """Gradients of inputs, states and cells, for as many: always in fp32."""
-        row = 2 * _padded(max(self.inputs, self.width), 4) + self.width
-        return 2 * (self.steps + 1) * self.items * row * 4
-
-    @property
-    def kept_bytes(self) -> int:
-        """The workspace of the backward pass."""
-        return self._least_bytes + _more_copies() * self._copy_bytes
-
-    @property
-    def _least_bytes(self) -> int:
-        gates = self.steps * self.items * (self._padded(4 * self.width) + self._padded(self.width)) * self.number
-        return gates + self._states_bytes + self._gradients_bytes
-
-    @property
-    def _copy_bytes(self) -> int:
-        """One more copy of the states that go in, before the first step and after each, of what goes in and comes out.
-
-        In fp32; whether half precision has all of them in fp32, too, was not measured.
-        """
-        return 2 * (self.steps + 1) * self.items * _padded(max(self.inputs, self.width), 4) * 4
-
-    def forward_bytes(self, *, trains: bool) -> int:
-        """Weights as the kernel wants them, and its scratchpad."""
-        weights = (self.inputs + self.width) * self._padded(4 * self.width) * self.number
-        at_once = self.steps if trains and self.items < _FEW_ITEMS else 1
-        return weights + self._scratch_bytes(at_once, 2 if trains else 1) + (0 if trains else self._states_bytes)
-
-    @property
-    def backward_bytes(self) -> int:
-        """Weights as the backward kernel wants them, their gradients, and the scratchpad."""
-        weights = 4 * self.width * (self._padded(self.inputs) + self._padded(self.width)) * self.number
-        gradients = (self.inputs + self.width) * _padded(4 * self.width, 4) * 4
-        return weights + gradients + self._scratch_bytes(self.steps, 2)
-
-    def _scratch_bytes(self, at_once: int, states: int) -> int:
-        """Gates of as many steps as are multiplied at once, a state and in training its gradient, in fp32."""
-        return self.items * (at_once * _padded(4 * self.width, 4) + states * _padded(self.width, 4)) * 4
-
-    def _padded(self, numbers: int) -> int:
-        return _padded(numbers, self.number)
-
-
-@cache
-def _more_copies() -> int:
-    """Return how many copies of the states this oneDNN keeps beyond those of 3.12: 3.7 keeps two."""
-    steps, items, width = _SMALL
-    numbers: Any = {"device": "cpu", "dtype": torch.float32}
-    # Where gradients are off nothing is kept, and within a mode that follows operators nothing is computed.
-    with _disable_current_modes(), torch.inference_mode(mode=False), torch.enable_grad():
-        sequence, state = torch.zeros(steps, items, width, **numbers), torch.zeros(1, items, width, **numbers)
-        weights = (*torch.zeros(2, 4 * width, width, **numbers), *torch.zeros(2, 4 * width, **numbers))
-        few = (sequence, *weights, state, state.clone(), False, [], 2, width, 1, True, False, False, True)
-        kept = _bytes(_LSTM(*few)[_WORKSPACE])
-    layer = _Layer.of(few)
-    return max(0, round((kept - layer._least_bytes) / layer._copy_bytes))
-
-
-def _padded(numbers: int, size: int) -> int:
-    """Return the length of a row that holds so many numbers of that size in bytes."""
-    line = _LINE_BYTES // size
-    row = -(-numbers // line) * line
-    return row + line if row % _ALIASED == 0 else row
-
-
-def _copied_bytes(tensor: Any) -> int:
-    """Return the bytes of the copy that is made of what does not lie in one piece."""
-    return 0 if tensor.is_contiguous() else _bytes(tensor)
-
-
-def _bytes(tensor: Any) -> int:
-    return int(tensor.numel() * tensor.element_size())
-
-
-def _unfolds(images: Any) -> bool:
-    if images.dtype == torch.bfloat16:
-        return images.dim() == 4 and not torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    return images.dtype == torch.float16 and images.dim() == 4 and not torch.ops.mkldnn._is_mkldnn_fp16_supported()
-
-
-def _columns_bytes(weight: Any, out: Any) -> int:
-    """Return the columns of a whole batch: one for each pixel that comes out; none for a kernel of one pixel."""
-    if prod(weight.shape[2:]) == 1:
-        return 0
-    return int(out.shape[0] * prod(weight.shape[1:]) * prod(out.shape[2:]) * weight.element_size())
-
-
 _RESIDENT = 4  # batches that a resident feed keeps on the device
 _KERNELS = ("flash", "efficient", "cudnn", "math")
 
@@ -509,11 +368,12 @@ def peak_memory(
         case = msgspec.structs.replace(case, configuration={**case.configuration, "compile": "off"})
     kernels = tuple(name for name in _KERNELS if device.objection("sdpa", name) is None) if card else None
     try:
-        with pretending(case.configuration.get("sdpa"), kernels) as instead:
-            live = LiveStorages(GRANULE, instead) if card else LiveStorages(inner=with_buffers)
-            with live:
-                account = _Account(live)
-                begin = _followed(engine, case, model, drawn, device, account, size)
+        with (
+            pretending(case.configuration.get("sdpa"), kernels) as instead,
+            LiveStorages(GRANULE if card else 1, instead) as live,
+        ):
+            account = _Account(live)
+            begin = _followed(engine, case, model, drawn, device, account, size)
         return account.prediction(size, begin, workspaces=_workspaces(device, case), reserve=card)
     except (NotImplementedError, UnsupportedOperatorException) as error:
         raise Unsupported(f"torch has no shape function for an operator of this model ({_line(error)})") from error

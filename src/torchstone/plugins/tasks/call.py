@@ -7,7 +7,6 @@ from typing import Any
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.advice import Statement
-from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.facts import Facts
@@ -16,6 +15,7 @@ from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.peaks import StepCounts
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
+from torchstone.plugins.tasks._inference import FedEngine, moments
 
 
 class Calls:
@@ -47,7 +47,6 @@ class PreparedCall(Prepared):
         self.facts = Facts(threads_in_effect=torch.get_num_threads())
 
     def step(self, pull: Callable[[], Batch], mark: Mark) -> None:
-        """Call it once."""
         output = self._model.forward(self._model.module, pull().tensors)
         mark(FORWARD)
         if not self._called:
@@ -57,15 +56,12 @@ class PreparedCall(Prepared):
         """Return the moments of an output. Raises UsageError where it is a model, which was to be measured itself."""
         import torch
 
-        from torchstone.plugins.tasks._inference import moments
-
         first = output[0] if isinstance(output, tuple | list) and output else output
         if isinstance(first, torch.nn.Module):
             raise UsageError(f"{self._spec} returned a model: to measure that, add --task infer or --task train")
         return moments(output)
 
     def results(self) -> Mapping[str, Sequence[float]]:
-        """Return the fingerprint: mean and standard deviation of the first tensor that the first call returned."""
         return {"fingerprint": [float(m) for m in self._first]} if self._first is not None else {}
 
     def count(self, batch: Batch) -> StepCounts:
@@ -73,29 +69,21 @@ class PreparedCall(Prepared):
         return StepCounts(why_not=Statement("own_function"))
 
 
-class Call(Engine):
+class Call(FedEngine):
     """Engine for task call."""
 
     describes = "calls of any function: latency in a closed loop, throughput back to back"
     axes: tuple[str, ...] = ("threads", "mode")
 
     def preload(self) -> None:
-        """Import this engine's own files: torch's compiler, of which they set a switch, alone takes a second."""
-        from torchstone.plugins.tasks import _inference  # noqa: F401
-
-    def windows(self, configuration: Mapping[str, Scalar]) -> Sequence[str]:
-        """Return the windows that `mode` asks for."""
-        mode = str(configuration.get("mode", "both"))
-        return ("latency", "throughput") if mode == "both" else (mode,)
+        """Nothing: a function brings what it needs, and torch's compiler alone would take a second."""
 
     def open_batches(
         self, case: Case, model: LoadedModel, samples: Samples | None, device: Device, seed: int
     ) -> Batches:
-        """Return calls without data: the function has its own."""
         return Calls(device)
 
     def prepare(self, case: Case, model: LoadedModel, device: Device) -> Prepared:
-        """Set the threads."""
         import torch
 
         if threads := case.configuration.get("threads"):

@@ -17,7 +17,6 @@ from typing import Any
 import msgspec
 
 from torchstone.core.errors import Unsupported
-from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch, Unreadable
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.metric import DATA, DECODE, PREFILL
@@ -25,6 +24,7 @@ from torchstone.core.schema.model import Decoding, LoadedModel
 from torchstone.core.schema.peaks import StepCounts
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
+from torchstone.plugins.tasks._inference import LOADER, SIZES, FedEngine
 
 _KEPT_TOKENS = 4096  # times between tokens, of the first generations of a window; of the others the mean
 _DIGEST_BYTES = 6  # as many as a float holds exactly
@@ -182,7 +182,6 @@ class PreparedGeneration(Prepared):
             self._times = TokenTimes()
 
     def step(self, pull: Callable[[], Batch], mark: Mark) -> None:
-        """Generate `new_tokens` tokens for each prompt of one batch."""
         stamps_s: list[float] = []
 
         def marked(phase: str) -> None:
@@ -208,7 +207,6 @@ class PreparedGeneration(Prepared):
             self._first, self._cache_bytes = tokens, self._decoding.cache_bytes(state)
 
     def results(self) -> Mapping[str, Sequence[float]]:
-        """Return the times of tokens, the size of the cache, and as fingerprint a digest of the first step's tokens."""
         if not self._first:
             return {}
         tokens = self._stack(self._first, 1).tolist()
@@ -248,46 +246,31 @@ def _leave(_: Any) -> None:
     """Leave a token on the device, or a phase unmarked."""
 
 
-class Generate(Engine):
+class Generate(FedEngine):
     """Engine for task generate."""
 
     describes = "greedy text generation with a cache: time to first token, time per output token, tokens/s"
     axes: tuple[str, ...] = (
-        "batch_size",
-        "sequence_length",
+        *SIZES[:2],
         "new_tokens",
         "precision",
         "compile",
         "sdpa",
         "threads",
-        "num_workers",
-        "pin_memory",
-        "prefetch_factor",
+        *LOADER,
         "feed",
         "mode",
     )
 
-    def preload(self) -> None:
-        """Import this engine's own files: torch's compiler, of which they set a switch, alone takes a second."""
-
-    def windows(self, configuration: Mapping[str, Scalar]) -> Sequence[str]:
-        """Return the windows that `mode` asks for."""
-        mode = str(configuration.get("mode", "both"))
-        return ("latency", "throughput") if mode == "both" else (mode,)
-
     def open_batches(
         self, case: Case, model: LoadedModel, samples: Samples | None, device: Device, seed: int
     ) -> Batches:
-        """Open the feed that the configuration asks for, its prompts with their padding before them."""
-        from torchstone.plugins.tasks import _batches
-
         prompts = Prompts(samples) if samples is not None else None
-        batches = _batches.open_batches(case.configuration, model, prompts, device, seed)
+        batches = super().open_batches(case, model, prompts, device, seed)
         batches.next = without_needless_mask(batches.next)
         return batches
 
     def prepare(self, case: Case, model: LoadedModel, device: Device) -> Prepared:
-        """Set the model up. Raises Unsupported with the reason."""
         return PreparedGeneration(case, model, device)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+import msgspec
+
 from torchstone.core.schema.advice import Statement
-from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.facts import Facts
@@ -14,6 +15,7 @@ from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.peaks import StepCounts
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
+from torchstone.plugins.tasks._inference import LOADER, SIZES, FedEngine
 
 
 class PreparedLoading(Prepared):
@@ -22,52 +24,29 @@ class PreparedLoading(Prepared):
     facts = Facts()
 
     def step(self, pull: Callable[[], Batch], mark: Mark) -> None:
-        """Take one batch."""
         pull()
         mark(DATA)
 
     def results(self) -> Mapping[str, Sequence[float]]:
-        """Return nothing: no loss, no output."""
         return {}
 
     def count(self, batch: Batch) -> StepCounts:
-        """Return nothing: there are no operations."""
         return StepCounts(why_not=Statement("loader_alone"))
 
 
-class Load(Engine):
+class Load(FedEngine):
     """Engine for task load."""
 
     describes = "the data loader alone: batches back to back, no computation"
-    axes: tuple[str, ...] = (
-        "batch_size",
-        "sequence_length",
-        "image_size",
-        "audio_s",
-        "num_workers",
-        "pin_memory",
-        "prefetch_factor",
-        "threads",
-    )
-
-    def preload(self) -> None:
-        """Import this engine's own files: torch's compiler, of which they set a switch, alone takes a second."""
-        from torchstone.plugins.tasks import _batches, _settings  # noqa: F401
-
-    def windows(self, configuration: Mapping[str, Scalar]) -> Sequence[str]:
-        """Return the one window there is: batches back to back."""
-        return ("throughput",)
+    axes: tuple[str, ...] = (*SIZES, *LOADER, "threads")
 
     def open_batches(
         self, case: Case, model: LoadedModel, samples: Samples | None, device: Device, seed: int
     ) -> Batches:
-        """Open a DataLoader, whatever the feed."""
-        from torchstone.plugins.tasks._batches import open_batches
-
-        return open_batches({**case.configuration, "feed": "loader"}, model, samples, device, seed)
+        fed = msgspec.structs.replace(case, configuration={**case.configuration, "feed": "loader"})
+        return super().open_batches(fed, model, samples, device, seed)
 
     def prepare(self, case: Case, model: LoadedModel, device: Device) -> Prepared:
-        """Refuse what the device cannot do (pinning), set the threads, and leave the model where it is."""
         from torchstone.plugins.tasks import _settings
 
         _settings.refuse(case.configuration, model, device)

@@ -128,7 +128,6 @@ class FunctionGauge(Gauge):
         self._read = read
 
     def read(self) -> float | None:
-        """Return the present value in the metric's unit."""
         return self._read()
 
 
@@ -202,7 +201,7 @@ def present(gauges: Sequence[FunctionGauge]) -> Sequence[FunctionGauge]:
     return [gauge for gauge in gauges if gauge.read() is not None]
 
 
-def file_gauge(metric: str, path: Path, scale: float = 1.0) -> FunctionGauge:
+def file_gauge(metric: str, path: Path, scale: float = 1.0, cumulative: bool = False) -> FunctionGauge:
     """Return a gauge of one number in one file."""
     file = KeptOpen(path)
 
@@ -210,7 +209,51 @@ def file_gauge(metric: str, path: Path, scale: float = 1.0) -> FunctionGauge:
         value = file.number()
         return None if value is None else value * scale
 
-    return FunctionGauge(metric, read)
+    return FunctionGauge(metric, read, cumulative)
+
+
+def library_gauge(
+    errors: tuple[type[Exception], ...], metric: str, read: Callable[[], float | None], cumulative: bool = False
+) -> FunctionGauge:
+    """Return a gauge that asks a vendor's library.
+
+    `errors`: what the library raises where the device or the driver does not support it, or this user may not ask. An
+    AttributeError or KeyError is of a version that calls it otherwise. Then this gauge is absent, the others stay.
+    """
+    absent: tuple[type[Exception], ...] = (*errors, AttributeError, KeyError)
+
+    def answer() -> float | None:
+        try:
+            return read()
+        except absent:
+            return None
+
+    return FunctionGauge(metric, answer, cumulative)
+
+
+def card_of(drm: Path, vendor: str, bus_id: str | None) -> Path | None:
+    """Return the folder of a vendor's card in /sys/class/drm.
+
+    None without one, and where there are several and no bus id: the order of /sys is not that of torch.
+    """
+    cards = [card for card in sorted(drm.glob("card[0-9]*")) if first_line(card / "device/vendor") == vendor]
+    cards = [card for card in cards if "-" not in card.name]  # card0-HDMI-A-1 is a connector
+    if bus_id is not None:
+        cards = [card for card in cards if same_bus(_slot(card), bus_id)]
+    return cards[0] if len(cards) == 1 else None
+
+
+def _slot(card: Path) -> str:
+    try:
+        lines = (card / "device/uevent").read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:  # gone while we looked
+        return ""
+    return next((line.partition("=")[2] for line in lines if line.startswith("PCI_SLOT_NAME=")), "")
+
+
+def same_bus(one: str, other: str) -> bool:
+    """Say whether two PCI addresses are one."""
+    return one.lower()[-12:] == other.lower()[-12:]  # NVIDIA and some tools write the domain with eight digits
 
 
 def first_line(path: Path) -> str:

@@ -11,19 +11,26 @@ from typing import Any
 
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.plugins.machine_protocols import Gauge, TelemetrySource
-from torchstone.plugins.telemetry._gauges import FunctionGauge, OtherProcesses, file_gauge, first_line, present
+from torchstone.plugins.telemetry._gauges import (
+    FunctionGauge,
+    OtherProcesses,
+    card_of,
+    file_gauge,
+    first_line,
+    library_gauge,
+    present,
+    same_bus,
+)
 
 _AMD = "0x1002"
 
 
 def by_files(drm: Path, device: DeviceInfo) -> Sequence[FunctionGauge]:
     """Return the gauges that the driver's files answer; no library is needed, and energy has no file."""
-    cards = [card / "device" for card in sorted(drm.glob("card[0-9]*")) if first_line(card / "device/vendor") == _AMD]
-    if device.bus_id is not None:
-        cards = [card for card in cards if same_bus(_slot(card), device.bus_id)]
-    if len(cards) != 1:  # several and no bus id: the order of /sys is not the order of ROCm
+    found = card_of(drm, _AMD, device.bus_id)
+    if found is None:
         return ()
-    card = cards[0]
+    card = found / "device"
     sensors = next(iter(sorted(card.glob("hwmon/hwmon*"))), card / "hwmon")
     power = next((n for n in ("power1_average", "power1_input") if first_line(sensors / n).isdigit()), "power1_average")
     return present(
@@ -35,19 +42,6 @@ def by_files(drm: Path, device: DeviceInfo) -> Sequence[FunctionGauge]:
             file_gauge("device_clock_hz", sensors / "freq1_input"),
         )
     )
-
-
-def _slot(card: Path) -> str:
-    try:
-        lines = (card / "uevent").read_text(encoding="ascii", errors="replace").splitlines()
-    except OSError:  # gone while we looked
-        return ""
-    return next((line.partition("=")[2] for line in lines if line.startswith("PCI_SLOT_NAME=")), "")
-
-
-def same_bus(one: str, other: str) -> bool:
-    """Say whether two PCI addresses are one."""
-    return one.lower()[-12:] == other.lower()[-12:]  # NVIDIA and some tools write the domain with eight digits
 
 
 _WATT_UW = 1_000_000
@@ -62,7 +56,6 @@ class AmdSmi(TelemetrySource):
         self._library, self._drm, self._proc = library, drm, proc
 
     def open(self, pid: int | None, device: DeviceInfo | None) -> Sequence[Gauge]:
-        """Return the gauges of an AMD device; none for any other."""
         if device is None or device.kind != "rocm":
             return ()
         library = self._library or _amdsmi()
@@ -97,15 +90,11 @@ def _handle(library: Any, device: DeviceInfo) -> Any:
 
 def _by_library(library: Any, handle: Any, pid: int | None, proc: Path) -> Sequence[FunctionGauge]:
     def guarded(metric: str, read: Callable[[], object], scale: float = 1.0, cumulative: bool = False) -> FunctionGauge:
-        def answer() -> float | None:
-            try:
-                value = read()
-            except (library.AmdSmiException, AttributeError, KeyError):
-                # Not supported by this device, or a version that calls it otherwise: this gauge is absent.
-                return None
+        def scaled() -> float | None:
+            value = read()
             return value * scale if isinstance(value, int | float) else None  # "N/A" is its word for missing
 
-        return FunctionGauge(metric, answer, cumulative)
+        return library_gauge((library.AmdSmiException,), metric, scaled, cumulative)
 
     gauges = present(
         (

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.plugins.machine_protocols import Gauge, TelemetrySource
-from torchstone.plugins.telemetry._gauges import FunctionGauge, KeptOpen, file_gauge, first_line, present
+from torchstone.plugins.telemetry._gauges import FunctionGauge, KeptOpen, card_of, file_gauge, first_line, present
 
 _INTEL = "0x8086"
 _HERTZ_A_MEGAHERTZ = 1e6
@@ -32,27 +32,24 @@ class IntelGpu(TelemetrySource):
         self._drm = drm
 
     def open(self, pid: int | None, device: DeviceInfo | None) -> Sequence[Gauge]:
-        """Return the gauges of an Intel GPU; none for any other."""
         if device is None or device.kind != "xpu":
             return ()
-        cards = [card for card in sorted(self._drm.glob("card[0-9]*")) if first_line(card / "device/vendor") == _INTEL]
-        cards = [card for card in cards if "-" not in card.name]  # card0-HDMI-A-1 is a connector
-        if device.bus_id is not None:
-            cards = [card for card in cards if _slot(card) == device.bus_id.lower()[-12:]]
-        return _gauges(cards[0]) if len(cards) == 1 else ()
+        card = card_of(self._drm, _INTEL, device.bus_id)
+        return _gauges(card) if card is not None else ()
 
 
 def _gauges(card: Path) -> Sequence[FunctionGauge]:
     sensors = next(iter(sorted(card.glob("device/hwmon/hwmon*"))), card / "hwmon")
     found: list[FunctionGauge] = []
-    if (file := _first(sensors, _ENERGY)) is not None:
-        found.append(_counter(file))
-    for metric, folder, names, scale in (
-        ("device_power_limit_w", sensors, _LIMIT, 1e-6),
-        ("device_temperature_c", sensors, _TEMPERATURE, 1e-3),
+    for metric, names, scale in (
+        ("device_energy_j", _ENERGY, 1e-6),  # the driver keeps it from wrapping (64 bits of µJ)
+        ("device_power_limit_w", _LIMIT, 1e-6),
+        ("device_temperature_c", _TEMPERATURE, 1e-3),
     ):
-        if (file := _first(folder, names)) is not None:
-            found.append(file_gauge(metric, file, scale))
+        # The first that holds a number above 0: a limit that is not set is 0.
+        values = ((sensors / name, first_line(sensors / name)) for name in names)
+        if (file := next((path for path, text in values if text.isdigit() and int(text)), None)) is not None:
+            found.append(file_gauge(metric, file, scale, cumulative=metric == "device_energy_j"))
     clock = next((card / name for name in _CLOCK if first_line(card / name).isdigit()), None)
     return [*present(found), *([_clock(clock)] if clock is not None else [])]
 
@@ -65,30 +62,6 @@ def _clock(path: Path) -> FunctionGauge:
         return (file.number() or 0) * _HERTZ_A_MEGAHERTZ or None
 
     return FunctionGauge("device_clock_hz", read)
-
-
-def _counter(path: Path) -> FunctionGauge:
-    """Return the gauge of an energy counter, which the driver keeps from wrapping (64 bits of µJ)."""
-    file = KeptOpen(path)
-
-    def read() -> float | None:
-        value = file.number()
-        return None if value is None else value * 1e-6
-
-    return FunctionGauge("device_energy_j", read, cumulative=True)
-
-
-def _first(folder: Path, names: Sequence[str]) -> Path | None:
-    """Return the first of the files that holds a number above 0: a limit that is not set is 0."""
-    return next((folder / n for n in names if first_line(folder / n).isdigit() and int(first_line(folder / n))), None)
-
-
-def _slot(card: Path) -> str:
-    try:
-        lines = (card / "device/uevent").read_text(encoding="ascii", errors="replace").splitlines()
-    except OSError:  # gone while we looked
-        return ""
-    return next((line.partition("=")[2].lower()[-12:] for line in lines if line.startswith("PCI_SLOT_NAME=")), "")
 
 
 PLUGIN: TelemetrySource = IntelGpu()

@@ -13,7 +13,7 @@ from typing import Any
 
 from torchstone.core.schema.machine import DeviceInfo, Room
 from torchstone.plugins.machine_protocols import Gauge, TelemetrySource
-from torchstone.plugins.telemetry._gauges import FunctionGauge, OtherProcesses, present
+from torchstone.plugins.telemetry._gauges import FunctionGauge, OtherProcesses, library_gauge, present
 
 # How often an energy counter moves: what is counted between two of its ticks is booked on the later one.
 #
@@ -100,7 +100,6 @@ class Nvml(TelemetrySource):
         self._library, self._proc, self._environment = library, proc, environment
 
     def open(self, pid: int | None, device: DeviceInfo | None) -> Sequence[Gauge]:
-        """Return the gauges of an NVIDIA device; none for any other."""
         nvml, handle = self._handle(device)
         if nvml is None:
             return ()
@@ -117,7 +116,7 @@ class Nvml(TelemetrySource):
             memory = nvml.nvmlDeviceGetMemoryInfo(handle)
         except (nvml.NVMLError, AttributeError):  # not told to this user
             return None
-        mode = _guarded(nvml, "mode", lambda: float(nvml.nvmlDeviceGetComputeMode(handle))).read()
+        mode = library_gauge((nvml.NVMLError,), "mode", lambda: nvml.nvmlDeviceGetComputeMode(handle)).read()
         return Room(mode not in _ADMITS_ONE, int(memory.free), int(memory.total))
 
     def _handle(self, device: DeviceInfo | None) -> tuple[Any, Any]:
@@ -148,9 +147,10 @@ class Nvml(TelemetrySource):
         except (nvml.NVMLError, AttributeError):  # not supported here
             return ()
         working = _Working(nvml, handle)
-        gauges = [_guarded(nvml, "device_other_processes", lambda: beside.among(alive()))]
+        errors = (nvml.NVMLError,)
+        gauges = [library_gauge(errors, "device_other_processes", lambda: beside.among(alive()))]
         if working.supported:
-            gauges.append(_guarded(nvml, "device_working_processes", lambda: working.read(beside, alive())))
+            gauges.append(library_gauge(errors, "device_working_processes", lambda: working.read(beside, alive())))
         for gauge in gauges:
             gauge.between_windows = True  # 4.5 ms a call, under the driver's lock (flightlessmango/MangoHud#2104)
         return gauges
@@ -194,49 +194,33 @@ class _Working:
 
 
 def _gauges(nvml: Any, handle: Any) -> Sequence[FunctionGauge]:
-    def guarded(metric: str, read: Callable[[], float | None], cumulative: bool = False) -> FunctionGauge:
-        return _guarded(nvml, metric, read, cumulative)
+    def first(metric: str, *reads: Callable[[], float | None]) -> FunctionGauge:
+        """Return the gauge of the first of these that answers here."""
+        gauges = [library_gauge((nvml.NVMLError,), metric, read) for read in reads]
+        return next((gauge for gauge in gauges if gauge.read() is not None), gauges[-1])
 
-    power = guarded("device_power_w", lambda: _instant_w(nvml, handle))
-    if power.read() is None:
-        power = guarded("device_power_w", lambda: nvml.nvmlDeviceGetPowerUsage(handle) * 1e-3)
-    # The name before driver 535.
-    reasons = guarded("device_throttled", lambda: _held(nvml.nvmlDeviceGetCurrentClocksEventReasons(handle)))
-    capped = guarded("device_power_capped", lambda: _capped(nvml.nvmlDeviceGetCurrentClocksEventReasons(handle)))
-    if reasons.read() is None:
-        reasons = guarded("device_throttled", lambda: _held(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)))
-        capped = guarded("device_power_capped", lambda: _capped(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)))
-    # The newer name: pynvml 13 says that the older one goes with CUDA 14.
-    heat = guarded(
-        "device_temperature_c", lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU) * 1.0
-    )
-    if heat.read() is None:
-        heat = guarded(
-            "device_temperature_c", lambda: nvml.nvmlDeviceGetTemperatureV(handle, nvml.NVML_TEMPERATURE_GPU) * 1.0
-        )
+    # The older name of the temperature goes with CUDA 14, as pynvml 13 says.
+    events = lambda: nvml.nvmlDeviceGetCurrentClocksEventReasons(handle)
+    reasons = lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)  # before driver 535
     return (
-        guarded("device_utilization", lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100.0),
-        guarded("device_memory_used_bytes", lambda: float(nvml.nvmlDeviceGetMemoryInfo(handle).used)),
-        heat,
-        power,
-        guarded("device_power_limit_w", lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) * 1e-3 or None),
-        Ticking(guarded("device_energy_j", lambda: _energy_j(nvml, handle), cumulative=True)),
-        guarded("device_clock_hz", lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM) * 1e6),
-        reasons,
-        capped,
+        first("device_utilization", lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100.0),
+        first("device_memory_used_bytes", lambda: float(nvml.nvmlDeviceGetMemoryInfo(handle).used)),
+        first(
+            "device_temperature_c",
+            lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU) * 1.0,
+            lambda: nvml.nvmlDeviceGetTemperatureV(handle, nvml.NVML_TEMPERATURE_GPU) * 1.0,
+        ),
+        first(
+            "device_power_w",
+            lambda: _instant_w(nvml, handle),
+            lambda: nvml.nvmlDeviceGetPowerUsage(handle) * 1e-3,
+        ),
+        first("device_power_limit_w", lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) * 1e-3 or None),
+        Ticking(first("device_energy_j", lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle) * 1e-3)),
+        first("device_clock_hz", lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM) * 1e6),
+        first("device_throttled", lambda: _held(events()), lambda: _held(reasons())),
+        first("device_power_capped", lambda: _capped(events()), lambda: _capped(reasons())),
     )
-
-
-def _guarded(nvml: Any, metric: str, read: Callable[[], float | None], cumulative: bool = False) -> FunctionGauge:
-    def answer() -> float | None:
-        try:
-            return read()
-        except (nvml.NVMLError, AttributeError):
-            # Not supported by this device, not told to this user, unknown to this driver (NVMLError) or to an older
-            # pynvml (AttributeError): this gauge is absent, the others stay.
-            return None
-
-    return FunctionGauge(metric, answer, cumulative)
 
 
 def _instant_w(nvml: Any, handle: Any) -> float | None:
@@ -244,10 +228,6 @@ def _instant_w(nvml: Any, handle: Any) -> float | None:
     if field.nvmlReturn != 0 or field.valueType not in _FIELD_OF_TYPE:
         return None
     return float(getattr(field.value, _FIELD_OF_TYPE[field.valueType])) * 1e-3
-
-
-def _energy_j(nvml: Any, handle: Any) -> float:
-    return float(nvml.nvmlDeviceGetTotalEnergyConsumption(handle)) * 1e-3
 
 
 def _held(reasons: int) -> float:

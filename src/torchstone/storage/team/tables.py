@@ -61,10 +61,20 @@ def status(team: Team) -> TeamStatus:
         )
         (roles,) = one("SELECT count(*) FROM pg_roles WHERE rolname IN ('torchstone_reader', 'torchstone_writer')")
         return TeamStatus(
-            team.shown, f"PostgreSQL {server}", f"{version[0]}.{version[1]}", runs, trials, hosts, newest, size, user,
-            may_push=push, superuser=superuser, has_roles=roles == 2,
+            team.shown,
+            f"PostgreSQL {server}",
+            f"{version[0]}.{version[1]}",
+            runs,
+            trials,
+            hosts,
+            newest,
+            size,
+            user,
+            may_push=push,
+            superuser=superuser,
+            has_roles=roles == 2,
             encrypted=bool(session.raw.pgconn.ssl_in_use),
-        )  # fmt: skip
+        )
 
 
 READER, WRITER = "torchstone_reader", "torchstone_writer"

@@ -99,8 +99,9 @@ def test_xpu(fake_torch, backend):
 def test_xpu_says_whether_there_is_a_card(fake_torch, tmp_path):
     fake_torch()
     assert "without XPU; no Intel GPU" in xpu.Xpu(tmp_path).missing()
-    (tmp_path / "card0" / "device").mkdir(parents=True)
-    (tmp_path / "card0" / "device" / "vendor").write_text("0x8086\n")
+    (tmp_path / "0000:00:02.0").mkdir()
+    (tmp_path / "0000:00:02.0" / "vendor").write_text("0x8086\n")
+    (tmp_path / "0000:00:02.0" / "class").write_text("0x030000\n")
     assert "the kernel shows an Intel GPU" in xpu.Xpu(tmp_path).missing()
 
 

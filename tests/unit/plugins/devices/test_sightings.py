@@ -3,8 +3,8 @@
 import pynvml
 import pytest
 
-from torchstone.plugins.devices import _sightings, cuda, rocm, xpu
-from torchstone.plugins.devices._sightings import AMD, INTEL, NVIDIA, hidden, of_their_own
+from torchstone.plugins.devices import _torch_device, cuda, rocm, xpu
+from torchstone.plugins.devices._torch_device import AMD, INTEL, NVIDIA, hidden, of_their_own
 
 
 @pytest.fixture
@@ -80,4 +80,4 @@ def test_every_kind_tells_what_the_kernel_shows(bus, monkeypatch, vendor, make, 
 
 
 def test_a_machine_without_a_bus_has_no_cards(tmp_path):
-    assert _sightings.cards(NVIDIA, tmp_path / "nothing") == []
+    assert _torch_device.cards(NVIDIA, tmp_path / "nothing") == []

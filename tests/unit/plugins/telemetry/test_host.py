@@ -7,9 +7,7 @@ import pytest
 
 from torchstone.plugins.telemetry import _gauges
 from torchstone.plugins.telemetry._gauges import KeptOpen, Shared
-from torchstone.plugins.telemetry.host import HostSource
-from torchstone.plugins.telemetry.process import Process
-from torchstone.plugins.telemetry.rapl import Rapl
+from torchstone.plugins.telemetry._system import HostSource, Process, Rapl
 
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 

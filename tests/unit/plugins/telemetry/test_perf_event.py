@@ -10,7 +10,8 @@ from build import a_trial
 from torchstone.core.figures import figures
 from torchstone.core.schema.trial import Series
 from torchstone.execution import machine_facts
-from torchstone.plugins.telemetry.perf_event import PLUGIN, PerfEvent
+from torchstone.plugins import registry
+from torchstone.plugins.telemetry._system import PerfEvent
 
 
 def answering(folder, **answers):
@@ -55,7 +56,7 @@ def test_a_refusal_has_its_reason(tmp_path, code, said):
 
 
 def test_this_machine_counts_or_says_why():
-    gauges = {gauge.metric: gauge for gauge in PLUGIN.open(os.getpid(), None)}
+    gauges = {gauge.metric: gauge for gauge in registry.load("telemetry", "perf_event").open(os.getpid(), None)}
     told = machine_facts.settings()["hardware_counters"] or ""
     if "instructions" not in gauges:
         assert told.startswith("none: ")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from torchstone.plugins.telemetry._gauges import CoreWaits, Descendants
-from torchstone.plugins.telemetry.process import Process, _ByPsutil
+from torchstone.plugins.telemetry._system import Process, _ByPsutil
 
 GROWN = "x = bytearray(60_000_000); print('grown', flush=True); input()"
 PARENT = (

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from torchstone.plugins.telemetry.rapl import Rapl
+from torchstone.plugins.telemetry._system import Rapl
 
 RANGE_UJ = 262_143_328_850
 

@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import PurePath
 
 import msgspec
 
 from torchstone.core.errors import UsageError, unknown
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Workload
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.model import InputSpec, LoadedModel, ModelCard
@@ -56,11 +55,10 @@ class Builtin(ModelSource):
             raise UsageError(f"builtin:{name}@{file}: the weights are the file's; leave out the option weights")
         if at:
             fixed["weights_sha256"] = _weights_file.checked(f"builtin:{name}", file)[:16]
-        # Written with a folder, a file has the same case id wherever it lies: terms.case.portable strips folders.
-        full = f"{name}@./{file}" if at and len(PurePath(file).parts) == 1 else None
+        full = _weights_file.in_full(name, file) if at else None
         item, family, spec, defaults = _described(name)
         if spec.classes is not None:
-            spec = msgspec.structs.replace(spec, classes=_classes(name, options, spec.classes))
+            spec = msgspec.structs.replace(spec, classes=_weights_file.classes_option(options, spec.classes))
             fixed["classes"] = spec.classes
         return ModelCard(item, spec, full, family, fixed, defaults=defaults, own=bool(at))
 
@@ -94,13 +92,6 @@ def _described(name: str) -> tuple[str, str, InputSpec, Mapping[str, Scalar]]:
     if name in TEXT_SIZES:
         return "sequence", "embedding", _TEXT, {"sequence_length": 64}
     return "image", "vision", _IMAGE, {"image_size": 32}
-
-
-def _classes(name: str, options: Mapping[str, Scalar], usual: int) -> int:
-    asked = AXES["batch_size"].parse(options.get("classes", usual), "option classes")  # a whole number from 1 up
-    if not isinstance(asked, int) or asked < 2:
-        raise UsageError(f"builtin:{name}: option classes: at least 2")
-    return asked
 
 
 def _objection(name: str) -> Callable[[str, Scalar], str | None]:

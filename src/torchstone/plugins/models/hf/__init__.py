@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from torchstone.core.errors import MissingError, UsageError, unknown
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Workload
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.model import InputSpec, LoadedModel, ModelCard
@@ -23,9 +23,6 @@ from torchstone.plugins.models import _weights_file
 from torchstone.plugins.models.hf import families
 from torchstone.plugins.models.hf.families import ARCHITECTURES, ITEMS, Architecture, PublishedModel, open_folder
 from torchstone.plugins.protocols import ModelSource
-
-_OPTIONS = ("weights", "classes")
-_WEIGHTS = ("random", "pretrained")
 
 
 class Transformers(ModelSource):
@@ -43,13 +40,9 @@ class Transformers(ModelSource):
     def card(self, name: str, options: Mapping[str, Scalar]) -> ModelCard:
         if find_spec("transformers") is None:
             raise MissingError("hf: needs transformers: pip install 'torchstone[models]'")
-        for option in options:
-            if option not in _OPTIONS:
-                raise unknown(f"option of hf:{name}", option, _OPTIONS)
-        wish = options.get("weights")
-        if wish is not None and wish not in _WEIGHTS:
-            raise UsageError(f"hf:{name}: {unknown('weights', str(wish), _WEIGHTS)}")
         found = families.find(name)
+        _, at, file = name.partition("@") if found is not None else (name, "", "")
+        wish = _weights_file.weights_option(f"hf:{name}", options, at=at)
         if found is None:
             return self._folder_card(name, options)
         full, known = found
@@ -59,7 +52,6 @@ class Transformers(ModelSource):
         fixed = _weights_of(full, known, name, wish)
         if classes:
             fixed["classes"] = classes
-        _, at, file = name.partition("@")
         return ModelCard(
             ITEMS[shape.kind],
             spec,
@@ -141,8 +133,6 @@ def _weights_of(full: str, known: PublishedModel, name: str, wish: Scalar) -> di
     """Return what is recorded of the weights. Raises UsageError if they are not there."""
     bare, at, file = name.partition("@")
     if at:
-        if wish is not None:
-            raise UsageError(f"hf:{name}: the weights are the file's; leave out the option weights")
         return {"weights": "file", "source": full, "weights_sha256": _weights_file.checked(f"hf:{bare}", file)[:16]}
     if wish == "pretrained" and known.hub is None:
         raise UsageError(f"hf:{full}: a small twin, it has no pretrained weights; type --option weights=random")
@@ -152,16 +142,12 @@ def _weights_of(full: str, known: PublishedModel, name: str, wish: Scalar) -> di
 
 
 def _classes(options: Mapping[str, Scalar], default: int | None, shape: Architecture) -> int | None:
-    asked = options.get("classes")
-    if asked is None:
+    if options.get("classes") is None:
         return default
     if shape.causal or shape.kind == "image_text":
         what = "a language model" if shape.causal else "a model of images and texts"
         raise UsageError(f"option classes: {what} has none")
-    number = AXES["batch_size"].parse(asked, "option classes")  # the same words: a whole number from 1 up
-    if not isinstance(number, int) or number < 2:
-        raise UsageError("option classes: at least 2")
-    return number
+    return _weights_file.classes_option(options, 2)
 
 
 def _tasks(shape: Architecture) -> tuple[str, ...]:

@@ -20,13 +20,20 @@ _LARGEST_CONFIG_BYTES = 1 << 20
 _LARGEST_INDEX_BYTES = 1 << 24
 _PARTS = ("text_config", "vision_config")  # of the config of a model of images and texts
 _SIZES = (
-    "vocab_size", "max_position_embeddings", "n_positions", "hidden_size", "dim", "n_embd", "num_hidden_layers",
-    "n_layers", "n_layer", "num_attention_heads", "n_heads", "n_head", "intermediate_size", "hidden_dim", "ffn_dim",
-    "image_size", "patch_size", "num_channels", "num_labels", "embedding_size", "hidden_sizes", "depths", "conv_dim",
-    "conv_kernel", "conv_stride", "num_conv_pos_embeddings", "num_conv_pos_embedding_groups", "classifier_proj_size",
-    "d_model", "encoder_layers", "encoder_attention_heads", "encoder_ffn_dim", "max_source_positions", "num_mel_bins",
-    "projection_dim",
-)  # fmt: skip
+    *("vocab_size", "max_position_embeddings", "n_positions", "hidden_size", "dim", "n_embd", "num_hidden_layers"),
+    *("n_layers", "n_layer", "num_attention_heads", "n_heads", "n_head", "intermediate_size", "hidden_dim", "ffn_dim"),
+    *("image_size", "patch_size", "num_channels", "num_labels", "embedding_size", "hidden_sizes", "depths", "conv_dim"),
+    *("conv_kernel", "conv_stride", "num_conv_pos_embeddings", "num_conv_pos_embedding_groups", "classifier_proj_size"),
+    *(
+        "d_model",
+        "encoder_layers",
+        "encoder_attention_heads",
+        "encoder_ffn_dim",
+        "max_source_positions",
+        "num_mel_bins",
+    ),
+    *("projection_dim"),
+)
 _LARGEST_SIZE = 10_000_000  # no table of any model has so many rows; a config that says so is broken or hostile
 
 
@@ -285,19 +292,27 @@ _TINY_CLIP: Mapping[str, Any] = {
 
 MODELS: Mapping[str, PublishedModel] = {
     "distilbert-base-uncased": PublishedModel(
-        "distilbert/distilbert-base-uncased", "distilbert", 66_362_880,
-        vocabulary=30522, longest=512, aliases=("distilbert",),
+        "distilbert/distilbert-base-uncased",
+        "distilbert",
+        66_362_880,
+        vocabulary=30522,
+        longest=512,
+        aliases=("distilbert",),
     ),
     "bert-base-uncased": PublishedModel(
         "google-bert/bert-base-uncased", "bert", 109_482_240, vocabulary=30522, longest=512, aliases=("bert",)
     ),
     "roberta-base": PublishedModel(
-        "FacebookAI/roberta-base", "roberta", 124_055_040, _ROBERTA,
-        vocabulary=50265, longest=512, aliases=("roberta",),
+        "FacebookAI/roberta-base", "roberta", 124_055_040, _ROBERTA, vocabulary=50265, longest=512, aliases=("roberta",)
     ),
     "all-MiniLM-L6-v2": PublishedModel(
-        "sentence-transformers/all-MiniLM-L6-v2", "bert", 22_713_216, _MINILM,
-        vocabulary=30522, longest=512, aliases=("minilm", "sentence-transformers/all-MiniLM-L6-v2"),
+        "sentence-transformers/all-MiniLM-L6-v2",
+        "bert",
+        22_713_216,
+        _MINILM,
+        vocabulary=30522,
+        longest=512,
+        aliases=("minilm", "sentence-transformers/all-MiniLM-L6-v2"),
     ),
     "gpt2": PublishedModel("openai-community/gpt2", "gpt2", 124_439_808, vocabulary=50257, longest=1024, classes=None),
     "facebook/opt-125m": PublishedModel(
@@ -319,8 +334,13 @@ MODELS: Mapping[str, PublishedModel] = {
         "openai/whisper-tiny", "whisper", 8_208_384, aliases=("whisper-tiny",), window_s=30.0
     ),
     "openai/clip-vit-base-patch32": PublishedModel(
-        "openai/clip-vit-base-patch32", "clip", 151_277_313,
-        vocabulary=49408, longest=77, classes=None, aliases=("clip-vit-base",),
+        "openai/clip-vit-base-patch32",
+        "clip",
+        151_277_313,
+        vocabulary=49408,
+        longest=77,
+        classes=None,
+        aliases=("clip-vit-base",),
     ),
     "distilbert-tiny": PublishedModel(None, "distilbert", 163_840, _TINY_DISTIL, vocabulary=1000, longest=512),
     "bert-tiny": PublishedModel(None, "bert", 168_128, _TINY, vocabulary=1000, longest=512),
@@ -332,7 +352,7 @@ MODELS: Mapping[str, PublishedModel] = {
     "wav2vec2-tiny": PublishedModel(None, "wav2vec2", 102_544, _TINY_WAV2VEC2),
     "whisper-tiny-twin": PublishedModel(None, "whisper", 97_920, _TINY_WHISPER, window_s=1.0),
     "clip-tiny": PublishedModel(None, "clip", 407_169, _TINY_CLIP, vocabulary=1000, longest=77, classes=None),
-}  # fmt: skip
+}
 
 ALIASES: Mapping[str, str] = {alias: name for name, known in MODELS.items() for alias in known.aliases}
 

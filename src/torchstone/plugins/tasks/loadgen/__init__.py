@@ -23,7 +23,7 @@ from torchstone.core.schema.peaks import StepCounts
 from torchstone.core.schema.procedure import SERVER, LoadMeasured, LoadPlan, Tell
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
-from torchstone.plugins.tasks._inference import PreparedInference
+from torchstone.plugins.tasks._inference import SIZES, PreparedInference
 
 
 class PreparedLoad(Prepared):
@@ -48,11 +48,9 @@ class PreparedLoad(Prepared):
         self._inference.step(pull, mark)
 
     def enter(self, window: str) -> None:
-        """End what compiled during the warm-up."""
         self._inference.enter(window)
 
     def drive(self, batches: Batches, plan: LoadPlan, tell: Tell) -> LoadMeasured:
-        """Let LoadGen ask, and answer until it has what it needs."""
         from torchstone.plugins.tasks.loadgen.driving import SampleLibrary, drive
 
         if not isinstance(batches, SampleLibrary):
@@ -60,11 +58,9 @@ class PreparedLoad(Prepared):
         return drive(self._configuration, batches, self._inference, self._device, plan, tell)
 
     def results(self) -> Mapping[str, Sequence[float]]:
-        """Return the fingerprint: mean and standard deviation of the first output."""
         return self._inference.results()
 
     def count(self, batch: Batch) -> StepCounts:
-        """Count nothing: there is no step that all batches are like."""
         return StepCounts(why_not=Statement("batches_vary"))
 
 
@@ -73,24 +69,12 @@ class LoadGen(Engine):
 
     describes = "queries that arrive as in MLPerf (single_stream, multi_stream, offline, server), by MLCommons LoadGen"
     axes: tuple[str, ...] = (
-        "scenario",
-        "target_qps",
-        "latency_bound_s",
-        "batch_size",
-        "max_wait_s",
-        "samples_per_query",
-        "sequence_length",
-        "image_size",
-        "audio_s",
-        "precision",
-        "compile",
-        "channels_last",
-        "sdpa",
-        "threads",
+        *("scenario", "target_qps", "latency_bound_s", "batch_size", "max_wait_s", "samples_per_query"),
+        *SIZES[1:],
+        *("precision", "compile", "channels_last", "sdpa", "threads"),
     )
 
     def missing(self) -> str | None:
-        """Return what to install where LoadGen is not here."""
         if importlib.util.find_spec("mlperf_loadgen") is not None:
             return None
         return "task loadgen needs MLCommons LoadGen: pip install 'torchstone[load]'"
@@ -100,19 +84,16 @@ class LoadGen(Engine):
         from torchstone.plugins.tasks import _batches, _graphs, _settings  # noqa: F401
 
     def windows(self, configuration: Mapping[str, Scalar]) -> Sequence[str]:
-        """Return the one window there is."""
         return ("load",)
 
     def open_batches(
         self, case: Case, model: LoadedModel, samples: Samples | None, device: Device, seed: int
     ) -> Batches:
-        """Open the samples that queries ask for."""
         from torchstone.plugins.tasks.loadgen.driving import open_library
 
         return open_library(case.configuration, model, samples, seed)
 
     def prepare(self, case: Case, model: LoadedModel, device: Device) -> Prepared:
-        """Set the model up. Raises Unsupported with the reason."""
         return PreparedLoad(case, model, device)
 
 

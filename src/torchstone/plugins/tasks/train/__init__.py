@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from torchstone.core.errors import Unsupported
-from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.metric import BACKWARD, FORWARD, OPTIMIZER
@@ -18,6 +17,7 @@ from torchstone.core.schema.peaks import StepCounts
 from torchstone.core.schema.ranks import is_distributed, items_together
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Replicas, Samples, Trainable
+from torchstone.plugins.tasks._inference import LOADER, SIZES, FedEngine
 
 _FINGERPRINT = 3  # losses of the first steps: what was computed
 _KEPT_LOSSES = 4096  # kept where they are, on the device, and read after the last window: no step waits for them
@@ -124,12 +124,10 @@ class PreparedTraining(Trainable):
             return self._forward(self.module, self._fetch(lambda: batch, _unmarked))
 
     def loss_of(self, batch: Batch) -> float:
-        """Return the mean loss of a batch, without gradients."""
         with self._no_grad():
             return float(self._loss(self.module, self._fetch(lambda: batch, _unmarked)))
 
     def open_whole(self, samples: Samples) -> Batches:
-        """Open a feed of every item once, in order; the last batch may be short."""
         from torchstone.plugins.tasks._batches import Whole
 
         return Whole(samples, self._configuration)
@@ -168,59 +166,35 @@ def _unmarked(_phase: str) -> None:
     """Judging is not cut into phases."""
 
 
-class Train(Engine):
+class Train(FedEngine):
     """Engine for task train."""
 
     describes = "forward, backward and optimizer steps, issued back to back"
     axes: tuple[str, ...] = (
-        "batch_size",
-        "sequence_length",
-        "image_size",
-        "audio_s",
-        "precision",
-        "compile",
-        "optimizer",
-        "learning_rate",
-        "grad_accumulation",
-        "grad_clip",
-        "gradient_checkpointing",
-        "channels_last",
-        "fused",
-        "sdpa",
-        "threads",
-        "world_size",
-        "nodes",
-        "strategy",
-        "backend",
-        "num_workers",
-        "pin_memory",
-        "prefetch_factor",
+        *SIZES,
+        *(
+            "precision",
+            "compile",
+            "optimizer",
+            "learning_rate",
+            "grad_accumulation",
+            "grad_clip",
+            "gradient_checkpointing",
+        ),
+        *("channels_last", "fused", "sdpa", "threads", "world_size", "nodes", "strategy", "backend"),
+        *LOADER,
         "feed",
     )
 
     def preload(self) -> None:
-        """Import this engine's own files: torch's compiler, of which they set a switch, alone takes a second."""
-        from torchstone.plugins.tasks import _batches, _flops, _graphs, _settings  # noqa: F401
         from torchstone.plugins.tasks.train import strategies  # noqa: F401
 
-    def windows(self, configuration: Mapping[str, Scalar]) -> Sequence[str]:
-        """Training has one question: throughput."""
-        return ("throughput",)
-
-    def open_batches(
-        self, case: Case, model: LoadedModel, samples: Samples | None, device: Device, seed: int
-    ) -> Batches:
-        """Open the feed that the configuration asks for."""
-        from torchstone.plugins.tasks._batches import open_batches
-
-        return open_batches(case.configuration, model, samples, device, seed)
+        super().preload()
 
     def prepare(self, case: Case, model: LoadedModel, device: Device) -> Prepared:
-        """Set model and optimizer up. Raises Unsupported with the reason."""
         return PreparedTraining(case, model, device)
 
     def peak_memory(self, case: Case, model: LoadedModel, drawn: Mapping[str, Any], device: Device) -> PeakMemory:
-        """Return the peak memory of a step on a device that need not be here. Raises Unsupported with the reason."""
         from torchstone.plugins.tasks import _peak_memory
 
         return _peak_memory.peak_memory(self, case, model, drawn, device)

@@ -1,8 +1,4 @@
-"""Optuna's tree-structured Parzen estimator, for spaces that are not like those the adaptive search knows.
-
-Bergstra, Bardenet, Bengio & Kégl, Algorithms for hyper-parameter optimization, NeurIPS 2011. Optuna only asks; trials,
-records and `resume` are ours, and nothing is stored by it.
-"""
+"""Searchers without a model of ours: everything once, points drawn at random, and optuna's TPE."""
 
 from __future__ import annotations
 
@@ -15,7 +11,40 @@ from torchstone.core.errors import MissingError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.search import Point, Probe, ProbeResult, SearchProblem
 from torchstone.plugins.protocols import Searcher
-from torchstone.plugins.searchers._ledger import Ledger, Search, key_of, value_of
+from torchstone.plugins.searchers._ledger import Ledger, Search, in_turn, key_of, value_of
+
+# ── grid ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class GridSearch(Searcher):
+    """Tries all there is: the surest answer, and the dearest."""
+
+    describes = "every setting, in the given order"
+
+    def search(self, brief: SearchProblem) -> Search:
+        return in_turn(brief, brief.points)
+
+
+# ── random ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+# Better than a grid of the same size where few of the axes matter (Bergstra & Bengio, Random search for hyper-parameter
+# optimization, JMLR 13, 2012), and the honest mark for any cleverer search.
+
+
+class RandomSearch(Searcher):
+    """Tries points in a seeded random order, until the budget is spent or none is left."""
+
+    describes = "random settings, without repetition"
+
+    def search(self, brief: SearchProblem) -> Search:
+        return in_turn(brief, Random(brief.seed).sample(brief.points, len(brief.points)))
+
+
+# ── optuna ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+# The tree-structured Parzen estimator, for spaces unlike those that the adaptive search knows (Bergstra, Bardenet,
+# Bengio & Kégl, Algorithms for hyper-parameter optimization, NeurIPS 2011). Optuna only asks; trials, records and
+# `resume` are ours, and nothing is stored by it.
 
 REPEATS = 20  # times it may propose in a row what was measured or is not allowed, before a new point is drawn at random
 
@@ -97,4 +126,8 @@ def _library() -> Any:
     return optuna
 
 
-PLUGIN: Searcher = Optuna()
+PLUGINS: Mapping[str, Searcher] = {
+    "grid": GridSearch(),
+    "random": RandomSearch(),
+    "optuna": Optuna(),
+}
