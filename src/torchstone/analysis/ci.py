@@ -269,9 +269,14 @@ def ab_command(one: CiBenchmark, result: CiResult) -> tuple[str, ...]:
 
 
 def _measured(
-    name: str, run: Run, found: Comparison, margin: float, limit: float, command: tuple[str, ...],
+    name: str,
+    run: Run,
+    found: Comparison,
+    margin: float,
+    limit: float,
+    command: tuple[str, ...],
     per_hour: float | None,
-) -> BenchmarkChange:  # fmt: skip
+) -> BenchmarkChange:
     about: dict[str, Any] = {"command": command, "device": _device(run), "step_time_s": _step_time_s(run, found)}
     about["other"] = _other_result(run)
     if found.verdict is Judgement.NOT_COMPARABLE:

@@ -106,9 +106,14 @@ def costs(runs: Sequence[RunSummary], asked: CostRequest) -> CostAnswer:
                 found += _of_case(run, case, asked)
     unpriced = dict.fromkeys(one.device_name for one in found if asked.prices.offers and one.price is None)
     return CostAnswer(
-        asked.prices.currency, tuple(found), tuple(unpriced), asked.prices.electricity, asked.prices.carbon,
-        asked.epochs, tuple(dict.fromkeys(without)),
-    )  # fmt: skip
+        asked.prices.currency,
+        tuple(found),
+        tuple(unpriced),
+        asked.prices.electricity,
+        asked.prices.carbon,
+        asked.epochs,
+        tuple(dict.fromkeys(without)),
+    )
 
 
 def _of_case(run: RunSummary, case: CaseSummary, asked: CostRequest) -> Iterator[CaseCost]:
@@ -119,10 +124,21 @@ def _of_case(run: RunSummary, case: CaseSummary, asked: CostRequest) -> Iterator
     choices: list[HourlyPrice | None] = [*offers] or [None]
     for offer in choices:
         yield CaseCost(
-            run.run_id, run.name, case.case_id, str(case.workload.task), case.workload.model, case.workload.data,
-            _counted(case), case.configuration, str(placed), name, placed.paid, case.verdict, offer,
+            run.run_id,
+            run.name,
+            case.case_id,
+            str(case.workload.task),
+            case.workload.model,
+            case.workload.data,
+            _counted(case),
+            case.configuration,
+            str(placed),
+            name,
+            placed.paid,
+            case.verdict,
+            offer,
             tuple(_amounts(run, case, offer, asked)),
-        )  # fmt: skip
+        )
 
 
 def _amounts(run: RunSummary, case: CaseSummary, offer: HourlyPrice | None, asked: CostRequest) -> Iterator[Amounts]:
@@ -145,9 +161,14 @@ def _amounts(run: RunSummary, case: CaseSummary, offer: HourlyPrice | None, aske
 
 
 def _priced(
-    of: Of, items: float | None, time_h: Estimate, energy_kwh: Estimate | None, case: CaseSummary,
-    offer: HourlyPrice | None, prices: Prices,
-) -> Amounts:  # fmt: skip
+    of: Of,
+    items: float | None,
+    time_h: Estimate,
+    energy_kwh: Estimate | None,
+    case: CaseSummary,
+    offer: HourlyPrice | None,
+    prices: Prices,
+) -> Amounts:
     paid, currency = case.placement.paid, prices.currency or ""
     power, carbon = prices.electricity, prices.carbon
     return Amounts(

@@ -88,12 +88,23 @@ def _of(cases: Sequence[CaseSummary]) -> Goodput:
     lowest = min(((rate, t.figures.values.get(_P99)) for rate, t in good), key=lambda one: one[0], default=None)
     met_any = any(reading_of(rate, t.facts).met for rate, t in good)
     return Goodput(
-        first.workload, first.placement, first.configuration, bound_s,
-        found.x if found is not None and met_any else None, found.low if found is not None and met_any else None,
-        found.high if found is not None and met_any else None, LEVEL, len(final), len({rate for rate, _ in final}),
-        _valid(served), lowest[0] if lowest is not None else None, lowest[1] if lowest is not None else None,
-        _alone_s(cases), met_any, lowest is not None and any(_rate(c) < lowest[0] for c in served),
-    )  # fmt: skip
+        first.workload,
+        first.placement,
+        first.configuration,
+        bound_s,
+        found.x if found is not None and met_any else None,
+        found.low if found is not None and met_any else None,
+        found.high if found is not None and met_any else None,
+        LEVEL,
+        len(final),
+        len({rate for rate, _ in final}),
+        _valid(served),
+        lowest[0] if lowest is not None else None,
+        lowest[1] if lowest is not None else None,
+        _alone_s(cases),
+        met_any,
+        lowest is not None and any(_rate(c) < lowest[0] for c in served),
+    )
 
 
 def _rate(case: CaseSummary) -> float:

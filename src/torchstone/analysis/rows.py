@@ -25,10 +25,18 @@ Row = dict[str, Scalar]
 
 # Columns that are there even where nothing was measured: who reads many tables need not ask which has them.
 ALWAYS = (
-    "dataset_time_s", "total_time_s", "throughput", "latency_per_batch_mean_s", "latency_per_batch_p95_s",
-    "latency_per_batch_p99_s", "peak_allocated_bytes", "peak_reserved_bytes", "device_utilization",
-    "device_temperature_c", "average_power_w",
-)  # fmt: skip
+    "dataset_time_s",
+    "total_time_s",
+    "throughput",
+    "latency_per_batch_mean_s",
+    "latency_per_batch_p95_s",
+    "latency_per_batch_p99_s",
+    "peak_allocated_bytes",
+    "peak_reserved_bytes",
+    "device_utilization",
+    "device_temperature_c",
+    "average_power_w",
+)
 
 
 def case_rows(run: Run, summary: RunSummary | None = None) -> list[Row]:
@@ -73,20 +81,19 @@ def _names(having: Iterable[str]) -> list[str]:
     return [name for name in dict.fromkeys((*FIGURES, *found)) if name in found or name in ALWAYS]
 
 
+_OF_SAMPLES = ("metric", "stage", "window", "phase", "source", "device", "rank", "index", "at_s", "value")
+
+
 def _samples(run_id: str, trial: Trial) -> Iterator[Row]:
-    which: Row = {"run_id": run_id, "trial_id": trial.trial_id, "case_id": trial.case_id}
+    which: Row = {"run_id": run_id, "trial_id": trial.trial_id, "case_id": trial.case_id, **dict.fromkeys(_OF_SAMPLES)}
     for m in trial.measurements:
         for index, value in enumerate(m.values):
-            yield {
-                **which, "metric": m.metric, "stage": str(m.stage), "window": m.window, "phase": m.phase,
-                "source": None, "device": None, "rank": m.rank, "index": index, "at_s": None, "value": value,
-            }  # fmt: skip
+            of_step = {"metric": m.metric, "stage": str(m.stage), "window": m.window, "phase": m.phase, "rank": m.rank}
+            yield {**which, **of_step, "index": index, "value": value}
     for s in trial.series:
         for index, (at_s, value) in enumerate(zip(s.at_s, s.values, strict=False)):
-            yield {
-                **which, "metric": s.metric, "stage": None, "window": None, "phase": None, "source": s.source,
-                "device": s.device, "rank": s.rank, "index": index, "at_s": at_s, "value": value,
-            }  # fmt: skip
+            of_reading = {"metric": s.metric, "source": s.source, "device": s.device, "rank": s.rank}
+            yield {**which, **of_reading, "index": index, "at_s": at_s, "value": value}
 
 
 def _run(run: Run) -> Row:
@@ -193,10 +200,17 @@ def _of_trial(trial: Trial) -> Iterator[dict[str, Scalar]]:
     for window, begin_s, end_s, steps in _windows(trial):
         for first, last, start_s, stop_s in _grouped(steps, begin_s, end_s, _LEAST * resolution_s):
             yield {
-                "trial_id": trial.trial_id, "case_id": trial.case_id, "window": window, "first_step": first,
-                "last_step": last, "begin_s": start_s, "end_s": stop_s, **_energy(series, start_s, stop_s),
-                "source": f"{series.source}: {series.metric}", "resolution_s": resolution_s,
-            }  # fmt: skip
+                "trial_id": trial.trial_id,
+                "case_id": trial.case_id,
+                "window": window,
+                "first_step": first,
+                "last_step": last,
+                "begin_s": start_s,
+                "end_s": stop_s,
+                **_energy(series, start_s, stop_s),
+                "source": f"{series.source}: {series.metric}",
+                "resolution_s": resolution_s,
+            }
 
 
 def _energy(series: Series, begin_s: float, end_s: float) -> dict[str, Scalar]:

@@ -27,9 +27,16 @@ from torchstone.storage.stored_peaks import with_kept
 
 # What `print(summary)` shows of a Case; `torchstone show` shows all.
 _SHOWN = (
-    "throughput", "step_time_mean", "latency_per_batch_p50_s", "latency_per_batch_p95_s", "data_wait_share",
-    "peak_reserved_bytes", "energy_per_item_j", "achieved_flops", "loss_last",
-)  # fmt: skip
+    "throughput",
+    "step_time_mean",
+    "latency_per_batch_p50_s",
+    "latency_per_batch_p95_s",
+    "data_wait_share",
+    "peak_reserved_bytes",
+    "energy_per_item_j",
+    "achieved_flops",
+    "loss_last",
+)
 
 RATES = ("throughput", "token_throughput", "output_token_throughput")  # by which Cases of a run are compared
 
@@ -142,10 +149,20 @@ def summarize(entry: Entry, peaks: tuple[Peaks, ...] | None = None) -> RunSummar
     )
     known = {case.case_id for case in cases}
     return RunSummary(
-        SCHEMA, head.run_id, head.name, head.started_utc, entry.row.status, head.command, machine, head.procedure,
-        cases, tuple(f for f in entry.findings if f.subject not in known), str(entry.path),
-        total_runtime_s((trial.facts, trial.duration_s) for trial in entry.trials), entry.answer,
-    )  # fmt: skip
+        SCHEMA,
+        head.run_id,
+        head.name,
+        head.started_utc,
+        entry.row.status,
+        head.command,
+        machine,
+        head.procedure,
+        cases,
+        tuple(f for f in entry.findings if f.subject not in known),
+        str(entry.path),
+        total_runtime_s((trial.facts, trial.duration_s) for trial in entry.trials),
+        entry.answer,
+    )
 
 
 def _case(

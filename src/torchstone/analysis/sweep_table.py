@@ -18,9 +18,14 @@ PHASE_COLUMNS = {f"{phase}_s": f"phase_{phase}_s" for phase in PHASES}
 HOST_MEMORY, DEVICE_MEMORY = HOST_PEAK, DEVICE_PEAKS[0]
 # Column ← figure. Times are means of a step.
 COLUMNS = {
-    "throughput": "throughput", "step_s": "step_time_mean", **PHASE_COLUMNS, HOST_MEMORY: HOST_MEMORY,
-    DEVICE_MEMORY: DEVICE_MEMORY, "device_utilization": "device_utilization", "loss_last": "loss_last",
-}  # fmt: skip
+    "throughput": "throughput",
+    "step_s": "step_time_mean",
+    **PHASE_COLUMNS,
+    HOST_MEMORY: HOST_MEMORY,
+    DEVICE_MEMORY: DEVICE_MEMORY,
+    "device_utilization": "device_utilization",
+    "loss_last": "loss_last",
+}
 LOW, HIGH = "throughput_low", "throughput_high"  # ends of the 95 % interval over trials; None of one trial
 SKIPPED = "skipped"
 

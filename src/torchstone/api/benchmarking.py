@@ -90,9 +90,7 @@ class Benchmark(msgspec.Struct, frozen=True):
         """Return a few lines to print."""
         return str(self.summary)
 
-    def __repr__(self) -> str:
-        """Return the same: it is what a cell of a notebook shows that ends with a benchmark."""
-        return str(self)
+    __repr__ = __str__  # what a cell of a notebook shows that ends with a benchmark
 
     def _repr_html_(self) -> str | None:
         return as_html(lambda: document_of(self.summary))

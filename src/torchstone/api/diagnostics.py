@@ -376,9 +376,7 @@ class Utilization(msgspec.Struct, frozen=True):
             return "\n".join(("no accelerator found", *(f"  {kind}: {why}" for kind, why in self.missing.items())))
         return "\n".join(line for use in self.devices for line in _lines(use, self.seconds))
 
-    def __repr__(self) -> str:
-        """Return the same: it is what a cell of a notebook shows that ends with it."""
-        return str(self)
+    __repr__ = __str__  # what a cell of a notebook shows that ends with it
 
     def _repr_html_(self) -> str | None:
         return as_html(lambda: Document("What the accelerators here do", tuple(_parts(self))))
@@ -405,7 +403,14 @@ def analyze_gpu_utilization(
     elif work is None:
         _read_until(watched, lambda: time.perf_counter() - began_s >= seconds, period_s)
     else:
-        _read_while(watched, work, period_s)
+        done = threading.Event()
+        reader = threading.Thread(target=_read_until, args=(watched, done.is_set, period_s), daemon=True)
+        reader.start()
+        try:
+            work()
+        finally:
+            done.set()
+            reader.join()
     spent_s = time.perf_counter() - began_s
     return Utilization(spent_s, tuple(one.use() for one in watched), dict(found.missing))
 
@@ -458,17 +463,6 @@ def seen_of(device: DeviceInfo, gauges: dict[str, GaugeReading]) -> list[str]:
     if (others := gauges.get("device_other_processes")) is not None and others.most > 0.0:
         said.append(f"{others.most:.0f} other processes use it: timings are unreliable")
     return said
-
-
-def _read_while(watched: Sequence[_Watched], work: Callable[[], object], period_s: float) -> None:
-    done = threading.Event()
-    reader = threading.Thread(target=_read_until, args=(watched, done.is_set, period_s), daemon=True)
-    reader.start()
-    try:
-        work()
-    finally:
-        done.set()
-        reader.join()
 
 
 def _read_until(watched: Sequence[_Watched], ended: Callable[[], bool], period_s: float) -> None:

@@ -76,7 +76,10 @@ def main(arguments: list[str] | None = None) -> int:
         if not words or words[0] in ("-h", "--help", "--help-all"):
             return _help(whole="--help-all" in words)
         if words[0] in ("-V", "--version"):
-            return _version()
+            from importlib.metadata import version
+
+            print(f"torchstone {version('torchstone')}")
+            return 0
         name, command = words[0], _load_command(words[0])
         parser = Parser(prog=f"torchstone {name}", description=command.__doc__)
         command.add_arguments(parser)
@@ -147,10 +150,3 @@ def _help(*, whole: bool) -> int:
     more = "" if whole else "; torchstone --help-all describes them and the exit codes"
     print(f"\ntorchstone COMMAND --help shows what a command answers, and its options{more}")
     return ExitCode.DONE
-
-
-def _version() -> int:
-    from importlib.metadata import version
-
-    print(f"torchstone {version('torchstone')}")
-    return 0

@@ -90,11 +90,6 @@ def team_of(options: argparse.Namespace) -> Team:
     return team
 
 
-def team_of_environment() -> Team | None:
-    """Return the store that the environment names; None where it names none."""
-    return _team(None, os.environ.get(VARIABLE, ""))
-
-
 def given_team(options: argparse.Namespace) -> Team | None:
     """Return the store that --store names; None without the flag."""
     return _team(options.store, "")
@@ -124,7 +119,7 @@ def push_to(options: argparse.Namespace) -> Team | None:
         return None
     from torchstone.storage.team.session import library
 
-    if (team := team_of_environment()) is None:
+    if (team := _team(None, os.environ.get(VARIABLE, ""))) is None:
         raise UsageError(f"--push needs the team's store: set {VARIABLE}=postgresql://USER@HOST/DATABASE")
     library()
     return team

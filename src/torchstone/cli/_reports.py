@@ -141,7 +141,9 @@ def _files(
         for name, one in renderers.items():
             shown = document
             if name == _LINKED and beside is not None:
-                shown = _linked(document, there, beside)
+                from torchstone.report.pictures import with_links
+
+                shown = with_links(document, quote(Path(os.path.relpath(beside, there)).as_posix()))
             elif name == _LINKED:
                 drawn, shown = _first_drawn(document, stem)
                 files |= {there / path: data for path, data in drawn.items()}
@@ -176,10 +178,3 @@ def _first_drawn(document: Document, stem: str) -> tuple[Mapping[str, bytes], Do
     except MissingError:
         return {}, without_charts(document)
     return {f"{folder}/{name}": data for name, data in files.items()}, with_links(alone, quote(folder))
-
-
-def _linked(document: Document, there: Path, plots: Path) -> Document:
-    """Return a Document for a page that links its pictures to the files of --plots."""
-    from torchstone.report.pictures import with_links
-
-    return with_links(document, quote(Path(os.path.relpath(plots, there)).as_posix()))

@@ -173,7 +173,24 @@ def run(options: argparse.Namespace) -> int:
     if diagnosis is None or (status == "interrupted" and not diagnosis.causes):
         print(f"torchstone: {status} before any result", file=sys.stderr)
         return ExitCode.INTERRUPTED if status == "interrupted" else ExitCode.NO
-    _report(options, folder, target, results, diagnosis)
+    # Write the page, print the diagnosis, draw it and apply it where asked.
+    from torchstone.report.documents.diagnosis import FILE, diagnosis_document
+    from torchstone.report.rendering import write_markdown
+
+    page = folder / "diagnostics" / diagnosis.run_id / FILE
+    write_markdown(page, diagnosis_document(diagnosis), folder)
+    if options.json:
+        run = results.summary if results is not None else _run_of(target)
+        print_json({**run_json(run), "answer": diagnosis_json(diagnosis), "report": str(page)})
+    else:
+        from torchstone.report.documents.run import measured_document
+
+        document = diagnosis_document(diagnosis, page) if results is None else measured_document(results, page)
+        show_document(document)
+    if options.plots is not None:
+        write_and_list_plots(diagnosis_document(diagnosis), options.plots)
+    if options.apply is not None:
+        _apply(options.apply, diagnosis)
     return ExitCode.DONE if results is None else exit_code_of(results.summary, strict=options.strict)
 
 
@@ -208,33 +225,6 @@ def _diagnose(
         campaign = DiagnosisCampaign(target, left_s, progress, progress.say, progress.suspects, busy)
     results = campaign.carry_out(folder, sys.argv[1:])
     return results, results.summary.answer if isinstance(results.summary.answer, Diagnosis) else None
-
-
-def _report(
-    options: argparse.Namespace,
-    folder: Path,
-    target: DiagnosisTarget | ProgramRequest,
-    results: Results | None,
-    diagnosis: Diagnosis,
-) -> None:
-    """Write the page, print the diagnosis, draw it and apply it where asked."""
-    from torchstone.report.documents.diagnosis import FILE, diagnosis_document
-    from torchstone.report.rendering import write_markdown
-
-    page = folder / "diagnostics" / diagnosis.run_id / FILE
-    write_markdown(page, diagnosis_document(diagnosis), folder)
-    if options.json:
-        run = results.summary if results is not None else _run_of(target)
-        print_json({**run_json(run), "answer": diagnosis_json(diagnosis), "report": str(page)})
-    else:
-        from torchstone.report.documents.run import measured_document
-
-        document = diagnosis_document(diagnosis, page) if results is None else measured_document(results, page)
-        show_document(document)
-    if options.plots is not None:
-        write_and_list_plots(diagnosis_document(diagnosis), options.plots)
-    if options.apply is not None:
-        _apply(options.apply, diagnosis)
 
 
 def _run_of(target: DiagnosisTarget | ProgramRequest) -> RunSummary:

@@ -30,7 +30,15 @@ def run(options: argparse.Namespace) -> int:
     if options.what is not None and options.what not in LISTS:
         raise unknown("list", options.what, LISTS)
     if options.name is not None:
-        return _print_recipe(options)
+        # Print the text of a recipe.
+        from torchstone.config.recipe_files import recipe_text
+
+        if options.what != "recipes":
+            raise UsageError(f"list {options.what} {options.name}: only a recipe has a file to print")
+        if options.json:
+            raise UsageError(f"list recipes {options.name}: is printed as it is, YAML; leave out --json")
+        print(recipe_text(options.name), end="")
+        return 0
     wanted = [options.what] if options.what else list(LISTS)
     lists = {what: LISTS[what]() for what in wanted}
     if options.json:
@@ -39,18 +47,6 @@ def run(options: argparse.Namespace) -> int:
     from torchstone.report.documents.plugins import plugins_document
 
     show_document(plugins_document(lists))
-    return 0
-
-
-def _print_recipe(options: argparse.Namespace) -> int:
-    """Print the text of a recipe."""
-    from torchstone.config.recipe_files import recipe_text
-
-    if options.what != "recipes":
-        raise UsageError(f"list {options.what} {options.name}: only a recipe has a file to print")
-    if options.json:
-        raise UsageError(f"list recipes {options.name}: is printed as it is, YAML; leave out --json")
-    print(recipe_text(options.name), end="")
     return 0
 
 

@@ -83,7 +83,18 @@ def _documents(options: argparse.Namespace, place: Place, how: ReportOptions) ->
         from torchstone.analysis.compare.inputs import gather
 
         return compared_report(gather(options.runs, place), ComparisonRequest(), place, how)
-    return _of_each(options.runs, place, how)
+    # The reports by what their files are called: the id of the run, or the name of a result's file.
+    from torchstone.analysis.summary import summarize
+    from torchstone.report.carried import carrying, files_of_run, packing
+    from torchstone.report.results import is_result, read_result
+    from torchstone.storage.query import find
+
+    found = {Path(word).stem: read_result(Path(word))[1] for word in options.runs if is_result(word)}
+    for summary in [summarize(find(place, word)) for word in options.runs if not is_result(word)]:
+        packed = packing(files_of_run(summary)) if how.carried else None
+        document = document_of(summary, every=True, pictures=True, drawing=how.drawing)
+        found[summary.run_id] = document if packed is None else carrying(document, packed)
+    return found
 
 
 def _history(folder: Path) -> Document:
@@ -94,21 +105,6 @@ def _history(folder: Path) -> Document:
 
     entries = read_history(folder)
     return ci_history_document(traces(entries), len(entries))
-
-
-def _of_each(words: Sequence[str], place: Place, how: ReportOptions) -> dict[str, Document]:
-    """Return the reports by what their files are called: the id of the run, or the name of a result's file."""
-    from torchstone.analysis.summary import summarize
-    from torchstone.report.carried import carrying, files_of_run, packing
-    from torchstone.report.results import is_result, read_result
-    from torchstone.storage.query import find
-
-    found = {Path(word).stem: read_result(Path(word))[1] for word in words if is_result(word)}
-    for summary in [summarize(find(place, word)) for word in words if not is_result(word)]:
-        packed = packing(files_of_run(summary)) if how.carried else None
-        document = document_of(summary, every=True, pictures=True, drawing=how.drawing)
-        found[summary.run_id] = document if packed is None else carrying(document, packed)
-    return found
 
 
 def _combined(words: Sequence[str], place: Place, how: ReportOptions) -> dict[str, Document]:

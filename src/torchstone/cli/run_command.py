@@ -26,19 +26,6 @@ if TYPE_CHECKING:
     from torchstone.cli._progress import ProgressBar
 
 
-def _add_share(parser: argparse.ArgumentParser) -> None:
-    """Add --plan, --share and --attempt."""
-    jobs = parser.add_argument_group("in a job of a cluster")
-    jobs.add_argument("--plan", metavar="FILE", help="measure a share of the plan.json of `torchstone submit`")
-    jobs.add_argument("--share", type=int, metavar="N", help="with --plan: which share, from 0")
-    jobs.add_argument(
-        "--attempt",
-        metavar="WORD",
-        default=None,
-        help="with --plan: name of this attempt's record; earlier ones of the share are continued (default: random)",
-    )
-
-
 def _run_share(options: argparse.Namespace) -> int:
     """Measure the share; exit 0 if it is complete, 130 where this was interrupted, else 1."""
     from torchstone.cli._progress import ProgressBar
@@ -76,7 +63,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_program(parser)
     add_push(parser)
     add_folder(parser)
-    _add_share(parser)
+    # Add --plan, --share and --attempt.
+    jobs = parser.add_argument_group("in a job of a cluster")
+    jobs.add_argument("--plan", metavar="FILE", help="measure a share of the plan.json of `torchstone submit`")
+    jobs.add_argument("--share", type=int, metavar="N", help="with --plan: which share, from 0")
+    jobs.add_argument(
+        "--attempt",
+        metavar="WORD",
+        default=None,
+        help="with --plan: name of this attempt's record; earlier ones of the share are continued (default: random)",
+    )
 
 
 def run(options: argparse.Namespace) -> int:

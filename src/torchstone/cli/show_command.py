@@ -38,7 +38,18 @@ def run(options: argparse.Namespace) -> int:
     from torchstone.storage.query import find
 
     if is_result(options.run):
-        return _result(options)
+        # Print what is no run, from the file in which --save kept it.
+        from torchstone.report.results import read_result
+
+        if options.apply is not None or options.plot:
+            raise UsageError(f"{options.run} is no run: --apply and --plot do not apply")
+        result, document = read_result(Path(options.run))
+        if options.json:
+            print_json(result.json())
+            return 0
+
+        show_document(document, every=options.full)
+        return 0
     summary = summarize(find(place_of(options), options.run))
     if options.apply is not None:
         from torchstone.cli._applying import apply_answer
@@ -53,21 +64,6 @@ def run(options: argparse.Namespace) -> int:
     show_document(document_of(summary, every=options.full), every=options.full)
     for line in plot:
         print(line)
-    return 0
-
-
-def _result(options: argparse.Namespace) -> int:
-    """Print what is no run, from the file in which --save kept it."""
-    from torchstone.report.results import read_result
-
-    if options.apply is not None or options.plot:
-        raise UsageError(f"{options.run} is no run: --apply and --plot do not apply")
-    result, document = read_result(Path(options.run))
-    if options.json:
-        print_json(result.json())
-        return 0
-
-    show_document(document, every=options.full)
     return 0
 
 

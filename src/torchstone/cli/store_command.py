@@ -37,7 +37,13 @@ def run(options: argparse.Namespace) -> int:
     from torchstone.storage.team.tables import status
 
     if options.print:
-        return _print(options)
+        from torchstone.storage.team.tables import statements
+
+        if options.what != "roles":
+            raise UsageError("--print goes with torchstone store roles")
+        for statement in statements():
+            print(f"{statement};")
+        return 0
     team = team_of(options)
     done = ""
     if options.what == "create":
@@ -61,16 +67,6 @@ def run(options: argparse.Namespace) -> int:
     from torchstone.report.documents.runs import store_document
 
     show_document(store_document(found, done))
-    return 0
-
-
-def _print(options: argparse.Namespace) -> int:
-    from torchstone.storage.team.tables import statements
-
-    if options.what != "roles":
-        raise UsageError("--print goes with torchstone store roles")
-    for statement in statements():
-        print(f"{statement};")
     return 0
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from torchstone.config.run_file import RunRequest, read_request
+from torchstone.config.run_file import read_request
 from torchstone.config.source import (
     FORMATS,
     MOST_BYTES,
@@ -172,7 +172,18 @@ def _fit(part: KeyPart, key: str, old: Scalar | list[Any] | dict[str, Any]) -> S
     if isinstance(old, list | dict):
         raise Unfit("is a list" if isinstance(old, list) else "is a mapping")
     if part.setting == "precision" and isinstance(part.value, str):
-        return _as_precision(part.value, key, old)
+        text = str(old).lower()
+        if key == "mixed_precision" and text in ("no", "fp16", "bf16"):
+            if part.value not in _ACCELERATE:
+                raise Unfit(f"does not support {part.value}")
+            return _ACCELERATE[part.value]
+        if text in (AXES["precision"].values or ()) or (old is None and key == "precision"):
+            return part.value
+        if text in ("16", "32", "64") or text.endswith(("-mixed", "-true")):
+            told = _LIGHTNING[part.value]
+            same = text in (told, told.partition("-")[0])
+            return old if same else told
+        return _as_truth(part.value in ("bf16", "fp16"), old)
     if part.setting == "compile" and part.names != _MODES and not _is_own(part, old):
         return _as_truth(part.value != "off", old)
     if isinstance(part.value, bool):
@@ -213,21 +224,6 @@ def _as_number(wanted: float, old: Scalar) -> Scalar:
     return str(wanted) if isinstance(old, str) else wanted
 
 
-def _as_precision(wanted: str, key: str, old: Scalar) -> Scalar:
-    text = str(old).lower()
-    if key == "mixed_precision" and text in ("no", "fp16", "bf16"):
-        if wanted not in _ACCELERATE:
-            raise Unfit(f"does not support {wanted}")
-        return _ACCELERATE[wanted]
-    if text in (AXES["precision"].values or ()) or (old is None and key == "precision"):
-        return wanted
-    if text in ("16", "32", "64") or text.endswith(("-mixed", "-true")):
-        told = _LIGHTNING[wanted]
-        same = text in (told, told.partition("-")[0])
-        return old if same else told
-    return _as_truth(wanted in ("bf16", "fp16"), old)
-
-
 _OF_THE_MODEL = axes_of(AxisStage.ITEM)  # a model may have defaults of its own for these
 
 
@@ -262,12 +258,7 @@ def _place_settings(
         request = read_request(read_file(path))
     except UsageError:  # not one of torchstone's own
         return _in_any_file(keys, settings)
-    return _in_run_file(request, keys, settings, task, listed="workloads" in data)
-
-
-def _in_run_file(
-    request: RunRequest, keys: Mapping[KeyPath, Any], settings: Mapping[str, Scalar], task: str | None, *, listed: bool
-) -> SettingPlaces:
+    listed = "workloads" in data
     found = SettingPlaces()
     tasks = [workload.task for workload in request.workloads]
     chosen = [i for i, of in enumerate(tasks) if of == (task or "train")] if listed and len(tasks) > 1 else [0]
@@ -392,34 +383,6 @@ def _check_writable(path: Path) -> None:
             pass
     except OSError as fault:
         raise UsageError(f"{folder} cannot be written ({fault.strerror}): apply to a copy elsewhere") from None
-
-
-def _replace_file(path: Path, before: bytes, after: bytes) -> Path:
-    """Replace a file, keep what it held beside it, and return the backup's path.
-
-    The backup is on disk before the file changes, and the change is one rename: readers see the old or the new file.
-    Mode and owner stay. Raises UsageError if the file is not what it was, TorchstoneError where the disk refuses.
-    """
-    try:
-        _check_writable(path)
-        if path.read_bytes() != before:
-            raise UsageError(f"{path} was changed meanwhile: nothing written; try again")
-        facts = path.stat()
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                os.chown(name, facts.st_uid, facts.st_gid)
-                _write(file, after)
-            shutil.copymode(path, name)
-            backup = _back_up(path, before)
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-        flush_folder(path.parent)
-    except OSError as fault:
-        raise TorchstoneError(f"{path} not changed: {fault.strerror}") from None
-    return backup
 
 
 def _back_up(path: Path, before: bytes) -> Path:
@@ -679,7 +642,27 @@ def write(changes: Changes) -> Path | None:
         raise UsageError(f"{changes.path}: nothing written: {'; '.join(changes.problems)}")
     if changes.before == changes.after:
         return None
-    return _replace_file(changes.path, changes.before, changes.after)
+    # Replace a file, keep what it held beside it, and return the backup's path.
+    try:
+        _check_writable(changes.path)
+        if changes.path.read_bytes() != changes.before:
+            raise UsageError(f"{changes.path} was changed meanwhile: nothing written; try again")
+        facts = changes.path.stat()
+        descriptor, name = tempfile.mkstemp(dir=changes.path.parent, prefix=f".{changes.path.name}.")
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                os.chown(name, facts.st_uid, facts.st_gid)
+                _write(file, changes.after)
+            shutil.copymode(changes.path, name)
+            backup = _back_up(changes.path, changes.before)
+            Path(name).replace(changes.path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+        flush_folder(changes.path.parent)
+    except OSError as fault:
+        raise TorchstoneError(f"{changes.path} not changed: {fault.strerror}") from None
+    return backup
 
 
 def diff_text(changes: Changes) -> str:

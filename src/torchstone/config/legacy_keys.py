@@ -16,13 +16,74 @@ from torchstone.core.schema.axis import AXES, DATALOADER_AXES, AxisStage, axes_o
 from torchstone.core.schema.ranks import AXES_OF_RANKS, BACKEND, STRATEGY, WORLD_SIZE
 from torchstone.plugins.model_choice import takes
 
-_TRAINING = {
-    "use_amp": "precision",
-    "learning_rate": "learning_rate",
-    "gradient_accumulation_steps": "grad_accumulation",
-    "optimizer": "optimizer",
-    "gradient_checkpointing": "gradient_checkpointing",
+_LENGTH = "sequence_length"
+# Where the value of a key goes in a run file. `training:` is a training script's own, `benchmark:` that of a finder of
+# the best training settings.
+_PLACES: Mapping[KeyPath, KeyPath] = {
+    ("batch_sizes",): ("axes", "batch_size"),
+    ("sequence_lengths",): ("axes", _LENGTH),
+    ("learning_rates",): ("axes", "learning_rate"),
+    ("optimizers",): ("axes", "optimizer"),
+    ("gradient_accumulation_steps",): ("axes", "grad_accumulation"),
+    ("mixed_precision",): ("axes", "precision"),
+    ("warmup_iterations",): ("procedure", "warmup"),
+    ("training_iterations",): ("procedure", "iterations"),
+    ("hardware_types",): ("device",),
+    ("training", "use_amp"): ("axes", "precision"),
+    ("training", "learning_rate"): ("axes", "learning_rate"),
+    ("training", "gradient_accumulation_steps"): ("axes", "grad_accumulation"),
+    ("training", "optimizer"): ("axes", "optimizer"),
+    ("training", "gradient_checkpointing"): ("axes", "gradient_checkpointing"),
+    ("training", "epochs"): ("fit", "epochs"),
+    ("benchmark", "batch_sizes"): ("axes", "batch_size"),
+    ("benchmark", "num_workers_options"): ("axes", "num_workers"),
+    ("benchmark", "steps_per_test"): ("procedure", "iterations"),
+    ("benchmark", "test_mixed_precision"): ("axes", "precision"),
+    ("benchmark", "test_pin_memory"): ("axes", "pin_memory"),
 }
+# What true and what false stands for; None: for nothing. Full and mixed precision are both measured, to be compared.
+_TRUTHS: Mapping[KeyPath, tuple[Any, Any]] = {
+    ("mixed_precision",): (["fp32", "bf16"], None),
+    ("training", "use_amp"): ("bf16", "fp32"),
+    ("benchmark", "test_mixed_precision"): (["fp32", "bf16"], None),
+    ("benchmark", "test_pin_memory"): ([False, True], None),
+}
+_KEYS = {*(path[0] for path in _PLACES if path[0] != "training"), "model_families", "distributed_configs"}
+_OF_TRAINING = {"training_iterations", "benchmark"}
+
+
+def _values(source: ConfigFile, within: KeyPath, positions: dict[KeyPath, Position]) -> dict[KeyPath, Any]:
+    """Return the values of one part of a file, by where they go in a run file. Raises UsageError at the user's key."""
+    places = {path[-1]: place for path, place in _PLACES.items() if path[:-1] == within}
+    given = source.data[within[0]] if within else source.data
+    if not isinstance(given, dict) or not given:
+        raise source.fault(within, f"must be a mapping with {', '.join(map(str, places))}")
+    found: dict[KeyPath, Any] = {}
+    for word, value in given.items():
+        path = (*within, word)
+        if word not in places:
+            if within:
+                raise source.unknown_key(path, [str(known) for known in places])
+            continue
+        if path in _TRUTHS and not isinstance(value, bool):
+            raise source.fault(path, f"{value!r} is not true or false")
+        meant = _TRUTHS[path][not value] if path in _TRUTHS else value
+        if meant is not None or path not in _TRUTHS:
+            found[places[word]] = meant
+            move_positions(positions, path, places[word])
+    return found
+
+
+def _under(key: str, values: Mapping[KeyPath, Any]) -> dict[str, Any]:
+    return {str(place[-1]): value for place, value in values.items() if place[0] == key}
+
+
+def _with_own_axes(source: ConfigFile, axes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the axes with those that the file has in the words of a run file."""
+    own = source.data.get("axes")
+    if own is not None and not isinstance(own, dict):
+        raise source.fault(("axes",), "must be a mapping of names to values")
+    return {**axes, **(own or {})}
 
 
 def of_training_script(source: ConfigFile) -> ConfigFile:
@@ -32,102 +93,62 @@ def of_training_script(source: ConfigFile) -> ConfigFile:
     """
     if "training" not in source.data:
         return source
-    data, training = source.data.get("data"), source.data["training"]
-    if not isinstance(training, dict) or not training:
-        raise source.fault(("training",), f"must be a mapping with {', '.join((*_TRAINING, 'epochs'))}")
-    axes: dict[str, Any] = {}
-    result = {key: value for key, value in source.data.items() if key != "training"}
     positions = dict(source.positions)
-    if isinstance(data, dict):
+    values = _values(source, ("training",), positions)
+    result = {key: value for key, value in source.data.items() if key != "training"}
+    axes: dict[str, Any] = {}
+    if isinstance(data := source.data.get("data"), dict):
         for word in [word for word in DATALOADER_AXES if word in data]:  # what else is under `data` names it
             axes[word] = data[word]
             move_positions(positions, ("data", word), ("axes", word))
         result["data"] = {key: value for key, value in data.items() if key not in DATALOADER_AXES} or None
-    for word, value in training.items():
-        path: KeyPath = ("training", word)
-        if word == "epochs":
-            fit = result.get("fit") or {}
-            result["fit"] = {"epochs": value, **fit} if isinstance(fit, dict) else fit
-            move_positions(positions, path, ("fit", "epochs"))
-        elif word not in _TRAINING:
-            raise source.unknown_key(path, (*_TRAINING, "epochs"))
-        else:
-            axes[_TRAINING[word]] = _precision(source, path, value) if word == "use_amp" else value
-            move_positions(positions, path, ("axes", _TRAINING[word]))
-    own = result.get("axes")
-    if own is not None and not isinstance(own, dict):
-        raise source.fault(("axes",), "must be a mapping of names to values")
-    result = {"task": "train", **result, "axes": {**axes, **(own or {})}}
+    if fit := _under("fit", values):
+        own = result.get("fit") or {}
+        result["fit"] = {**fit, **own} if isinstance(own, dict) else own
+    result = {"task": "train", **result, "axes": _with_own_axes(source, {**axes, **_under("axes", values)})}
     return msgspec.structs.replace(source, data=result, positions=positions)
-
-
-def _precision(source: ConfigFile, path: KeyPath, value: Any) -> str:
-    if not isinstance(value, bool):
-        raise source.fault(path, f"{value!r} is not true or false")
-    return "bf16" if value else "fp32"
-
-
-_AXES = {
-    "batch_sizes": "batch_size",
-    "sequence_lengths": "sequence_length",
-    "learning_rates": "learning_rate",
-    "optimizers": "optimizer",
-    "gradient_accumulation_steps": "grad_accumulation",
-}
-_LENGTH = "sequence_length"
-_PROCEDURE = {"warmup_iterations": "warmup", "training_iterations": "iterations"}
-_OTHERS = ("mixed_precision", "model_families", "hardware_types", "distributed_configs", "benchmark")
-# The part `benchmark:` of a finder of the best training settings: its words, and where they go. It trains, and loads.
-_FINDER = {
-    "batch_sizes": ("axes", "batch_size"),
-    "num_workers_options": ("axes", "num_workers"),
-    "steps_per_test": ("procedure", "iterations"),
-}
-_FINDER_TESTS: Mapping[str, tuple[str, list[Any]]] = {
-    "test_mixed_precision": ("precision", ["fp32", "bf16"]),
-    "test_pin_memory": ("pin_memory", [False, True]),
-}
 
 
 def translate_keys(source: ConfigFile) -> ConfigFile:
     """Return the source in the words of a run file; itself, if it is. Raises UsageError at the user's key.
 
-    `mixed_precision: true` becomes precision [fp32, bf16]: full and mixed are measured, so that they can be compared.
     Without `task`, a file with training_iterations, learning_rates, optimizers, gradient_accumulation_steps or
     benchmark trains.
     """
     source = of_training_script(source)
     data = source.data
-    foreign = [key for key in data if key in _AXES or key in _PROCEDURE or key in _OTHERS]
+    foreign = [key for key in data if key in _KEYS]
     if not foreign:
         return source
     if "workloads" in data:
         raise source.fault((foreign[0],), "needs `model` or `model_families`, not `workloads`")
     positions = dict(source.positions)
     result = {key: value for key, value in data.items() if key not in foreign}
-    finder = _finder(source, positions)
-    _procedure(source, result, positions, finder["procedure"])
-    axes = {**finder["axes"], **_axes(source, positions)}
-    if "hardware_types" in data:
-        move_positions(positions, ("hardware_types",), ("device",))
-        result["device"] = data["hardware_types"]
+    finder = _values(source, ("benchmark",), positions) if "benchmark" in data else {}
+    values = {**finder, **_values(source, (), positions)}
+    axes = {**({"feed": "loader"} if "benchmark" in data else {}), **_under("axes", values)}
+    if isinstance(axes.get("optimizer"), list):  # Adam, AdamW, SGD are written as classes there
+        axes["optimizer"] = [word.lower() if isinstance(word, str) else word for word in axes["optimizer"]]
+    if ("device",) in values:
+        result["device"] = values["device",]
+    procedure, own = _under("procedure", values), result.get("procedure")
+    if procedure and (own is None or isinstance(own, dict)):
+        result["procedure"] = {**procedure, **(own or {})}
     ranks = _distributed(source)
-    training = {"training_iterations", "benchmark"} & set(data) or set(axes_of(AxisStage.OPTIMIZER)) & set(axes)
+    training = _OF_TRAINING & set(data) or set(axes_of(AxisStage.OPTIMIZER)) & set(axes)
     training = training or set(axes_of(AxisStage.RANKS) if ranks else ())
     task = result.pop("task", None) or ("train" if training else "infer")
     shared: dict[str, Any] = {"task": task}
     shared.update({key: result.pop(key) for key in ("data", "options") if key in result})
-    own = result.pop("axes", None)
-    if own is not None and not isinstance(own, dict):
-        raise source.fault(("axes",), "must be a mapping of names to values")
-    shared["axes"] = {**axes, **(own or {})}
+    result.pop("axes", None)
+    shared["axes"] = _with_own_axes(source, axes)
     models = _models(source)
     if "model" in result:
         models.insert(0, (result.pop("model"), ("model",)))
     if not models:
         raise source.fault((), "has no model: add --model NAME, or `model` or `model_families` in the file")
     unsuited = _unsuited(source, [model for model, _ in models], shared)
-    others = {axis: values for axis, values in shared["axes"].items() if axis != _LENGTH}
+    others = {axis: those for axis, those in shared["axes"].items() if axis != _LENGTH}
     each = [(model, path, *more) for model, path in models for more in ranks or [({}, None)]]
     result["workloads"] = [
         {"model": model, **shared, "axes": {**(others if model in unsuited else shared["axes"]), **more}}
@@ -141,59 +162,6 @@ def translate_keys(source: ConfigFile) -> ConfigFile:
         for axis in more if there is not None else ():
             positions["workloads", index, "axes", axis] = there or place
     return msgspec.structs.replace(source, data=result, positions=positions)
-
-
-def _axes(source: ConfigFile, positions: dict[KeyPath, Position]) -> dict[str, Any]:
-    axes = {axis: source.data[word] for word, axis in _AXES.items() if word in source.data}
-    for word, axis in _AXES.items():
-        move_positions(positions, (word,), ("axes", axis))
-    if isinstance(axes.get("optimizer"), list):  # Adam, AdamW, SGD are written as classes there
-        axes["optimizer"] = [word.lower() if isinstance(word, str) else word for word in axes["optimizer"]]
-    mixed = source.data.get("mixed_precision")
-    if mixed is not None and not isinstance(mixed, bool):
-        raise source.fault(("mixed_precision",), f"{mixed!r} is not true or false")
-    if mixed:
-        axes["precision"] = ["fp32", "bf16"]
-        move_positions(positions, ("mixed_precision",), ("axes", "precision"))
-    return axes
-
-
-def _finder(source: ConfigFile, positions: dict[KeyPath, Position]) -> dict[str, dict[str, Any]]:
-    """Return axes and procedure of `benchmark:` (batch_sizes, num_workers_options, steps_per_test, test_…)."""
-    found: dict[str, dict[str, Any]] = {"axes": {}, "procedure": {}}
-    part = source.data.get("benchmark")
-    if "benchmark" not in source.data:
-        return found
-    if not isinstance(part, dict) or not part:
-        raise source.fault(("benchmark",), f"must be a mapping with {', '.join((*_FINDER, *_FINDER_TESTS))}")
-    found["axes"]["feed"] = "loader"
-    for word, value in part.items():
-        path: KeyPath = ("benchmark", word)
-        if word in _FINDER:
-            kind, name = _FINDER[word]
-            found[kind][name] = value
-            move_positions(positions, path, (kind, name))
-        elif word not in _FINDER_TESTS:
-            raise source.unknown_key(path, (*_FINDER, *_FINDER_TESTS))
-        elif not isinstance(value, bool):
-            raise source.fault(path, f"{value!r} is not true or false")
-        elif value:
-            name, values = _FINDER_TESTS[word]
-            found["axes"][name] = values
-            move_positions(positions, path, ("axes", name))
-    return found
-
-
-def _procedure(
-    source: ConfigFile, result: dict[str, Any], positions: dict[KeyPath, Position], finder: Mapping[str, Any]
-) -> None:
-    given = {**finder, **{name: source.data[word] for word, name in _PROCEDURE.items() if word in source.data}}
-    own = result.get("procedure")
-    if given and (own is None or isinstance(own, dict)):
-        result["procedure"] = {**given, **(own or {})}
-        for word, name in _PROCEDURE.items():
-            if name not in (own or {}):
-                move_positions(positions, (word,), ("procedure", name))
 
 
 def _models(source: ConfigFile) -> list[tuple[str, KeyPath]]:

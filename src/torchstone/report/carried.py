@@ -116,14 +116,10 @@ def carrying(document: Document, files: Mapping[str, bytes] | Packing) -> Docume
     whole = files if isinstance(files, Packing) else packing(files)
     packed = whole.packed()
     if packed is None:
-        return with_note(document, _too_large(whole.sizes))
+        why = _too_large(whole.sizes)
+        note = Text(f"This report carries no record, so that `torchstone verify` cannot check it: {why}.", Role.NOTE)
+        return msgspec.structs.replace(document, parts=(*document.parts, note))
     return msgspec.structs.replace(document, attachments=attachments(whole.files, packed))
-
-
-def with_note(document: Document, why: str) -> Document:
-    """Return a Document that says why it carries no record."""
-    note = Text(f"This report carries no record, so that `torchstone verify` cannot check it: {why}.", Role.NOTE)
-    return msgspec.structs.replace(document, parts=(*document.parts, note))
 
 
 def _too_large(sizes: Mapping[str, int]) -> str:

@@ -180,15 +180,12 @@ def _name_the_rest(bundle: Bundle, run_ids: set[str], found: _Collected) -> None
         parts = PurePosixPath(name).parts
         if name in _OF_AUTHORS:
             found.note(f"{name}: the authors' own words: only {MANIFEST} is compared")
-        elif parts[0] in _OF_RECORDS and not _is_of(parts, run_ids):
+        elif parts[0] in _OF_RECORDS and (
+            not (len(parts) > 1 and (PurePosixPath(parts[1]).stem in run_ids or parts[1].partition("_")[0] in run_ids))
+        ):
             found.wrong(f"{name}: no record here from which it follows")
         else:
             found.leave(name, f"not computed from a record: only {MANIFEST} is compared")
-
-
-def _is_of(parts: Sequence[str], run_ids: set[str]) -> bool:
-    """Say whether a file is called as one of a run: its report in a format that cannot be written here is one."""
-    return len(parts) > 1 and (PurePosixPath(parts[1]).stem in run_ids or parts[1].partition("_")[0] in run_ids)
 
 
 # ── a run ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -155,11 +155,16 @@ def _lines(cases: Sequence[CaseSummary], values: Sequence[Scalar]) -> list[Analy
         )
         found.append(
             AnalysisLine(
-                value, case.case_id, rate.value, 1.0 / rate.value if rate.value else None, held,
-                *ratio, held / least if held and least else None,
+                value,
+                case.case_id,
+                rate.value,
+                1.0 / rate.value if rate.value else None,
+                held,
+                *ratio,
+                held / least if held and least else None,
                 parameters=_parameters(case),
             )
-        )  # fmt: skip
+        )
     return found
 
 

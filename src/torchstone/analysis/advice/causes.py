@@ -98,9 +98,16 @@ def loader(e: Evidence) -> Cause | None:
         return None
     which = _BY_LOADER_COMPUTES[known.loader_computes]
     return Cause(
-        which, CauseKind.IO, Statement(which), share, tuple(_loader_evidence(e)), where=_places(e.loader_look, share),
-        usual=rule.causes(known), remedies=rule.remedies(known), what_ifs=tuple(_loader_what_ifs(e)),
-    )  # fmt: skip
+        which,
+        CauseKind.IO,
+        Statement(which),
+        share,
+        tuple(_loader_evidence(e)),
+        where=_places(e.loader_look, share),
+        usual=rule.causes(known),
+        remedies=rule.remedies(known),
+        what_ifs=tuple(_loader_what_ifs(e)),
+    )
 
 
 def _loading(e: Evidence) -> float:
@@ -191,11 +198,16 @@ def transfer(e: Evidence) -> Cause | None:
     pageable = known_pageable or bool(e.facts.pageable_copies)
     own = e.case.workload.is_program
     return Cause(
-        "transfer", CauseKind.IO, Statement("transfer_pageable" if pageable else "transfer"), share,
-        tuple(_transfer_evidence(e)), where=_places_in(e.look, TRANSFER) if own else (), usual=rule.causes(known),
+        "transfer",
+        CauseKind.IO,
+        Statement("transfer_pageable" if pageable else "transfer"),
+        share,
+        tuple(_transfer_evidence(e)),
+        where=_places_in(e.look, TRANSFER) if own else (),
+        usual=rule.causes(known),
         remedies=_pinned_by_hand(rule.remedies(known)) if own else rule.remedies(known),
         what_ifs=(WhatIf({"pin_memory": True}),) if known_pageable else (),
-    )  # fmt: skip
+    )
 
 
 def _pinned_by_hand(remedies: Sequence[Remedy]) -> tuple[Remedy, ...]:
@@ -308,15 +320,20 @@ def waits(e: Evidence) -> Cause | None:
     at: dict[str, Scalar] = {"file": near(first.file), "line": first.line, "waits": first.waits_per_step}
     title = Statement("waits", {"waits": number}) if is_counted else Statement("waits_at", at)
     return Cause(
-        "waits", CauseKind.OVERHEAD, title, share,
+        "waits",
+        CauseKind.OVERHEAD,
+        title,
+        share,
         (
             *((Statement("line_asks", at),) if is_counted else ()),
             Statement("lines_share", {"share": share, "samples": e.look.samples}),
         ),
-        high=_upper(share, e.look.samples), where=tuple(map(_place, lines[:_LINES])),
+        high=_upper(share, e.look.samples),
+        where=tuple(map(_place, lines[:_LINES])),
         usual=(Statement("item_in_step"), Statement("metrics_by_item")),
-        remedies=(Remedy("count_on_device"), Remedy("whole_tensors"), Remedy("log_outside")), own_code=True,
-    )  # fmt: skip
+        remedies=(Remedy("count_on_device"), Remedy("whole_tensors"), Remedy("log_outside")),
+        own_code=True,
+    )
 
 
 def python_loop(e: Evidence) -> Cause | None:
@@ -348,9 +365,15 @@ def python_loop(e: Evidence) -> Cause | None:
 
 def _loop_evidence(look: HostProfile, lines: Sequence[HostLine], own: float, share: float) -> Iterator[Statement]:
     first = lines[0]
-    yield Statement("line_runs", {
-        "file": near(first.file), "line": first.line, "runs": first.runs_per_step, "time_s": _each_s(look, first),
-    })  # fmt: skip
+    yield Statement(
+        "line_runs",
+        {
+            "file": near(first.file),
+            "line": first.line,
+            "runs": first.runs_per_step,
+            "time_s": _each_s(look, first),
+        },
+    )
     yield Statement("loop_share", {"share": own, "samples": look.samples})
     if share > own * 1.01:
         yield Statement("loop_with_backward", {"share": share})
@@ -531,13 +554,27 @@ def short_memory(e: Evidence) -> Cause | None:
     evidence = Statement("flushed", {"times": times})
     if held and peak:
         low, high = rules.MEMORY
-        evidence = Statement("flushed_full", {
-            "times": times, "share": peak / held, "memory_bytes": held, "low": low, "high": high, "safe": rule.least,
-        })  # fmt: skip
+        evidence = Statement(
+            "flushed_full",
+            {
+                "times": times,
+                "share": peak / held,
+                "memory_bytes": held,
+                "low": low,
+                "high": high,
+                "safe": rule.least,
+            },
+        )
     return Cause(
-        "short_memory", CauseKind.MEMORY, Statement("memory_short"), _FLUSHING, (evidence,), usual=rule.causes(known),
-        remedies=(*rule.remedies(known), Remedy("expandable_segments")), what_ifs=tuple(_smaller(e)),
-    )  # fmt: skip
+        "short_memory",
+        CauseKind.MEMORY,
+        Statement("memory_short"),
+        _FLUSHING,
+        (evidence,),
+        usual=rule.causes(known),
+        remedies=(*rule.remedies(known), Remedy("expandable_segments")),
+        what_ifs=tuple(_smaller(e)),
+    )
 
 
 def _smaller(e: Evidence) -> Iterator[WhatIf]:
@@ -569,13 +606,19 @@ def small_batch(e: Evidence, found: Sequence[Cause]) -> Cause | None:
         return None
     times, slower = e.larger[0] / e.batch_size, e.larger[1] / (e.small_s or step_s)
     return Cause(
-        "small_batch", CauseKind.OVERHEAD, Statement("small_batch", {"fixed_s": overhead_s}), share,
+        "small_batch",
+        CauseKind.OVERHEAD,
+        Statement("small_batch", {"fixed_s": overhead_s}),
+        share,
         (
             Statement("larger_batch_takes", {"times": times, "slower": slower}),
-            Statement("fixed_share", {"share": whole, "batch_size": e.batch_size}), *_operators(e),
+            Statement("fixed_share", {"share": whole, "batch_size": e.batch_size}),
+            *_operators(e),
         ),
-        usual=rule.causes(e.known), remedies=rule.remedies(e.known), what_ifs=tuple(_larger_what_ifs(e, whole)),
-    )  # fmt: skip
+        usual=rule.causes(e.known),
+        remedies=rule.remedies(e.known),
+        what_ifs=tuple(_larger_what_ifs(e, whole)),
+    )
 
 
 def _operators(e: Evidence) -> Iterator[Statement]:
@@ -655,12 +698,17 @@ def _computing(e: Evidence, share: float) -> Cause:
     rule, known = rules.COMPUTING, e.known
     decodes, passes = e.share(DECODE) >= rule.least, (PREFILL, DECODE, FORWARD, BACKWARD)
     return Cause(
-        "computing", CauseKind.COMPUTE, Statement("computing"), share,
+        "computing",
+        CauseKind.COMPUTE,
+        Statement("computing"),
+        share,
         tuple(_phase(e, name) for name in passes if e.phase_s(name) is not None or e.share(name)),
-        where=_places(e.look, 1.0) if e.case.workload.is_program else (), usual=rule.causes(known),
+        where=_places(e.look, 1.0) if e.case.workload.is_program else (),
+        usual=rule.causes(known),
         remedies=(*((Remedy("larger_batch_to_decode", axis="batch_size"),) if decodes else ()), *rule.remedies(known)),
-        what_ifs=tuple(_computing_what_ifs(e)), sound=True,
-    )  # fmt: skip
+        what_ifs=tuple(_computing_what_ifs(e)),
+        sound=True,
+    )
 
 
 def _computing_what_ifs(e: Evidence) -> Iterator[WhatIf]:
@@ -696,6 +744,11 @@ def _between(e: Evidence) -> Cause | None:
     if share < rule.least:
         return None
     return Cause(
-        "between_phases", CauseKind.OVERHEAD, Statement("between_phases"), share, (_phase(e, REST),),
-        usual=rule.causes(known), remedies=rule.remedies(known),
-    )  # fmt: skip
+        "between_phases",
+        CauseKind.OVERHEAD,
+        Statement("between_phases"),
+        share,
+        (_phase(e, REST),),
+        usual=rule.causes(known),
+        remedies=rule.remedies(known),
+    )

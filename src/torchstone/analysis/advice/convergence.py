@@ -71,9 +71,14 @@ def _optimizer_result(name: str, best: TrainingSummary, cases: Mapping[str, Case
     case = cases[best.case_id]
     speed = case.estimates.get("throughput")
     return OptimizerResult(
-        name, case.configuration.get("learning_rate"), best.case_id, best.behaviour,
-        speed.value if speed is not None else None, case.peak_memory_bytes, best.loss_end,
-    )  # fmt: skip
+        name,
+        case.configuration.get("learning_rate"),
+        best.case_id,
+        best.behaviour,
+        speed.value if speed is not None else None,
+        case.peak_memory_bytes,
+        best.loss_end,
+    )
 
 
 _RATE = "learning_rate"
@@ -123,9 +128,16 @@ def _best_rate(alike: Sequence[TrainingSummary], losses: Mapping[str, Sequence[f
     unclear = tuple(sorted(rate for rate, found in matches.items() if found.sameness == Sameness.UNCLEAR))
     short = any(matches[rate].too_few_steps for rate in unclear)
     return LearningRates(
-        where, tried, _of(best), best.case_id, as_good, unclear, _MORE * best.steps if short else None, unsteady,
+        where,
+        tried,
+        _of(best),
+        best.case_id,
+        as_good,
+        unclear,
+        _MORE * best.steps if short else None,
+        unsteady,
         _beyond(_of(best), (*as_good, *unclear), tried),
-    )  # fmt: skip
+    )
 
 
 def _of(training: TrainingSummary) -> float:
@@ -204,7 +216,7 @@ def convergence(run: RunSummary, curves: Curves) -> list[Convergence]:
         together = trainings_of(cases, curves)
         if together is None:
             continue
-        first, by_id = cases[0], _by_id(cases)
+        first, by_id = (cases[0], {case.case_id: case for case in cases})
         found.append(
             Convergence(
                 model=first.workload.model,
@@ -230,10 +242,6 @@ def _where(case: CaseSummary, others: Sequence[CaseSummary]) -> Mapping[str, Sca
     alike = [one for one in others if (one.workload, one.placement) == (case.workload, case.placement)]
     names = [name for name in varying_axes(alike) if name not in ("batch_size", *LOSS_AXES)]
     return {name: case.configuration[name] for name in names if name in case.configuration}
-
-
-def _by_id(cases: list[CaseSummary]) -> Mapping[str, CaseSummary]:
-    return {case.case_id: case for case in cases}
 
 
 def _notes(case: CaseSummary) -> Iterator[str]:

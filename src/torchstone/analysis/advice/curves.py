@@ -328,10 +328,18 @@ def _low(curve: BatchCurve, configuration: Mapping[str, Scalar]) -> Advice:
     seen = [Statement("low", {"batch_size": first.batch, "share": first.throughput / top.throughput})]
     if curve.overhead_s is not None:
         parts = [min(1.0, curve.overhead_s * p.throughput / p.batch) for p in (first, top)]
-        seen.append(Statement("fixed_cost", {
-            "fixed_s": curve.overhead_s, "share": parts[0], "batch_size": first.batch, "share_at_top": parts[1],
-            "top": top.batch,
-        }))  # fmt: skip
+        seen.append(
+            Statement(
+                "fixed_cost",
+                {
+                    "fixed_s": curve.overhead_s,
+                    "share": parts[0],
+                    "batch_size": first.batch,
+                    "share_at_top": parts[1],
+                    "top": top.batch,
+                },
+            )
+        )
     rule, setting = rules.FIXED_COST, _setting(configuration)
     return Advice(tuple(seen), rule.causes(setting), rule.remedies(setting, curve.saturated.batch))
 

@@ -21,7 +21,7 @@ from torchstone.core.schema.advice import Advice, Remedy, Statement, Value
 from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.estimate import Verdict
 from torchstone.core.schema.metric import TRANSFER
-from torchstone.core.stats.convergence import MARGIN, Equivalence, Sameness, of_losses
+from torchstone.core.stats.convergence import MARGIN, Sameness, of_losses
 
 
 def times_as_fast(case: CaseSummary, reference: CaseSummary) -> Span | None:
@@ -103,21 +103,17 @@ def _effect(
         verdict=Sameness.UNCLEAR,
     )
     if found is not None:
-        return _with_losses(effect, found)
+        level = found.margin / MARGIN if found.margin > 0.0 else 1.0  # the reference's mean loss
+        return msgspec.structs.replace(
+            effect,
+            verdict=found.verdict,
+            difference=found.difference / level,
+            low=found.low / level,
+            high=found.high / level,
+            units=found.units,
+        )
     broke = one.broke and not reference.broke  # it became NaN where the finer one did not
     return msgspec.structs.replace(effect, verdict=Sameness.DIFFERENT) if broke else effect
-
-
-def _with_losses(effect: PrecisionEffect, found: Equivalence) -> PrecisionEffect:
-    level = found.margin / MARGIN if found.margin > 0.0 else 1.0  # the reference's mean loss
-    return msgspec.structs.replace(
-        effect,
-        verdict=found.verdict,
-        difference=found.difference / level,
-        low=found.low / level,
-        high=found.high / level,
-        units=found.units,
-    )
 
 
 _CPU = "cpu"

@@ -28,10 +28,15 @@ def performance_summary(run: RunSummary) -> tuple[PerformanceSummary, ...]:
 def _row(case: CaseSummary) -> dict[str, Scalar]:
     workload = case.workload
     return {
-        "task": str(workload.task), "model": workload.model, "dataset": workload.data, "item": workload.item,
-        "device": str(case.placement), "case_id": case.case_id, **case.configuration,
+        "task": str(workload.task),
+        "model": workload.model,
+        "dataset": workload.data,
+        "item": workload.item,
+        "device": str(case.placement),
+        "case_id": case.case_id,
+        **case.configuration,
         **{name: found.value for name, found in case.estimates.items()},
-    }  # fmt: skip
+    }
 
 
 class Said(msgspec.Struct, frozen=True):

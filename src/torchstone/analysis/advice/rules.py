@@ -115,10 +115,16 @@ class Evidence(msgspec.Struct, frozen=True):
         """What is known beside the figures: what the Case has already is not advised."""
         look = self.loader_look
         return Setting(
-            self.case.configuration, self.cores, self.accelerator, self.figures.get("device_utilization"),
-            (self.device.precisions or None) if self.device is not None else None, self.facts, self.trains,
-            look.at_work >= LOADER_COMPUTES if look is not None else None, _reads(look),
-        )  # fmt: skip
+            self.case.configuration,
+            self.cores,
+            self.accelerator,
+            self.figures.get("device_utilization"),
+            (self.device.precisions or None) if self.device is not None else None,
+            self.facts,
+            self.trains,
+            look.at_work >= LOADER_COMPUTES if look is not None else None,
+            _reads(look),
+        )
 
     def fixes(self, axis: str) -> bool:
         """Whether the user's own batches are used as they come, so that an axis can have no other value."""
@@ -234,12 +240,12 @@ class Rule(msgspec.Struct, frozen=True):
     """
 
     least: float
-    usual: Callable[[Setting], Iterator[str]]
+    usual: tuple[str, ...] | Callable[[Setting], Iterator[str]]
     changes: Callable[[Setting], Iterator[Remedy]]
 
     def causes(self, s: Setting) -> tuple[Statement, ...]:
         """Return what is usually behind it."""
-        return tuple(map(Statement, self.usual(s)))
+        return tuple(map(Statement, self.usual if isinstance(self.usual, tuple) else self.usual(s)))
 
     def remedies(self, s: Setting, batch: int | None = None) -> tuple[Remedy, ...]:
         """Return what to change. `batch`: the size to name in place of "a larger batch"."""
@@ -310,10 +316,6 @@ def more_workers(s: Setting) -> Iterator[Remedy]:
 def _pinned(s: Setting) -> Iterator[Remedy]:
     if s.accelerator and s.configuration.get("pin_memory") is not True:
         yield Remedy("pin_memory", axis="pin_memory")
-
-
-def _transfer_usual(_: Setting) -> Iterator[str]:
-    yield from ("pageable_memory", "large_batches")
 
 
 def _transfer(s: Setting) -> Iterator[Remedy]:
@@ -394,21 +396,9 @@ def _optimizer(s: Setting) -> Iterator[Remedy]:
 # ── what does not depend on the batch ───────────────────────────────────────────────────────────────────────
 
 
-def _between_usual(_: Setting) -> Iterator[str]:
-    yield from ("python_between", "synchronisation")
-
-
-def _not_filled_usual(_: Setting) -> Iterator[str]:
-    yield from ("batch_too_small", "launches_between")
-
-
 def _fill(s: Setting) -> Iterator[Remedy]:
     yield LARGER_BATCH
     yield from _compiled(s)
-
-
-def _fixed_cost_usual(_: Setting) -> Iterator[str]:
-    yield from ("fixed_overhead", "low_occupancy", "launch_overhead")
 
 
 def _fixed_cost(s: Setting) -> Iterator[Remedy]:
@@ -424,10 +414,6 @@ def _fixed_cost(s: Setting) -> Iterator[Remedy]:
 def _graphs(s: Setting) -> Iterator[Remedy]:
     if s.configuration.get("compile") != "reduce-overhead":
         yield Remedy("cuda_graphs", axis="compile")
-
-
-def _little_gain_usual(_: Setting) -> Iterator[str]:
-    yield "too_small_for_it"
 
 
 def _little_gain(s: Setting) -> Iterator[Remedy]:
@@ -462,13 +448,15 @@ def _less_memory(s: Setting) -> Iterator[Remedy]:
 
 
 LOADER = Rule(0.10, _loader_usual, _loader)
-TRANSFER = Rule(0.10, _transfer_usual, _transfer)
+TRANSFER = Rule(0.10, ("pageable_memory", "large_batches"), _transfer)
 COMPUTING = Rule(0.50, _computing_usual, _computing)
 OPTIMIZER = Rule(0.20, _optimizer_usual, _optimizer)  # usually it is a small share
-BETWEEN_PHASES = Rule(0.10, _between_usual, _fill)
-NOT_FILLED = Rule(0.50, _not_filled_usual, _fill)  # of the device's idle time: a loader that takes so much explains it
+BETWEEN_PHASES = Rule(0.10, ("python_between", "synchronisation"), _fill)
+NOT_FILLED = Rule(
+    0.50, ("batch_too_small", "launches_between"), _fill
+)  # of the device's idle time: a loader that takes so much explains it
 # By a curve over batch sizes: 1 - throughput ÷ the highest, of which the fixed cost of a step has next to nothing.
-FIXED_COST = Rule(0.30, _fixed_cost_usual, _fixed_cost)
-LITTLE_GAIN = Rule(1.5, _little_gain_usual, _little_gain)  # times the CPU's throughput: below, it buys little
+FIXED_COST = Rule(0.30, ("fixed_overhead", "low_occupancy", "launch_overhead"), _fixed_cost)
+LITTLE_GAIN = Rule(1.5, ("too_small_for_it",), _little_gain)  # times the CPU's throughput: below, it buys little
 FULL_MEMORY = Rule(SAFE_SHARE, _memory_usual, _less_memory)  # of the device's memory, at the peak
 PRESSURE = Rule(0.10, _pressure_usual, _less_memory)  # of the CPU time, spent by the kernel

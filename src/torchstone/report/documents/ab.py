@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from torchstone.analysis.advice.feeding import fed_words
+from torchstone.analysis.ci import within_words
 from torchstone.analysis.compare.ab_sides import (
     BY_PAIRS,
     FigureOfSides,
@@ -23,7 +24,7 @@ from torchstone.core.schema.estimate import Estimate, Verdict
 from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.trial import Status, Trial
 from torchstone.report.charts.ratios import Ratio, ratios_chart
-from torchstone.report.document import Chart, Column, Part, Role, Table, Text
+from torchstone.report.document import Column, Part, Role, Table, Text
 
 if TYPE_CHECKING:
     from torchstone.analysis.summary import CaseSummary
@@ -53,7 +54,12 @@ def ab_parts(answer: AbResult, trials: Sequence[Trial], cases: Sequence[CaseSumm
     yield from (Text(line) for line in _needed(found, answer.course))
     if rows := figures_of_sides(found, trials):
         yield _table(rows, found)
-    yield from _ratios(found)
+    ratio = found.ratio
+    if ratio is not None and found.verdict != Judgement.NOT_COMPARABLE:
+        named = f"{found.candidate.label} against {found.baseline.label}"
+        ends, verdict = (ratio.value, ratio.low, ratio.high), str(found.verdict)
+        row = Ratio(named, "time an item", *ends, verdict)
+        yield from ratios_chart((row,), found.margin, ratio.level)
 
 
 def ab_rest(answer: AbResult, trials: Sequence[Trial], cases: Sequence[CaseSummary]) -> Iterator[Part]:
@@ -73,16 +79,6 @@ def _table(rows: Sequence[FigureOfSides], found: Comparison) -> Table:
         Column(f"B: {found.candidate.label}", tuple(units.quantity(row.b, unit[row.name]) for row in rows)),
         Column("B ÷ A", ratios),
     )
-
-
-def _ratios(found: Comparison) -> Iterator[Chart]:
-    """Yield the ratio that was tested, B ÷ A of the time an item; nothing where the pairs give none."""
-    ratio = found.ratio
-    if ratio is not None and found.verdict != Judgement.NOT_COMPARABLE:
-        named = f"{found.candidate.label} against {found.baseline.label}"
-        ends, verdict = (ratio.value, ratio.low, ratio.high), str(found.verdict)
-        row = Ratio(named, "time an item", *ends, verdict)
-        yield from ratios_chart((row,), found.margin, ratio.level)
 
 
 # ── the answer ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -122,7 +118,7 @@ def _needed(found: Comparison, course: Course) -> Iterator[str]:
     if other is None:
         yield _more_pairs(found, ratio, course)
         return
-    flags = f"--axis threads={other.threads} --within {_minutes(other.within_s)}"
+    flags = f"--axis threads={other.threads} --within {within_words(other.within_s)}"
     pairs = _counted(other.pairs_needed, "pair")
     yield f"About {pairs} needed in all with threads={other.threads}, fewer than with these: {flags}."
 
@@ -131,7 +127,7 @@ def _more_pairs(found: Comparison, ratio: Estimate, course: Course) -> str:
     more = found.trials_to_settle
     if more is not None:
         needed_s = course.elapsed_s * (1.0 + more / course.pairs) if course.elapsed_s and course.pairs else math.inf
-        longer = f": --within {_minutes(needed_s)}" if needed_s < _MOST_S else ""
+        longer = f": --within {within_words(needed_s)}" if needed_s < _MOST_S else ""
         return f"About {_counted(more, 'more pair')} needed ({_POWER} at the observed ratio){longer}."
     said = f"More than 1,000 further pairs needed ({_POWER} at the observed ratio)"
     if ratio.low is None or ratio.high is None or ratio.low <= 0.0:
@@ -160,11 +156,6 @@ def _pinned(cores: int | None) -> str:
     if cores < 2:
         return "one thread a side to pin" if cores else "threads not pinned: nothing here binds them"
     return f"threads of both sides pinned to {cores} logical cores"
-
-
-def _minutes(seconds: float) -> str:
-    """Return a time for --within, rounded up."""
-    return f"{math.ceil(seconds / 10.0) * 10}s" if seconds <= 60.0 else f"{math.ceil(seconds / 60.0)}m"
 
 
 def _counted(number: int, what: str) -> str:

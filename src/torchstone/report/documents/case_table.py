@@ -354,7 +354,13 @@ def chosen_parts(
         yield Text(f"Best efficiency: {point_words(efficient.point)}")
         share = f"among those within {100 * (1 - NEAR_THE_TOP):.0f} % of the highest throughput"
         yield Text(f"{units.significant(efficient.efficiency or 0.0, 3)} {rate} per GB, {share}", Role.DETAIL)
-    yield from _recommended(chosen, task, rate, doubts, accelerator=accelerator)
+    best, top = chosen.recommended, chosen.highest_throughput
+    yield Text(f"Recommended for {_purpose(task)}: {point_words(best.point)}")
+    aim = f", usual: {band(rules.MEMORY)}" if accelerator else ""
+    told = f"{_speed(best, rate, doubts)}, {_memory_words(best, aim)}: {_SAFE[is_safe(best)]}{_busy(best)}"
+    yield Text(told, Role.DETAIL)
+    if best.case_id != top.case_id:
+        yield Text(_instead(best, top), Role.DETAIL)
     if len(chosen.front) > 1:
         named = dict.fromkeys(axis for one in (chosen.highest_throughput, *chosen.front) for axis in one.point)
         axes = [axis for axis in named if len({one.point.get(axis) for one in chosen.front}) > 1]
@@ -371,18 +377,6 @@ def _top(chosen: Chosen, rate: str, doubts: Mapping[str, str]) -> Iterator[Text]
         points = "; ".join(map(point_words, differing([one.point for one, _ in chosen.same[:_FEW]], top.point)))
         within = _within(max(within for _, within in chosen.same))
         yield Text(f"not significantly different{within}: {points}{_and_more(len(chosen.same))}", Role.DETAIL)
-
-
-def _recommended(
-    chosen: Chosen, task: str, rate: str, doubts: Mapping[str, str], *, accelerator: bool
-) -> Iterator[Text]:
-    best, top = chosen.recommended, chosen.highest_throughput
-    yield Text(f"Recommended for {_purpose(task)}: {point_words(best.point)}")
-    aim = f", usual: {band(rules.MEMORY)}" if accelerator else ""
-    told = f"{_speed(best, rate, doubts)}, {_memory_words(best, aim)}: {_SAFE[is_safe(best)]}{_busy(best)}"
-    yield Text(told, Role.DETAIL)
-    if best.case_id != top.case_id:
-        yield Text(_instead(best, top), Role.DETAIL)
 
 
 def _purpose(task: str) -> str:

@@ -239,7 +239,16 @@ def headline(found: Assessment) -> str:
         return f"No baseline for {len(without)} of {len(found.changes)}: {reason(why_text(without[0]))}"
     if not found.changes:
         return "No baseline: there is no benchmark."
-    return _quiet(found)
+    faster = found.of(ChangeVerdict.FASTER)
+    before = f"{_counted(faster)} faster: {_most(faster, faster[-1])}. " if faster else ""
+    what = "change" if found.counts[ChangeVerdict.UNCHANGED] == len(found.changes) else "slowdown"
+    proven = " is proven" if found.conclusion is Conclusion.UNDECIDED else ""
+    told = f"{before}No {what} above {percent(found.limit)}{proven}"
+    ends = [one.ratio.high for one in found.changes if one.ratio is not None and one.ratio.high is not None]
+    unknown = len(found.changes) - len(ends)
+    if unknown:
+        return f"{told}; nothing is known yet of {unknown} of {len(found.changes)}."
+    return f"{told}; largest still possible {units.change(max(ends))} time." if max(ends) > 1.0 else f"{told}."
 
 
 def remark(found: Assessment) -> str:
@@ -286,20 +295,6 @@ def _slower(found: Assessment) -> str:
     if found.conclusion is Conclusion.ACCEPTED and found.acceptance is not None:
         return f"{told} Accepted: {reason(found.acceptance.reason)}"
     return told
-
-
-def _quiet(found: Assessment) -> str:
-    """Return what is said where nothing is slower beyond the limit: "No change above 2 %; largest still possible …"."""
-    faster = found.of(ChangeVerdict.FASTER)
-    before = f"{_counted(faster)} faster: {_most(faster, faster[-1])}. " if faster else ""
-    what = "change" if found.counts[ChangeVerdict.UNCHANGED] == len(found.changes) else "slowdown"
-    proven = " is proven" if found.conclusion is Conclusion.UNDECIDED else ""
-    told = f"{before}No {what} above {percent(found.limit)}{proven}"
-    ends = [one.ratio.high for one in found.changes if one.ratio is not None and one.ratio.high is not None]
-    unknown = len(found.changes) - len(ends)
-    if unknown:
-        return f"{told}; nothing is known yet of {unknown} of {len(found.changes)}."
-    return f"{told}; largest still possible {units.change(max(ends))} time." if max(ends) > 1.0 else f"{told}."
 
 
 def _counted(those: Sequence[BenchmarkChange]) -> str:

@@ -135,7 +135,7 @@ def _columns(rows: Sequence[tuple[CaseCost, Amounts]]) -> Iterator[Column]:
     if len({one.device_name for one in cases}) > 1:
         yield Column("device", tuple(one.device_name for one in cases), left=True, shorten=True)
     for axis in _varying(cases):
-        yield Column(axis.replace("_", " "), tuple(_word(one.configuration.get(axis)) for one in cases))
+        yield Column(axis.replace("_", " "), tuple(value_word(one.configuration.get(axis)) for one in cases))
     if any(one.price is not None and one.price.provider for one in cases):
         yield Column("provider", tuple(one.price.provider if one.price else "" for one in cases), left=True)
     if any(one.verdict != Verdict.VALID for one in cases):
@@ -199,7 +199,9 @@ def _point(one: CaseCost) -> str:
         for axis, value in one.configuration.items()
         if axis in ("batch_size", "precision") or (axis in AXES and value != AXES[axis].default)
     }
-    return ", ".join(f"{axis} {_word(value)}" for axis, value in list(named.items())[:_MOST_NAMED]) or "its defaults"
+    return (
+        ", ".join(f"{axis} {value_word(value)}" for axis, value in list(named.items())[:_MOST_NAMED]) or "its defaults"
+    )
 
 
 def _amount(found: Estimate | None) -> str:
@@ -220,5 +222,6 @@ def _plain(found: Estimate) -> str:
     return f"{units.significant(found.value, 3)} {found.unit}"
 
 
-def _word(value: Scalar) -> str:
+def value_word(value: Scalar) -> str:
+    """Return a setting as a word of a table."""
     return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)

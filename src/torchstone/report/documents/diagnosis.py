@@ -223,13 +223,16 @@ def _attached(seen: Attached) -> Iterator[Part]:
     yield from _sampled_lines("of loading", seen.loader_lines)
     if len(seen.processes) > 1:
         known = [[units.MISSING if one is None else f"{one:.3g}" for one in (p.rank, p.cores)] for p in seen.processes]
-        yield Table((
-            Column("process", tuple(str(one.pid) for one in seen.processes)),
-            Column("does", tuple(_DOES[one.role] for one in seen.processes), left=True),
-            Column("rank", tuple(rank for rank, _ in known), rank=2),
-            Column("cores busy", tuple(cores for _, cores in known)),
-            Column("command", tuple(one.command for one in seen.processes), rank=1, left=True, shorten=True),
-        ), most=_MOST_LINES)  # fmt: skip
+        yield Table(
+            (
+                Column("process", tuple(str(one.pid) for one in seen.processes)),
+                Column("does", tuple(_DOES[one.role] for one in seen.processes), left=True),
+                Column("rank", tuple(rank for rank, _ in known), rank=2),
+                Column("cores busy", tuple(cores for _, cores in known)),
+                Column("command", tuple(one.command for one in seen.processes), rank=1, left=True, shorten=True),
+            ),
+            most=_MOST_LINES,
+        )
     if seen.others_cores is not None:
         yield Text(f"other programs kept {seen.others_cores:.1f} cores busy")
     if seen.utilization is not None:
@@ -243,13 +246,16 @@ def _attached(seen: Attached) -> Iterator[Part]:
 
 def _sampled_lines(of: str, lines: Sequence[SampledLine]) -> Iterator[Part]:
     if lines:
-        yield Table((
-            Column(of, tuple(f"{100 * one.share:.0f} %" for one in lines)),
-            Column("95 % interval", tuple(map(_ends, lines)), of=0, left=True),
-            Column("phase", tuple(one.phase for one in lines), rank=1, left=True),
-            Column("line", tuple(f"{one.file}:{one.line}" for one in lines), left=True, shorten=True),
-            Column("code", tuple(one.code for one in lines), rank=2, left=True, shorten=True),
-        ), most=_MOST_LINES)  # fmt: skip
+        yield Table(
+            (
+                Column(of, tuple(f"{100 * one.share:.0f} %" for one in lines)),
+                Column("95 % interval", tuple(map(_ends, lines)), of=0, left=True),
+                Column("phase", tuple(one.phase for one in lines), rank=1, left=True),
+                Column("line", tuple(f"{one.file}:{one.line}" for one in lines), left=True, shorten=True),
+                Column("code", tuple(one.code for one in lines), rank=2, left=True, shorten=True),
+            ),
+            most=_MOST_LINES,
+        )
 
 
 def _ends(line: SampledLine) -> str:

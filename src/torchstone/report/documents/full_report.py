@@ -157,8 +157,13 @@ def _block(group: MetricGroup, case: CaseSummary) -> Iterator[_Row]:
     if group == MetricGroup.PHASES:  # of the user's own, too
         names += [name for name in case.estimates if name.startswith(PHASE) and name not in names]
     yield from _figures(case, names)
-    if group == MetricGroup.ROOFLINE:
-        yield from _limits(case)
+    if group == MetricGroup.ROOFLINE and case.bound is not None and case.bound.what != UNKNOWN:
+        first, *others = (text(one) for one in case.bound.evidence) if case.bound.evidence else ("",)
+        near = case.bound.is_near
+        title = f"bounded by {case.bound.what}" if near else f"nearest limit: {case.bound.what}"
+        share = case.bound.share if near else case.bound.near
+        yield title, f"{units.quantity(share, 'ratio')} of a step", first
+        yield from (("", "", line) for line in others)
 
 
 def _figures(case: CaseSummary, names: Sequence[str]) -> Iterator[_Row]:
@@ -188,17 +193,6 @@ def _reached(case: CaseSummary) -> Iterator[_Row]:
         yield "epochs", f"{epochs} (best: {best})" if best else str(epochs), ""
     for name, share in accuracies(last).items():
         yield name, f"{share:.2%}", f"{accuracy_name(name).lower()} after the last epoch"
-
-
-def _limits(case: CaseSummary) -> Iterator[_Row]:
-    """Yield what bounds a Case, with the evidence."""
-    if case.bound is not None and case.bound.what != UNKNOWN:
-        first, *others = (text(one) for one in case.bound.evidence) if case.bound.evidence else ("",)
-        near = case.bound.is_near
-        title = f"bounded by {case.bound.what}" if near else f"nearest limit: {case.bound.what}"
-        share = case.bound.share if near else case.bound.near
-        yield title, f"{units.quantity(share, 'ratio')} of a step", first
-        yield from (("", "", line) for line in others)
 
 
 # ── the run as a whole ──────────────────────────────────────────────────────────────────────────────────────

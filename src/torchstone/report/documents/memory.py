@@ -53,7 +53,10 @@ def _parts(answer: MemoryAnswer, first: str | None) -> Iterator[Part]:
     if len(answer.rows) == 1 and (peak := answer.rows[0].peak) is not None:
         yield _kinds(answer.rows[0], peak)
     elif answer.rows:
-        yield from _tables(answer)
+        named = _workloads(answer)
+        for workload, rows in named.items():
+            table = Table(tuple(_columns(answer, rows)))
+            yield Section(workload, (table,)) if len(named) > 1 else table
         if words := _legend(answer.rows):
             yield Text(words)
     if (chart := memory_chart(answer)) is not None:
@@ -193,14 +196,6 @@ def _workloads(answer: MemoryAnswer) -> Mapping[str, Sequence[FitRow]]:
 def _varied(answer: MemoryAnswer, rows: Sequence[FitRow]) -> tuple[str, ...]:
     """Return the axes that have several values among the rows of one workload."""
     return tuple(axis for axis in answer.axes if len({row.configuration.get(axis) for row in rows}) > 1)
-
-
-def _tables(answer: MemoryAnswer) -> Iterator[Part]:
-    """Yield a table a workload, each with the axes that vary in it."""
-    named = _workloads(answer)
-    for workload, rows in named.items():
-        table = Table(tuple(_columns(answer, rows)))
-        yield Section(workload, (table,)) if len(named) > 1 else table
 
 
 def _columns(answer: MemoryAnswer, rows: Sequence[FitRow]) -> Iterator[Column]:

@@ -13,7 +13,7 @@ from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.trial import FEWEST_UNDISTURBED
 from torchstone.report.document import Column, Command, Document, Part, Role, Section, Table, Text, paragraphs
-from torchstone.report.documents.cost import price_text
+from torchstone.report.documents.cost import price_text, value_word
 from torchstone.report.documents.run_answer import PURPOSES, point_words
 
 _BY = {"speed": "speed", "energy": "energy (items a joule)", "memory": "speed per memory", "price": "price"}
@@ -34,7 +34,18 @@ def _parts(told: Recommendation) -> Iterator[Part]:
     elif not told.settings:
         yield Text(_lacking(told), Role.HEADLINE)
     else:
-        yield from _answers(told)
+        for devices in told.hardware:
+            yield from _hardware(devices)
+        on = next((one.recommended for one in told.hardware if one.recommended is not None), told.settings[0].device)
+        first = next((one for one in told.settings if one.device == on), told.settings[0])
+        yield from _settings(first)
+        yield Table(tuple(_offer_columns(first.offers, first)), most=_MOST_ROWS)
+        for one in [one for one in told.settings if one is not first][: _MOST_BLOCKS - 1]:
+            yield from _settings(one)
+        known = [one.to_type for one in told.hardware if len(one.ran) != 1]
+        if (command := next(filter(None, (*known, first.to_type)), None)) is not None:
+            yield Text("what would settle more:")
+            yield Command(command)
     if told.unpriced:
         yield Text(f"no price for: {', '.join(told.unpriced)}", Role.NOTE)
     for name, offer in told.prices.items():
@@ -43,22 +54,6 @@ def _parts(told: Recommendation) -> Iterator[Part]:
         yield Text(f"unreadable: {problem.file}: {problem.message}", Role.NOTE)
     if rest := tuple(_folded(told)):
         yield Section("everything else", rest, folded=True, how="--full, or --model and --task to choose")
-
-
-def _answers(told: Recommendation) -> Iterator[Part]:
-    """Yield the hardware, the settings for it with their table, those for others in a sentence, and one command."""
-    for devices in told.hardware:
-        yield from _hardware(devices)
-    on = next((one.recommended for one in told.hardware if one.recommended is not None), told.settings[0].device)
-    first = next((one for one in told.settings if one.device == on), told.settings[0])
-    yield from _settings(first)
-    yield Table(tuple(_offer_columns(first.offers, first)), most=_MOST_ROWS)
-    for one in [one for one in told.settings if one is not first][: _MOST_BLOCKS - 1]:
-        yield from _settings(one)
-    known = [one.to_type for one in told.hardware if len(one.ran) != 1]
-    if (command := next(filter(None, (*known, first.to_type)), None)) is not None:
-        yield Text("what would settle more:")
-        yield Command(command)
 
 
 def _folded(told: Recommendation) -> Iterator[Part]:
@@ -98,21 +93,18 @@ def _lacking(told: Recommendation) -> str:
 def _hardware(one: Hardware) -> Iterator[Part]:
     what = f"hardware by {_BY[one.by]} for {one.family}, {PURPOSES.get(one.task, one.task)}"
     if one.recommended is None:
-        yield from _undecided(one, what)
+        judged = f"{', '.join(one.judged)} alone" if one.judged else "none"
+        why = (
+            "one device alone ran these models"
+            if len(one.ran) < 2
+            else f"of {', '.join(one.ran)}, {judged} can be judged"
+        )
+        yield Text(f"No recommendation of {what}: {why}.", Role.HEADLINE)
+        yield from _doubts(one.left_out, one.cautions)
         return
     yield Text(f"Recommended {what}: {_device(one)}.", Role.HEADLINE)
     yield from _doubts(one.left_out, one.cautions)
     yield Table(tuple(_device_columns(one)))
-
-
-def _undecided(one: Hardware, what: str) -> Iterator[Part]:
-    """Yield who ran these models, and why nothing is compared."""
-    judged = f"{', '.join(one.judged)} alone" if one.judged else "none"
-    why = (
-        "one device alone ran these models" if len(one.ran) < 2 else f"of {', '.join(one.ran)}, {judged} can be judged"
-    )
-    yield Text(f"No recommendation of {what}: {why}.", Role.HEADLINE)
-    yield from _doubts(one.left_out, one.cautions)
 
 
 def _device_columns(one: Hardware) -> Iterator[Column]:
@@ -177,7 +169,7 @@ def _why_none(one: Settings) -> str:
 def _offer_columns(rows: Sequence[Offer], one: Settings) -> Iterator[Column]:
     axes = tuple(rows[0].point)
     for axis in axes:
-        yield Column(axis.replace("_", " "), tuple(_word(row.point.get(axis)) for row in rows))
+        yield Column(axis.replace("_", " "), tuple(value_word(row.point.get(axis)) for row in rows))
     yield Column(rows[0].unit, tuple(f"{units.significant(row.value, 4)}{_mark(row, one)}" for row in rows))
     yield Column("±", tuple(units.spread(row.value, row.low, row.high) for row in rows), 1, of=len(axes))
     yield Column("memory", tuple(units.quantity(row.memory_bytes, "bytes") for row in rows), 2)
@@ -250,8 +242,4 @@ def _point(point: Mapping[str, Scalar]) -> str:
         for axis, value in point.items()
         if axis in ("batch_size", "precision") or axis not in AXES or value != AXES[axis].default
     }
-    return ", ".join(f"{axis} {_word(value)}" for axis, value in changed.items()) or "its defaults"
-
-
-def _word(value: Scalar) -> str:
-    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
+    return ", ".join(f"{axis} {value_word(value)}" for axis, value in changed.items()) or "its defaults"

@@ -35,7 +35,7 @@ def files_showing(
     shown = translated(document, language)
     files, figures = dict(environment_files(summary)), dict[str, bytes]()
     try:
-        figures.update(figure_files(shown, summary.run_id))
+        figures.update({f"{FIGURES}/{summary.run_id}/{name}": data for name, data in drawn(shown, (".svg",)).items()})
     except MissingError as fault:
         left_out[f"figures: {fault}"] = None
     for name in formats():
@@ -62,11 +62,6 @@ def _report_files(
     elif one.suffix == _LINKING:
         shown = with_links(document, f"../{FIGURES}/{run_id}") if pictured else without_charts(document)
     return {f"{REPORTS}/{path}": data for path, data in files_of(one, shown, run_id).items()}
-
-
-def figure_files(document: Document, run_id: str) -> Mapping[str, bytes]:
-    """Return the pictures of a report as SVG, by path. Raises MissingError without vl-convert."""
-    return {f"{FIGURES}/{run_id}/{name}": data for name, data in drawn(document, (".svg",)).items()}
 
 
 def environment_files(summary: RunSummary) -> Mapping[str, bytes]:

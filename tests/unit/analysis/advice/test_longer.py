@@ -5,9 +5,9 @@ from pathlib import Path
 
 from build import a_case, a_run, a_trial
 
-from torchstone.analysis.advice.longer import longer
 from torchstone.analysis.summary import summarize
 from torchstone.core.schema.procedure import Procedure
+from torchstone.report.documents.run import longer
 from torchstone.storage.query import entry_of
 
 
