@@ -24,7 +24,8 @@ def test_describes_itself_in_one_line(name: str) -> None:
 
 @over("name", CHECKS)
 def test_is_on_the_page_of_checks(name: str) -> None:
-    assert f"`{name}`" in PAGE.read_text(encoding="utf-8")
+    on_page = f"`{name}`" in PAGE.read_text(encoding="utf-8")
+    assert on_page, f"docs/checks.md has no row of `{name}`"
 
 
 @over("name", CHECKS)

@@ -3,10 +3,12 @@
 import re
 import shlex
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 from over import over
 
+from torchstone import cli
 from torchstone.cli import COMMANDS, GROUPS, QUESTIONS, main
 from torchstone.cli._parsing import RARE, Parser
 
@@ -52,8 +54,9 @@ def test_help_all_is_printed_and_nothing_is_run(capsys):
     assert "--warmup-budget" in capsys.readouterr().out
 
 
-def test_every_command_is_in_one_group():
-    assert sorted(name for names in GROUPS.values() for name in names) == sorted(COMMANDS)
+def test_every_command_has_a_line_and_is_in_one_group():
+    files = [file.name.removesuffix("_command.py") for file in Path(cli.__file__).parent.glob("*_command.py")]
+    assert sorted(files) == sorted(COMMANDS) == sorted(name for names in GROUPS.values() for name in names)
 
 
 @over("question", QUESTIONS)

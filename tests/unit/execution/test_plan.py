@@ -6,7 +6,7 @@ from build import a_machine
 from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import AXES, Scalar
-from torchstone.core.schema.case import Placement
+from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.condition import parse
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.message import Inspected
@@ -240,3 +240,19 @@ def test_auto_never_passes_over_a_card_that_cannot_be_used():
     both = Inspected((cpu, card), {}, broken.missing, broken.seen)
     assert place("auto", both, a_machine(devices=(cpu, card))) == Placement("xpu", 0), "an accelerator that can be used"
     assert place("auto", Inspected((cpu,), {}, {}), a_machine(devices=(cpu,))) == Placement("cpu", 0)
+
+
+@pytest.mark.parametrize(
+    ("task", "model", "identity"),
+    [
+        ("train", "builtin:cnn", "2657716e339f"),
+        ("infer", "builtin:cnn", "3d05b4412c23"),
+        ("load", "builtin:cnn", "059c41fb0782"),
+        ("generate", "hf:gpt2", "ef26bb55541f"),
+        ("loadgen", "builtin:cnn", "002b5a18c0b4"),
+    ],
+)
+def test_history_finds_the_runs_of_a_release_before(task, model, identity):
+    planned = sketch(WorkloadRequest(task, model, "synthetic:full"))
+    cases = [Case(planned.workload, configuration, Placement("cpu")) for configuration in planned.configurations]
+    assert [case.case_id for case in cases] == [identity], "a new axis of every Configuration? write on_request=True"
