@@ -1,10 +1,10 @@
 """Hooks in a program that torchstone measures: marks where data, forward, backward and optimizer begin and end.
 
 Nothing but the standard library is imported: the program may run on another Python, without torchstone. torch's own
-hooks are used (torch.optim.optimizer.register_optimizer_step_pre_hook and _post_hook, forward hooks of the outermost
-modules); `__next__` of a DataLoader's iterator and torch.autograd.backward, which have none, are wrapped, and where the
-device is not the CPU, Tensor.to and Tensor.cuda. A mark is two appends and a reading of the clock (0.2 µs). What the
-marks mean is decided by torchstone (execution/program/steps.py).
+hooks are used (torch.optim.optimizer.register_optimizer_step_pre_hook and _post_hook); the call of the outermost
+modules, `__next__` of a DataLoader's iterator and torch.autograd.backward are wrapped, and where the device is not the
+CPU, Tensor.to and Tensor.cuda. A mark is two appends and a reading of the clock (0.2 µs). What the marks mean is
+decided by torchstone (execution/program/steps.py).
 
 A step ends with an optimizer's; without any optimizer, with the outermost forward pass without gradients, or a
 `generate`. After its window the program is ended by SystemExit from the optimizer's step (from the forward pass). Where
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import atexit
 import functools
-import importlib.util
 import json
 import os
 import socket
@@ -25,6 +24,7 @@ import sys
 import threading
 import time
 import weakref
+from array import array
 from collections import deque
 from typing import Any
 
@@ -47,13 +47,16 @@ class _Program:
         self.pid = os.getpid()
         self.thread: int | None = None  # the one whose steps count
         self.kinds: list[int] = []
-        self.times: list[float] = []
+        self.times = array("d")
         self.items: list[int | None] = []  # of each DATA_END; None: not known
         self.inputs: list[int | None] = []  # items of each outermost forward pass
         self.ended_by: list[int] = []  # the number of the optimizer of each OPTIMIZER_END
         self.optimizers: dict[int, int] = {}
-        self.depth = self.calls = 0  # of optimizers' steps, and of modules
+        self.depth = 0  # of optimizers' steps
+        self.calling = False  # an outermost module
         self.steps = 0
+        self.due_s = 0.0  # until then a step is only counted,
+        self.due_steps = 0.0  # or until there are so many
         self.first_s: Any = None
         self.window_s: Any = None
         self.told_s: Any = None
@@ -66,7 +69,7 @@ class _Program:
         self.loads = False  # a DataLoader has given a batch since the last step
         self.generates = False
         self.modules: list[Any] = []  # weak references
-        self.hooked: dict[int, Any] = {}  # id of a module → it and its hooks
+        self.hooked: dict[int, Any] = {}  # id of a module → it, and what its call was
         self.outermost: set[int] = set()
         self.events: list[Any] | None = None  # of a device that runs behind the host, one a mark
         self.event_class: Any = None
@@ -78,7 +81,7 @@ class _Program:
         self.heard = b""
         self.losses: list[Any] = []  # of the first backward passes
         self.seed: Any = None  # of torch's generator: another one in each process of a program that sets none
-        self.loaders: dict[Any, int] = {}  # (batch size, workers, pinned) → batches
+        self.loaders: dict[Any, list[int]] = {}  # (batch size, workers, pinned) → [batches]
         self.weights: list[int] = []  # numbers in each tensor of the optimizer
         self.fused: Any = None
         self.copies = self.pageable = 0  # of tensors to the device, and those from pageable memory
@@ -133,49 +136,25 @@ class _Program:
 _program: Any = None
 
 
-def wait_for_torch() -> None:
-    """Install the hooks when the program imports torch."""
+def prepare() -> None:
+    """Read what is to be measured, before the program imports torch."""
     global _program
     _program = _Program(json.loads(os.environ.get("TORCHSTONE_PROGRAM_PLAN", "{}")))
     if _program.plan.get("turns") == os.getppid() and sys.platform == "linux":
         import ctypes
 
         ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG: it may be stopped when torchstone is killed
-    if "torch" in sys.modules:
-        _install(sys.modules["torch"])
-        return
-    sys.meta_path.insert(0, _Waiting())
 
 
-class _Waiting:
-    """A finder that finds nothing, and has the hooks installed when torch has been imported."""
-
-    def find_spec(self, name: Any, path: Any = None, target: Any = None) -> Any:
-        if name != "torch":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.loader is not None:
-            loader: Any = spec.loader
-            execute = loader.exec_module
-
-            def exec_module(module: Any) -> None:
-                execute(module)
-                loader.exec_module = execute
-                _install(module)
-
-            loader.exec_module = exec_module
-        return spec
-
-
-def _install(torch: Any) -> None:
+def install(torch: Any) -> None:
+    """Install the hooks, right after torch was imported."""
     program = _program
     program.torch, program.trains = torch, torch.is_grad_enabled
     program.is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
     from torch.optim import optimizer as optimizers
 
-    if not hasattr(optimizers, "register_optimizer_step_post_hook"):
-        program.say("unfit", why=f"torch {torch.__version__} is too old: 2.0 or newer has the hooks")
+    if not hasattr(torch.nn.Module, "_compiled_call_impl"):
+        program.say("unfit", why=f"torch {torch.__version__} is too old: 2.1 or newer has the hooks")
         program.active = False
         return
     _set_threads(torch)
@@ -233,9 +212,8 @@ def unwatch() -> None:
     program.active = False
     for handle in program.handles:
         handle.remove()
-    for _, begin, end in program.hooked.values():
-        begin.remove()
-        end.remove()
+    for key in program.hooked:
+        _unhook_module(key)
     for where, name, before, ours in reversed(program.replaced):
         if getattr(where, name) is ours:  # else somebody wrapped it since: ours stays below, and does nothing
             setattr(where, name, before)
@@ -263,17 +241,25 @@ def _optimizer_ended(optimizer: Any, _args: Any, _kwargs: Any) -> None:
 def _note_end(optimizer: Any) -> None:
     program = _program
     program.mark(OPTIMIZER_END)
-    program.calls, program.loads = 0, False  # a forward pass that raised has no end
+    program.loads = False
     program.ended_by.append(program.optimizers.setdefault(id(optimizer), len(program.optimizers)))
     if program.plan.get("step", "auto") in ("auto", "optimizer"):
         _step_ended(optimizer)
 
 
 def _step_ended(optimizer: Any = None) -> None:
-    """Count a step; begin the window after the warm-up, and end the program after the window."""
-    program, plan, now_s = _program, _program.plan, _clock()
+    """Count a step, which ended with the last mark."""
+    program = _program
+    now_s = program.times[-1]
     program.steps += 1
     program.ends.append(now_s)
+    if now_s >= program.due_s or program.steps >= program.due_steps:
+        _act(optimizer, now_s)
+
+
+def _act(optimizer: Any, now_s: Any) -> None:
+    """Begin the window after the warm-up, tell how far it is, and end the program after it."""
+    program, plan = _program, _program.plan
     if program.turn is not None:
         _turn_goes_on()
         return
@@ -287,7 +273,7 @@ def _step_ended(optimizer: Any = None) -> None:
             return
     if program.steps == _SETTLING:
         _drop_hooks_within()
-    if program.told_s is None or now_s - program.told_s >= 1.0:
+    if now_s - program.told_s >= 1.0:
         program.told_s = now_s
         program.say("progress", steps=program.steps, elapsed_s=now_s - (program.window_s or program.first_s))
     if program.window_s is None:
@@ -303,17 +289,21 @@ def _step_ended(optimizer: Any = None) -> None:
             if plan.get("turns"):
                 program.say("ready", **_readiness())
                 _next_turn()
+                return
     else:
         steps = program.steps - program.window_steps
-        over = (
-            steps >= plan["iterations"]
-            if plan.get("iterations")
-            else (now_s - program.window_s >= plan.get("budget_s", 5.0) and steps >= plan.get("min_steps", 5))
-        )
-        if over:
+        long = now_s - program.window_s >= plan.get("budget_s", 5.0) and steps >= plan.get("min_steps", 5)
+        if steps >= plan["iterations"] if plan.get("iterations") else long:
             _finish()
+            return
     if len(program.kinds) > _MOST_MARKS:
         _finish()
+    elif program.window_s is not None:
+        program.due_s, program.due_steps = program.told_s + 1.0, float("inf")
+        if plan.get("iterations"):
+            program.due_steps = program.window_steps + plan["iterations"]
+        else:
+            program.due_s = min(program.due_s, program.window_s + plan.get("budget_s", 5.0))
 
 
 def _begin(optimizer: Any, now_s: Any) -> None:
@@ -325,6 +315,7 @@ def _begin(optimizer: Any, now_s: Any) -> None:
             program.active = False  # rank 0 tells
             return
     program.thread, program.first_s, program.seed = threading.get_ident(), now_s, torch.initial_seed() % 2**63
+    program.told_s = now_s
     weights = [] if optimizer is None else [p for group in optimizer.param_groups for p in group["params"]]
     program.device = _device_of(weights)
     program.weights = [p.numel() for p in weights]
@@ -362,7 +353,7 @@ def _synchronize() -> None:
 def _finish() -> None:
     """Send what was measured, and end the program at the end of this step: after the samples that a plan asks for."""
     program = _program
-    program.complete = True
+    program.complete, program.due_s = True, 0.0
     if program.sampler is None:
         _send()
         if program.plan.get("sample_s"):
@@ -436,7 +427,7 @@ def _send() -> None:
         return
     _synchronize()
     program.say("entered", stage="sending", at_s=_clock(), measures=False)
-    times = program.times
+    times = list(program.times)
     if program.events:
         first = program.events[0]
         start_s = times[program.events_from]
@@ -572,17 +563,15 @@ def _wrap_loader() -> None:
 
     def begin(self: Any, loader: Any) -> None:
         size = loader.batch_size or getattr(loader.batch_sampler, "batch_size", None)
-        self._torchstone_about = (size, loader.num_workers, bool(loader.pin_memory))
+        about = size, loader.num_workers, bool(loader.pin_memory)
+        self._torchstone = _program.loaders.setdefault(about, [0]), deque(maxlen=4096)  # batches, and sizes of those
+        _program.workers = max(_program.workers, loader.num_workers)  # that were asked for
         made(self, loader)
 
     def next_index(self: Any) -> Any:
         index = indexed(self)
-        try:
-            sizes = self._torchstone_sizes
-        except AttributeError:
-            sizes = self._torchstone_sizes = deque(maxlen=4096)
-            _program.workers = max(_program.workers, getattr(self, "_num_workers", 0))
-        sizes.append(len(index) if isinstance(index, (list, tuple)) else None)
+        if hasattr(self, "_torchstone"):
+            self._torchstone[1].append(len(index) if isinstance(index, (list, tuple)) else None)
         return index
 
     def next_batch(self: Any) -> Any:
@@ -594,11 +583,9 @@ def _wrap_loader() -> None:
         try:
             sampler = program.sampler
             batch = following(self) if sampler is None else sampler.loading(following, self)
-            about = getattr(self, "_torchstone_about", None)  # one that was begun before has none
-            if about is not None:
-                program.loaders[about] = program.loaders.get(about, 0) + 1
-            indices = getattr(self, "_torchstone_sizes", None)
-            size = indices.popleft() if indices else None
+            batches, sizes = getattr(self, "_torchstone", ([0], None))  # one that was begun before has none
+            batches[0] += 1
+            size = sizes.popleft() if sizes else None
             if size is None:
                 size = _items_of(batch)
             return batch
@@ -707,9 +694,9 @@ def _wrap_scaler(torch: Any) -> None:
 
 
 def _hook_modules(weights: Any) -> None:
-    """Hook the outermost modules that have some of these weights (None: any), and what they consist of.
+    """Wrap the call of the outermost modules that have some of these weights (None: any), and of their children.
 
-    Hooks within something compiled would be compiled, too: there are none.
+    What is compiled is left as it is within.
     """
     program = _program
     every = [one for made in list(program.modules) if (one := made()) is not None]
@@ -722,9 +709,7 @@ def _hook_modules(weights: Any) -> None:
         compiled = hasattr(one, "_orig_mod")
         for module in (one, *(() if compiled else one.children())):
             if id(module) not in program.hooked:
-                begin = module.register_forward_pre_hook(_forward_begins, with_kwargs=True)
-                end = module.register_forward_hook(_forward_ended)
-                program.hooked[id(module)] = (module, begin, end)
+                _hook_module(module)
     generation = sys.modules.get("transformers.generation.utils")
     mixin = getattr(generation, "GenerationMixin", None)
     if mixin is not None and not program.generates:
@@ -732,57 +717,70 @@ def _hook_modules(weights: Any) -> None:
         _replace(mixin, "generate", _wrapped_generate(mixin.generate))
 
 
+def _hook_module(module: Any) -> None:
+    """Have a module called by way of marks.
+
+    torch calls `_compiled_call_impl` of a module in the place of `_call_impl` where it has one, and leaves it out of
+    copies and pickles. A forward hook costs ten times as much: torch then takes another way through the call.
+    """
+    before = module.__dict__.get("_compiled_call_impl")
+    call, key = before or module._call_impl, id(module)
+
+    def marked(*args: Any, **kwargs: Any) -> Any:
+        program = _program
+        if program.calling or not program.listens() or program.is_compiling():
+            return call(*args, **kwargs)
+        return _call_outermost(call, key, program.trains(), args, kwargs)
+
+    _program.hooked[key] = module, before, marked
+    module.__dict__["_compiled_call_impl"] = marked  # a compiled module sets attributes of the one within it
+
+
+def _unhook_module(key: Any) -> None:
+    module, before, marked = _program.hooked[key]
+    if module.__dict__.get("_compiled_call_impl") is marked:  # else somebody compiled it since
+        if before is None:
+            del module.__dict__["_compiled_call_impl"]
+        else:
+            module.__dict__["_compiled_call_impl"] = before
+
+
 def _drop_hooks_within() -> None:
     """Modules that were never outermost are not asked any more."""
     program = _program
     if program.outermost:
-        for key, (_, begin, end) in list(program.hooked.items()):
-            if key not in program.outermost:
-                begin.remove()
-                end.remove()
+        for key in program.hooked.keys() - program.outermost:
+            _unhook_module(key)
 
 
-def _forward_begins(module: Any, args: Any, kwargs: Any) -> None:
-    if not _program.is_compiling():
-        _call_begins(id(module), args, kwargs, _program.trains())
-
-
-def _call_begins(key: Any, args: Any, kwargs: Any, trains: Any) -> None:
+def _call_outermost(call: Any, key: Any, trains: Any, args: Any, kwargs: Any) -> Any:
     program = _program
-    if not program.listens():
-        return
-    program.calls += 1
-    if program.calls == 1:
-        program.outermost.add(key)
-        program.inputs.append(None if program.loads else _items_of((args, kwargs)))
-        program.mark(TRAIN_FORWARD if trains else FORWARD)
-
-
-def _forward_ended(_module: Any, _args: Any, _output: Any) -> None:
-    if not _program.is_compiling():
-        _call_ended(_program.trains())
-
-
-def _call_ended(trains: Any) -> None:
-    program = _program
-    if not program.listens() or program.calls == 0:
-        return
-    program.calls -= 1
-    if program.calls == 0:
+    program.calling = True
+    program.outermost.add(key)
+    if program.loads:
+        program.inputs.append(None)
+    elif len(args) == 1 and type(args[0]) is program.torch.Tensor and not kwargs and args[0].dim():
+        program.inputs.append(args[0].size(0))  # what _items_of returns, in a tenth of its time
+    else:
+        program.inputs.append(_items_of((args, kwargs)))
+    program.mark(TRAIN_FORWARD if trains else FORWARD)
+    try:
+        found = call(*args, **kwargs)
+    finally:
+        program.calling = False
         program.mark(FORWARD_END)
-        wanted = program.plan.get("step", "auto")
-        if wanted == "forward" or (wanted == "auto" and not program.has_optimizer and not trains):
-            _step_ended()
+    wanted = program.plan.get("step", "auto")
+    if wanted == "forward" or (wanted == "auto" and not program.has_optimizer and not trains):
+        _step_ended()
+    return found
 
 
 def _wrapped_generate(generate: Any) -> Any:
     @functools.wraps(generate)
     def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
-        _call_begins(id(self), args, kwargs, trains=False)
-        try:
+        if _program.calling or not _program.listens():
             return generate(self, *args, **kwargs)
-        finally:
-            _call_ended(trains=False)
+        return _call_outermost(functools.partial(generate, self), id(self), False, args, kwargs)
 
     return wrapped
 

@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+import importlib.machinery
+import importlib.util
 import os
 import sys
+from typing import Any
+
+
+class _WaitingForTorch:
+    """A finder that finds nothing, and has the hooks installed when torch has been imported."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            loader: Any = spec.loader
+            execute = loader.exec_module
+
+            def exec_module(module: Any) -> None:
+                execute(module)
+                loader.exec_module = execute
+                _torchstone_hooks.install(module)
+
+            loader.exec_module = exec_module
+        return spec
 
 
 def _the_next_sitecustomize() -> None:
     """Run the sitecustomize that this one hides, as if it were not here."""
-    import importlib.machinery
-    import importlib.util
-
     here = os.path.dirname(os.path.abspath(__file__))
     paths = [path for path in sys.path if os.path.abspath(path or ".") != here]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", paths)
@@ -24,7 +45,11 @@ if "TORCHSTONE_PROGRAM" in os.environ:
     try:
         import _torchstone_hooks  # type: ignore[import-not-found]  # beside this file
 
-        _torchstone_hooks.wait_for_torch()
+        _torchstone_hooks.prepare()
+        if "torch" in sys.modules:
+            _torchstone_hooks.install(sys.modules["torch"])
+        else:
+            sys.meta_path.insert(0, _WaitingForTorch())
     except Exception as fault:  # the program matters more: it runs on unmeasured, and torchstone says that it did
         print(f"torchstone: no hooks: {fault!r}", file=sys.stderr)
 _the_next_sitecustomize()
