@@ -35,9 +35,9 @@ from torchstone.core.schema.trial import Disturbance, Disturber, Measurement, Ou
 from torchstone.core.stats.disturbance import EVIDENCE_PERIOD_S, disturbance
 from torchstone.execution.controller.busy_machine import busiest, snapshot
 from torchstone.execution.controller.observer import Watcher
-from torchstone.execution.controller.outcome import TrialEnd
 from torchstone.execution.controller.telemetry_sampler import TelemetrySampler
 from torchstone.execution.timing.clock import Clock, system_clock
+from torchstone.execution.worker.outcome import TrialEnd
 from torchstone.plugins.machine_protocols import Launcher, LiveTrial
 
 _ANSWER_S = 0.5  # how long a trial that hangs may take to say where

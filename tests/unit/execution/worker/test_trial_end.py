@@ -4,8 +4,8 @@ import pytest
 
 from torchstone.core.messages import Values
 from torchstone.core.schema.trial import Outcome, Reason, Status
-from torchstone.execution.controller import outcome as module
-from torchstone.execution.controller.outcome import TrialEnd
+from torchstone.execution.worker import outcome as module
+from torchstone.execution.worker.outcome import TrialEnd
 
 
 @pytest.fixture
