@@ -124,7 +124,7 @@ def main() -> None:
     model = f"builtin:{options.model}"
     axes = {"batch_size": (options.batch,), "world_size": (options.ranks,), "strategy": ("ddp",), "image_size": (32,)}
     asked = sketch(WorkloadRequest(Task.TRAIN, model, axes=axes))
-    case = ranks.placed(asked.workload, asked.configurations[0], Placement("cpu"))
+    case = ranks.with_ranks(asked.workload, asked.configurations[0], Placement("cpu"))
     how = Procedure(trials=1, warmup=WARMUP, iterations=options.steps, phases=False, count_flops=False,
                     telemetry_period_s=0.0, settings="torch")  # fmt: skip
     cores = [share_of(by_place(pinning.OURS), rank, options.ranks) for rank in range(options.ranks)]

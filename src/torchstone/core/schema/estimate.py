@@ -77,7 +77,7 @@ class Finding(msgspec.Struct, frozen=True):
     @property
     def message(self) -> str:
         """What was seen, in English, for people: nothing is decided by it."""
-        return filled(self.said.message, self.values)
+        return filled(self.texts.message, self.values)
 
     @property
     def advice(self) -> str:
@@ -85,14 +85,14 @@ class Finding(msgspec.Struct, frozen=True):
         return "; ".join(filled(one, self.values) for one in self.advised)
 
     @property
-    def said(self) -> Words:
+    def texts(self) -> Words:
         """The texts with places that belong to it."""
         return self.words or words_of(self.check, self.reason)
 
     @property
     def advised(self) -> tuple[str, ...]:
         """The texts of what to do."""
-        return tuple(REMEDIES.get(one, one) for one in self.remedies) or (self.said.advice,)
+        return tuple(REMEDIES.get(one, one) for one in self.remedies) or (self.texts.advice,)
 
 
 class Verdict(StrEnum):

@@ -71,7 +71,7 @@ def items_together(configuration: Mapping[str, Scalar]) -> int:
     return world_size(configuration) * int(next(sizes)) * int(next(sizes))
 
 
-def placed(workload: Workload, configuration: Mapping[str, Scalar], placement: Placement) -> Case:
+def with_ranks(workload: Workload, configuration: Mapping[str, Scalar], placement: Placement) -> Case:
     """Return the Case of a Configuration: its strategy and back end decided, and a device for each rank.
 
     Raises UsageError as `decided` does.

@@ -6,7 +6,6 @@ import copy
 import os
 import select
 import socket
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,6 +27,7 @@ from torchstone.core.schema.message import (
     TrialRequest,
 )
 from torchstone.core.schema.trial import Outcome, Reason, Status
+from torchstone.execution.controller.observer import answer_of
 from torchstone.execution.worker.outcome import RANK
 from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Cluster, Launcher, LiveTrial, Node
@@ -37,18 +37,10 @@ _SAME = ("python", "torch")  # in all nodes: another torch is another program
 
 
 def inspected(live: LiveTrial, where: str) -> Inspected:
-    """Wait for the answer to an InspectRequest. Raises MissingError where none comes; `where`: whose."""
-    found: Inspected | None = None
-    ends_s, why = time.monotonic() + _INSPECTS_S, None
-    while select.select([live], [], [], max(0.0, ends_s - time.monotonic()))[0]:
-        if (events := live.events()) is None:
-            break
-        for event in events:
-            found = event if isinstance(event, Inspected) else found
-            why = event.outcome.message if isinstance(event, Ended) else why
-    wrong = live.ending()
+    """Return the answer to an InspectRequest. Raises MissingError where there is none; `where`: whose."""
+    found, ended = answer_of(live, Inspected, _INSPECTS_S)
     if found is None:
-        raise MissingError(f"{where} could not be inspected: {why or wrong}")
+        raise MissingError(f"{where} could not be inspected: {ended.outcome.message}")
     return found
 
 

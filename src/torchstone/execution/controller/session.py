@@ -66,7 +66,7 @@ def holds_two(device: DeviceInfo | None, one_bytes: float | None) -> bool:
     return total is None or one_bytes is None or 2.0 * one_bytes <= _TWICE * total
 
 
-def beside(outcome: Outcome, room: Room | None) -> Outcome:
+def with_room(outcome: Outcome, room: Room | None) -> Outcome:
     """Return how a side ended, with what the other left it where it ran out of memory. `room`: beside the other."""
     if outcome.status != Status.OUT_OF_MEMORY or room is None:
         return outcome
@@ -290,6 +290,13 @@ class Session:
         now = datetime.datetime.now(datetime.UTC)
         run_id = f"{now:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}"
         return Head(
-            SCHEMA, run_id, name, now.isoformat(timespec="seconds"), tuple(command), machine, self.procedure, plan,
+            SCHEMA,
+            run_id,
+            name,
+            now.isoformat(timespec="seconds"),
+            tuple(command),
+            machine,
+            self.procedure,
+            plan,
             **about,
-        )  # fmt: skip
+        )

@@ -281,7 +281,7 @@ class TrialDrive:
         measuring = not isinstance(self._request, RehearseRequest | EvaluateRequest)
         if self._ended.outcome.status == Status.OK and self._measured is None and measuring:
             return Outcome(Status.CRASHED, "ended without any measurement")
-        return self._ending.said(self._ended.outcome)
+        return self._ending.refined(self._ended.outcome)
 
     def _measurements(self, began_s: float) -> tuple[Measurement, ...]:
         known = list(self._measured.measurements) if self._measured is not None else []

@@ -322,7 +322,7 @@ def _node(request: NodeRequest, line: EventPipe) -> Ended:
 
     ending = TrialEnd()  # only this node's kernel knows whether it killed for memory
     ended = launch(request.trial, request.meeting, line, _measure)
-    return msgspec.structs.replace(ended, outcome=ending.said(ended.outcome))
+    return msgspec.structs.replace(ended, outcome=ending.refined(ended.outcome))
 
 
 def _rehearse(request: RehearseRequest, line: EventPipe) -> Ended:

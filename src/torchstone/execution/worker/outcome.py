@@ -23,10 +23,18 @@ from torchstone.execution.host_memory import oom_kills
 
 # What the allocators of devices and hosts say; torch raises plain RuntimeErrors for some of them.
 _NO_MEMORY = (
-    "out of memory", "can't allocate memory", "cannot allocate memory", "alloc_cpu", "not enough memory", "bad_alloc",
-    "_status_alloc_failed", "fft_alloc_failed", "rocblas_status_memory_error", "out_of_device_memory",
+    "out of memory",
+    "can't allocate memory",
+    "cannot allocate memory",
+    "alloc_cpu",
+    "not enough memory",
+    "bad_alloc",
+    "_status_alloc_failed",
+    "fft_alloc_failed",
+    "rocblas_status_memory_error",
+    "out_of_device_memory",
     "out_of_host_memory",
-)  # fmt: skip
+)
 # What libraries say that could not get their workspace, and on other occasions too: it is memory where none is left.
 _PERHAPS_NO_MEMORY = re.compile(
     r"unable to find an engine|unable to find a valid cudnn algorithm|no suitable (cudnn )?(algorithm|engine)"
@@ -258,7 +266,7 @@ class TrialEnd:
         who = "not " if struck is False else "by kill -9 from outside, or "
         return Outcome(Status.CRASHED, f"{_SIGKILL}{self._where()}, {who}{_KERNEL}")
 
-    def said(self, outcome: Outcome) -> Outcome:
+    def refined(self, outcome: Outcome) -> Outcome:
         """Return the Outcome of a trial that said how it ended."""
         if outcome.status == Status.CRASHED and outcome.reason == Reason.LOADER_KILLED and self._struck():
             said = f"a DataLoader worker was killed {_KERNEL}"

@@ -105,7 +105,9 @@ def _part(part: Part, say: Say, language: str) -> Part:
 def _finding_texts(finding: Finding, language: str) -> tuple[str, str]:
     """Return message and advice of a finding; what has no translation is English."""
     texts = catalogue(language).texts
-    message, *advice = (filled(texts.get(one, one), finding.values) for one in (finding.said.message, *finding.advised))
+    message, *advice = (
+        filled(texts.get(one, one), finding.values) for one in (finding.texts.message, *finding.advised)
+    )
     return message, "; ".join(advice)
 
 

@@ -105,10 +105,15 @@ class TuneSpace:
         spec = self.spec
         now = {axis: value for axis, value in (spec.present or {}).items() if axis in self.axes}
         return SearchProblem(
-            axes=self.axes, points=self.points, present=now if now in self.points else None,
-            capacity_bytes=capacity_bytes, separable=self._loader and spec.objective in ("throughput", "efficiency"),
-            most_cost_s=spec.most_cost_s, most_probes=spec.most_probes, seed=seed,
-        )  # fmt: skip
+            axes=self.axes,
+            points=self.points,
+            present=now if now in self.points else None,
+            capacity_bytes=capacity_bytes,
+            separable=self._loader and spec.objective in ("throughput", "efficiency"),
+            most_cost_s=spec.most_cost_s,
+            most_probes=spec.most_probes,
+            seed=seed,
+        )
 
     def case(self, point: Point, part: Part = Part.WHOLE) -> Case:
         """Return the Case of one probe: of the whole step, of the device with resident batches, or of the loader."""
@@ -124,7 +129,7 @@ class TuneSpace:
         if part == Part.DEVICE:
             configuration.update({name: AXES[name].default for name in LOADER_AXES if name in configuration})
         configuration["feed"] = "loader" if self._loader and part == Part.WHOLE else "resident"
-        return ranks.placed(workload, configuration, base.placement)
+        return ranks.with_ranks(workload, configuration, base.placement)
 
     def present(self) -> Case | None:
         """Return the Case of what the user has now, with the accumulation and the learning rate that it has now."""
@@ -133,7 +138,9 @@ class TuneSpace:
         base, feed = self.spec.base, "loader" if self._loader else "resident"
         if base.workload.is_program:
             return Case(base.workload, {**base.configuration, **self.spec.present}, base.placement)
-        return ranks.placed(base.workload, {**base.configuration, **self.spec.present, "feed": feed}, base.placement)
+        return ranks.with_ranks(
+            base.workload, {**base.configuration, **self.spec.present, "feed": feed}, base.placement
+        )
 
     def point_of(self, case: Case) -> Point:
         """Return the values of a Case on the axes that vary."""

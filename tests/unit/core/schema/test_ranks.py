@@ -64,9 +64,9 @@ def test_more_ranks_than_devices_are_refused():
 
 def test_one_process_without_a_strategy_is_the_case_of_nobody_who_asks_for_ranks():
     plain = a_case()
-    said = ranks.placed(plain.workload, {**plain.configuration, "world_size": 1}, CPU)
+    said = ranks.with_ranks(plain.workload, {**plain.configuration, "world_size": 1}, CPU)
     assert said.case_id == plain.case_id
-    several = ranks.placed(plain.workload, {**plain.configuration, "world_size": 2}, CPU)
+    several = ranks.with_ranks(plain.workload, {**plain.configuration, "world_size": 2}, CPU)
     assert several.placement == msgspec.structs.replace(CPU, count=2)
     assert several.case_id != plain.case_id
 
@@ -74,13 +74,13 @@ def test_one_process_without_a_strategy_is_the_case_of_nobody_who_asks_for_ranks
 def test_ranks_are_spread_over_nodes():
     plain = a_case()
     base = {**plain.configuration, "world_size": 4, "strategy": "ddp"}
-    two = ranks.placed(plain.workload, {**base, "nodes": 2}, CPU)
+    two = ranks.with_ranks(plain.workload, {**base, "nodes": 2}, CPU)
     assert (two.placement.count, two.placement.nodes, two.placement.devices) == (2, 2, 4)
-    one = ranks.placed(plain.workload, {**base, "nodes": 1}, CPU)
-    assert one.case_id == ranks.placed(plain.workload, base, CPU).case_id
+    one = ranks.with_ranks(plain.workload, {**base, "nodes": 1}, CPU)
+    assert one.case_id == ranks.with_ranks(plain.workload, base, CPU).case_id
     assert two.case_id != one.case_id
     with pytest.raises(UsageError, match="world_size=4 does not divide among 3 nodes"):
-        ranks.placed(plain.workload, {**base, "nodes": 3}, CPU)
+        ranks.with_ranks(plain.workload, {**base, "nodes": 3}, CPU)
     card = a_machine(devices=(DeviceInfo("cuda", "cuda", "NVIDIA", 0, "H200"),))
     ranks.check_devices(Placement("cuda", count=1, nodes=4), card)
     with pytest.raises(UsageError, match=r"needs 2 devices on each of 2 nodes: there is 1 .*; --axis world_size=2"):
