@@ -37,7 +37,7 @@ class Net(torch.nn.Module):
                 case "die": os.kill(os.getpid(), signal.SIGKILL)
                 case "raise": raise MemoryError("no more")
                 case "hang": time.sleep(600)
-                case "lose": psutil.Process().parents()[2].kill()  # behind the trial's process and the template
+                case "lose": psutil.Process().parent().kill()  # what srun has started there
         return self.layer(x)
 
 def load():
@@ -179,8 +179,8 @@ def test_outside_an_allocation_it_says_what_to_type(allocation, monkeypatch):
     assert "nodes=2 needs an allocation of a cluster: torchstone submit" in refused.stderr.splitlines()[-1]
 
 
-def test_a_node_that_cannot_start_an_agent_is_named(allocation):
+def test_a_node_that_cannot_start_a_worker_is_named(allocation):
     Path("bin/srun").write_text("#!/bin/sh\necho 'srun: error: Unable to create step' >&2; exit 1\n")
     refused = run("--axis", "world_size=2", "--axis", "nodes=2", *SHORT)
     assert refused.returncode == 3
-    assert "node n2: its agent ended with exit code 1" in refused.stderr.splitlines()[-1]
+    assert "node n2 could not be inspected: exited with code 1" in refused.stderr.splitlines()[-1]

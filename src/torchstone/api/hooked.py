@@ -24,7 +24,7 @@ from torchstone.execution import machine_facts, program
 from torchstone.execution.inspection import inspect
 from torchstone.execution.program.steps import Marks, Step, steps_of
 from torchstone.execution.program.trial import measured
-from torchstone.workflows.run.planned_run import placed
+from torchstone.workflows.run.planned_run import placement_of
 
 _HOOKS = Path(str(program.__file__)).parent / "hooks" / "_torchstone_hooks.py"
 _ROUNDS, _FEWEST = 10, 6  # of steps; each round is a trial, of so many steps at least
@@ -109,7 +109,7 @@ class HookedTraining:
         size = {"batch_size": max(set(sizes), key=sizes.count)} if len(sizes) == len(good) else {}
         found = inspect()
         machine = Machine(machine_facts.host(), found.devices, found.software, {})
-        placement = placed(Facts(device=marks.device), Placement("cpu"), machine)
+        placement = placement_of(Facts(device=marks.device), Placement("cpu"), machine)
         case = Case(Workload(Task.TRAIN, f"loop:{self._name}", "own", self._item), size, placement)
         rounds = min(_ROUNDS, len(good) // _FEWEST)
         procedure = Procedure(

@@ -38,7 +38,7 @@ class GoodputProgress(ProgressLines):
         """Print a heading."""
         self.say(f"{text}:")
 
-    def told(self, case: Case, trial: Trial) -> None:
+    def ended(self, case: Case, trial: Trial) -> None:
         """Print the result of a load, and what LoadGen calls it."""
         from torchstone.core.figures import figures
 

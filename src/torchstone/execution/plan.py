@@ -178,14 +178,14 @@ def place(word: str, found: Inspected, machine: Machine) -> Placement:
 
     Raises UsageError for what is not here, with what is; MissingError for `auto` where torch cannot use a card it has.
     """
-    placement, why_not = placed(word, found, machine)
+    placement, why_not = find_placement(word, found, machine)
     if why_not is not None:
         have = ", ".join(f"{d.kind}:{d.index} {d.name}" for d in machine.devices)
         raise UsageError(f"{why_not}. Found: {have}")
     return placement
 
 
-def placed(word: str, found: Inspected, machine: Machine) -> tuple[Placement, str | None]:
+def find_placement(word: str, found: Inspected, machine: Machine) -> tuple[Placement, str | None]:
     """Return what a word means, and why that is not here (None: it is). Raises as `place`, but for what is not here."""
     if word == "auto":
         best = next((d for d in machine.devices if d.kind != "cpu"), machine.devices[0])

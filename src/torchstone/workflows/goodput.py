@@ -100,7 +100,7 @@ class GoodputWatcher(Watcher, Protocol):
     def stage(self, text: str) -> None:
         """A new stage begins."""
 
-    def told(self, case: Case, trial: Trial) -> None:
+    def ended(self, case: Case, trial: Trial) -> None:
         """A load has ended."""
 
 
@@ -121,9 +121,15 @@ class GoodputCampaign:
             placement = plan.place(request.device or "auto", found, machine)
             sketch = self._sketch
             with begun(
-                session, machine, [placement], request.name or "goodput", command, self._busy, source=request.source,
+                session,
+                machine,
+                [placement],
+                request.name or "goodput",
+                command,
+                self._busy,
+                source=request.source,
                 code=code_of([sketch]),
-            ) as (head, _):  # fmt: skip
+            ) as (head, _):
                 if sketch.own:
                     own = session.rehearsed(plan.first_case(sketch, placement, machine), sketch.left_open)
                     sketch = plan.settled(sketch, own)
@@ -227,5 +233,5 @@ class Search:
         # What failed before may do so again, and is measured all the same: at another rate it is another case.
         trial = self._open_run.take(case, number, purpose)
         self._measure.append(trial.duration_s)
-        self._watcher.told(case, trial)
+        self._watcher.ended(case, trial)
         return trial

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import select
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -15,14 +14,14 @@ from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.schema.axis import LOADER_AXES, Scalar
 from torchstone.core.schema.case import Case, Placement, Workload, model_name
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.message import Ended, MemoryPrediction, MemoryRequest
+from torchstone.core.schema.message import MemoryPrediction, MemoryRequest
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.search import Point
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.core.stats.peak_memory import workspace_bytes
 from torchstone.execution import machine_facts, plan
+from torchstone.execution.controller.observer import answer_of
 from torchstone.execution.controller.session import Session
-from torchstone.execution.timing.clock import system_clock
 from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Launcher
 from torchstone.plugins.model_choice import card_of
@@ -37,33 +36,17 @@ def trace_peaks(launcher: Launcher, request: MemoryRequest, most_s: float = _MOS
 
     Raises UsageError where the user's own model or data is at fault, TorchstoneError where the process dies or hangs.
     """
-    live = launcher.start(request)
-    ended: Ended | None = None
-    found: MemoryPrediction | None = None
-    ends_s = system_clock() + most_s
-    try:
-        while select.select([live], [], [], max(0.0, ends_s - system_clock()))[0]:
-            events = live.events()
-            if events is None:
-                break
-            for event in events:
-                found = event if isinstance(event, MemoryPrediction) else found
-                ended = event if isinstance(event, Ended) else ended
-        else:
-            raise TorchstoneError(f"{request.case.workload.model}: tracing its step took more than {most_s:g} s")
-    finally:
-        live.kill()
-        ending = live.ending()
-    if found is not None:
-        return found
-    if ended is None:
-        raise TorchstoneError(f"{request.case.workload.model}: the tracing process ended: {ending}")
+    answer, ended = answer_of(launcher.start(request), MemoryPrediction, most_s)
+    if answer is not None:
+        return answer
     if ended.mistake is not None:
         raise UsageError(ended.mistake)
-    if ended.outcome.status == Status.CRASHED:  # not a step without data, but what builds the model
-        lines = (ended.outcome.traceback or "").splitlines()[:-1]
-        raise UsageError("\n".join((f"{request.case.workload.model} raised {ended.outcome.message}", *lines)))
-    return ended.outcome
+    outcome, model = ended.outcome, request.case.workload.model
+    if outcome.status == Status.CRASHED and outcome.traceback is not None:  # by what builds the model
+        raise UsageError("\n".join((f"{model} raised {outcome.message}", *outcome.traceback.splitlines()[:-1])))
+    if outcome.status in (Status.CRASHED, Status.TIMED_OUT):
+        raise TorchstoneError(f"{model}: its step could not be followed: {outcome.message}")
+    return outcome
 
 
 TASKS = ("train", "infer")

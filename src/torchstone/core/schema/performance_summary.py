@@ -74,17 +74,29 @@ def _summary(rows: Sequence[Row], diverged: Collection[str]) -> PerformanceSumma
     time, fall = _extent(times, "step_time_mean"), _extent(falls, "loss_convergence_rate")
     ends = [[end for row in times if (end := _number(row, f"step_time_{name}")) is not None] for name in ("min", "max")]
     return PerformanceSummary(
-        str(first.get("model")), str(first.get("device")), str(first.get("dataset")), str(first.get("item")), len(rows),
-        None if time is None else TrainingTime(
-            time.unit, min(ends[0], default=time.min), max(ends[1], default=time.max), time.mean,
-            _means(times, "step_time_mean", "batch_size"), _means(times, "step_time_mean", "optimizer"),
+        str(first.get("model")),
+        str(first.get("device")),
+        str(first.get("dataset")),
+        str(first.get("item")),
+        len(rows),
+        None
+        if time is None
+        else TrainingTime(
+            time.unit,
+            min(ends[0], default=time.min),
+            max(ends[1], default=time.max),
+            time.mean,
+            _means(times, "step_time_mean", "batch_size"),
+            _means(times, "step_time_mean", "optimizer"),
             _means([{**row, "precision": _mixed(row)} for row in times], "step_time_mean", "precision"),
         ),
         _extent(rows, "throughput"),
-        None if fall is None else LossConvergence(
+        None
+        if fall is None
+        else LossConvergence(
             fall.unit, fall.min, fall.max, fall.mean, _means(falls, "loss_convergence_rate", "learning_rate")
         ),
-    )  # fmt: skip
+    )
 
 
 def _extent(rows: Sequence[Row], figure: str) -> Extent | None:

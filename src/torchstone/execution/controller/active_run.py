@@ -232,9 +232,14 @@ class ActiveRun:
             self._writer.append(Added(case))
 
     def take(
-        self, case: Case, number: int, purpose: Purpose = Purpose.REPLICATE, how: Procedure | None = None,
-        *, host_profile: bool = False,
-    ) -> Trial:  # fmt: skip
+        self,
+        case: Case,
+        number: int,
+        purpose: Purpose = Purpose.REPLICATE,
+        how: Procedure | None = None,
+        *,
+        host_profile: bool = False,
+    ) -> Trial:
         """Take one trial of a Case, by the session's Procedure unless another is given, and return it, recorded.
 
         A probe that other programs disturbed is taken again, twice at most: what follows it is decided by it alone.
@@ -372,9 +377,14 @@ def _further_devices(case: Case, machine: Machine) -> list[DeviceInfo]:
 
 
 def take_all(
-    session: Session, head: Head, folder: Path, began_s: float | None = None, first: Sequence[Condition] = (),
-    absent: Mapping[Placement, str] = {}, notes: Sequence[Finding] = (),
-) -> Run:  # fmt: skip
+    session: Session,
+    head: Head,
+    folder: Path,
+    began_s: float | None = None,
+    first: Sequence[Condition] = (),
+    absent: Mapping[Placement, str] = {},
+    notes: Sequence[Finding] = (),
+) -> Run:
     """Begin the record of a run in `folder`, take every trial of its plan, and those that follow from them; return it.
 
     `began_s`: when its time began to run. `first`: conditions of cases that come first in every round. `absent`: why
@@ -387,9 +397,14 @@ def take_all(
 
 
 def recorded(
-    session: Session, head: Head, folder: Path, work: Callable[[ActiveRun, Run], Run], notes: Sequence[Finding] = (),
-    told: Sequence[Trial] = (), began_s: float | None = None,
-) -> Run:  # fmt: skip
+    session: Session,
+    head: Head,
+    folder: Path,
+    work: Callable[[ActiveRun, Run], Run],
+    notes: Sequence[Finding] = (),
+    told: Sequence[Trial] = (),
+    began_s: float | None = None,
+) -> Run:
     """Begin the record of a run in `folder`; return what `work` makes of the open run and of what it holds: `told`."""
     with RecordWriter(record_path(folder, head.run_id), head) as writer:
         session.watcher.begins(head)

@@ -1,260 +1,120 @@
-"""Starts trials whose ranks are on several nodes of an allocation: here as ever, and on the others by their agents."""
+"""Trials whose ranks are on several nodes of an allocation: one worker per further node, started by the cluster."""
 
 from __future__ import annotations
 
-import contextlib
+import copy
 import os
 import select
 import socket
-import subprocess
-import sys
-import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from torchstone.core.errors import MissingError, TorchstoneError, UsageError
-from torchstone.core.schema.codec import Malformed, decode
+from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.schema.facts import Facts, merged
-from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.message import Ended, Event, Meeting, NodeRequest, Request, Stack, TrialRequest
-from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.machine import DeviceInfo, Machine
+from torchstone.core.schema.message import (
+    Ended,
+    Event,
+    Inspected,
+    InspectRequest,
+    Meeting,
+    NodeRequest,
+    Request,
+    Stack,
+    TrialRequest,
+)
 from torchstone.core.schema.trial import Outcome, Reason, Status
-from torchstone.execution.controller.outcome import RANK
+from torchstone.execution.controller.observer import answer_of
+from torchstone.execution.worker.outcome import RANK
 from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Cluster, Launcher, LiveTrial, Node
 
-
-class AgentOpen(msgspec.Struct, frozen=True, tag="open", tag_field="word"):
-    """Get ready to start trials of these models, and answer with Ready."""
-
-    procedure: Procedure
-    preload: tuple[str, ...]
+_INSPECTS_S = 180.0  # a node's disk may be cold, and its file system far
+_SAME = ("python", "torch")  # in all nodes: another torch is another program
 
 
-class Start(msgspec.Struct, frozen=True, tag="start", tag_field="word"):
-    """Start this trial's ranks of your node, and answer with Over when they have ended."""
-
-    request: NodeRequest
-
-
-class Kill(msgspec.Struct, frozen=True, tag="kill", tag_field="word"):
-    """End the trial."""
-
-
-class AskWhere(msgspec.Struct, frozen=True, tag="where", tag_field="word"):
-    """Ask the trial for its Stack, and answer with Where if it gives one."""
-
-
-Word = AgentOpen | Start | Kill | AskWhere
-
-
-class AgentReady(msgspec.Struct, frozen=True, tag="ready", tag_field="answer"):
-    """The agent can start trials on this Machine."""
-
-    machine: Machine
-
-
-class AgentRefused(msgspec.Struct, frozen=True, tag="refused", tag_field="answer"):
-    """The agent cannot start trials, and why."""
-
-    why: str
-
-
-class Where(msgspec.Struct, frozen=True, tag="where", tag_field="answer"):
-    """The stacks of a trial's ranks, innermost frame first."""
-
-    lines: tuple[str, ...]
-
-
-class Over(msgspec.Struct, frozen=True, tag="over", tag_field="answer"):
-    """The trial `number` of this agent has ended. `ended`: what it said last; `wrong`: its signal or exit code."""
-
-    number: int
-    ended: Ended | None
-    wrong: str | None
-
-
-Answer = AgentReady | AgentRefused | Where | Over
-
-
-_CHUNK_BYTES = 1 << 16
-_OPENS_S = 180.0  # a node's disk may be cold, and its file system far
-_ENDS_S = 5.0
-_AGENT = "torchstone.execution.controller.node_agent"
-
-
-class Peer:
-    """An agent on a node, started at once. `gone`: it has ended, or is lost. `trials`: how many it was asked for.
-
-    Raises MissingError where the node's command is not installed.
-    """
-
-    def __init__(self, node: Node, opening: Word) -> None:
-        self.node, self.gone, self.trials = node, False, 0
-        self._machine: Machine | None = None
-        self._rest = b""
-        try:
-            self._process = subprocess.Popen(  # in a session of its own: Ctrl-C is the controller's to answer
-                [*node.command, sys.executable, "-m", _AGENT],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                start_new_session=True,
-            )
-        except FileNotFoundError as fault:
-            raise MissingError(f"node {node.name}: {fault.filename} not found") from None
-        self.say(opening)
-
-    def fileno(self) -> int:
-        """Return the descriptor that is readable when there are answers, or when the agent has ended."""
-        assert self._process.stdout is not None
-        return self._process.stdout.fileno()
-
-    def ready(self) -> Machine:
-        """Wait until it can start trials; return what it runs on. Raises MissingError where it cannot, or is silent."""
-        ends = time.monotonic() + _OPENS_S
-        while self._machine is None and not self.gone:
-            if not select.select([self], [], [], max(0.0, ends - time.monotonic()))[0]:
-                raise MissingError(f"node {self.node.name}: no answer within {_OPENS_S:g} s")
-            for answer in self.answers():
-                if isinstance(answer, AgentRefused):
-                    raise MissingError(f"node {self.node.name}: {answer.why}")
-                if isinstance(answer, AgentReady):
-                    self._machine = answer.machine
-        if self._machine is None:
-            code = self._process.wait()
-            raise MissingError(f"node {self.node.name}: its agent ended with exit code {code}; the lines above say why")
-        return self._machine
-
-    def start(self, request: NodeRequest) -> None:
-        """Have it start the ranks of a trial."""
-        self.trials += 1
-        self.say(Start(request))
-
-    def say(self, word: Word) -> None:
-        """Say a word. An agent that is gone does not hear it."""
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(msgspec.json.encode(word) + b"\n")
-            self._process.stdin.flush()
-
-    def answers(self) -> Sequence[Answer]:
-        """Return the answers of one read; at the end there are none, and it is gone."""
-        data = os.read(self.fileno(), _CHUNK_BYTES)
-        self.gone = not data
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        found: list[Answer] = []
-        for line in lines:
-            try:
-                found.append(decode(line, Answer))
-            except Malformed as fault:
-                raise TorchstoneError(f"node {self.node.name} answered what is no answer: {line[:200]!r}") from fault
-        return found
-
-    def wait(self) -> None:
-        """Wait a while until its trial has ended, and hear no more of it. One that goes on has its agent ended."""
-        ends = time.monotonic() + _ENDS_S
-        while not self.gone and select.select([self], [], [], max(0.0, ends - time.monotonic()))[0]:
-            if any(isinstance(answer, Over) and answer.number == self.trials for answer in self.answers()):
-                return
-        self.gone = True
-        self.close()
-
-    def close(self) -> None:
-        """End it."""
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    stream.close()
-        try:
-            self._process.wait(_ENDS_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+def inspected(live: LiveTrial, where: str) -> Inspected:
+    """Return the answer to an InspectRequest. Raises MissingError where there is none; `where`: whose."""
+    found, ended = answer_of(live, Inspected, _INSPECTS_S)
+    if found is None:
+        raise MissingError(f"{where} could not be inspected: {ended.outcome.message}")
+    return found
 
 
 class SpreadTrial:
-    """`here`: the process of the trial on this node. `peers`: those that were asked to start its ranks on theirs."""
+    """`here`: the process of the trial on this node. `others`: those on further nodes, by name."""
 
-    def __init__(self, here: LiveTrial, peers: Sequence[Peer], facts: Facts) -> None:
+    def __init__(self, here: LiveTrial, others: Mapping[str, LiveTrial], facts: Facts) -> None:
         self.pid = here.pid
         self.facts = merged(here.facts, facts)
-        self._here, self._peers = here, tuple(peers)
-        self._open: dict[int, Peer | None] = {here.fileno(): None, **{peer.fileno(): peer for peer in self._peers}}
-        self._ends: list[Ended] = []
+        self.lost: list[str] = []  # names of nodes
+        self._here, self._all = here, (here, *others.values())
+        self._open: dict[int, LiveTrial] = {one.fileno(): one for one in self._all}
+        self._names = {one.fileno(): name for name, one in others.items()}
+        self._ends: dict[int, Ended] = {}
         self._ranks: dict[int, str] = {}  # by descriptor: whose stack comes from there
-        self._said = self._died = self._is_over = False  # said: the process here has said its last word; died: without
+        self._is_over = False
         self._ready = select.epoll()
         self._over = os.eventfd(0)  # readable from then on, so that who waits for events learns that there are none
         for descriptor in (*self._open, self._over):
             self._ready.register(descriptor, select.EPOLLIN)
 
     def fileno(self) -> int:
-        """Return a descriptor that is readable when there is something to hear from any node."""
+        """Return a descriptor that is readable when any node has sent something."""
         return self._ready.fileno()
 
     def events(self) -> Sequence[Event] | None:
-        """Return the events that have arrived; None when nothing more is to be heard."""
+        """Return the events that have arrived; None at the end."""
         if self._is_over:
             return None
-        found: list[Event] = []
+        arrived: list[Event] = []
+        here_died = False
         for descriptor, _ in self._ready.poll(0):
-            if descriptor in self._open:
-                peer = self._open[descriptor]
-                found += self._heard_here() if peer is None else self._heard_from(peer)
+            if (live := self._open.get(descriptor)) is None:
+                continue
+            name, events = self._names.get(descriptor), live.events()
+            if events is None:
+                self._close(descriptor)
+                if descriptor not in self._ends and name is not None:
+                    # Not the model's doing: interrupted, so that `resume` measures it again.
+                    self.lost.append(name)
+                    self._ends[descriptor] = Ended(Outcome(Status.INTERRUPTED, f"node {name}: lost"))
+                here_died = here_died or descriptor not in self._ends
+            for event in events or ():
+                if isinstance(event, Ended):
+                    self._ends[descriptor] = event if name is None else _at(name, event)
+                elif isinstance(event, Stack):
+                    arrived.append(self._labelled(descriptor, event.lines))
+                elif name is None:
+                    arrived.append(event)
         if (end := self._end()) is not None:
-            found.append(end)
-        if end is not None or self._died or not self._open:
+            arrived.append(end)
+        if end is not None or here_died or not self._open:
             self._is_over = True
             os.eventfd_write(self._over, 1)
-        return found
-
-    def _heard_here(self) -> list[Event]:
-        events = self._here.events()
-        if events is None:
-            self._close(self._here.fileno())
-            self._died = not self._said
-            return []
-        own = [event for event in events if isinstance(event, Ended)]
-        self._said = self._said or bool(own)
-        self._ends += own
-        here = self._here.fileno()
-        rest = [event for event in events if not isinstance(event, Ended)]
-        return [self._labelled(here, event.lines) if isinstance(event, Stack) else event for event in rest]
-
-    def _heard_from(self, peer: Peer) -> list[Event]:
-        found: list[Event] = []
-        for answer in peer.answers():
-            if isinstance(answer, Where):
-                found.append(self._labelled(peer.fileno(), answer.lines))
-            elif isinstance(answer, Over) and answer.number == peer.trials:
-                self._close(peer.fileno())
-                self._ends.append(_end_of(peer, answer))
-        if peer.gone:
-            self._close(peer.fileno())
-            # Not the model's doing: interrupted, so that `resume` measures it again.
-            self._ends.append(Ended(Outcome(Status.INTERRUPTED, f"node {peer.node.name}: lost")))
-        return found
+        return arrived
 
     def _labelled(self, source: int, lines: Sequence[str]) -> Stack:
         """Return a Stack that begins with its rank: what the nodes send piece by piece arrives in any order."""
         rank = self._ranks.get(source)
-        told = tuple(lines) if rank is None else (rank, *lines)
-        ranks = [line for line in lines if RANK.fullmatch(line.strip())]
-        if ranks:
+        if ranks := [line for line in lines if RANK.fullmatch(line.strip())]:
             self._ranks[source] = ranks[-1]
-        return Stack(told)
+        return Stack(tuple(lines) if rank is None else (rank, *lines))
 
     def _end(self) -> Ended | None:
-        """Return the end of the whole: of the first node that failed for a reason of its own, else once all have."""
-        failed = [end for end in self._ends if end.outcome.status != Status.OK]
-        lost = [end for end in failed if end.outcome.status == Status.INTERRUPTED]  # whatever its peers say of that
+        """Return the end of the whole: of the first node that failed for a reason of its own, else once all have.
+
+        The ranks of the others fail too, since their peer has gone; what only says that waits for the reason.
+        """
+        failed = [end for end in self._ends.values() if end.outcome.status != Status.OK]
+        lost = [end for end in failed if end.outcome.status == Status.INTERRUPTED]
         own = lost or [end for end in failed if end.outcome.reason != Reason.PEER_GONE]
         if own or self._open:
             return own[0] if own else None
-        return (failed or self._ends)[0] if self._ends else None
+        return next(iter([*failed, *self._ends.values()]), None)
 
     def _close(self, descriptor: int) -> None:
         self._ready.unregister(descriptor)
@@ -262,40 +122,29 @@ class SpreadTrial:
 
     def ask_where(self) -> None:
         """Ask the processes of all nodes for their Stacks."""
-        self._here.ask_where()
-        for peer in self._peers:
-            peer.say(AskWhere())
+        for live in self._all:
+            live.ask_where()
 
     def kill(self) -> None:
         """End the processes of all nodes."""
-        self._here.kill()
-        for peer in self._peers:
-            peer.say(Kill())
+        for live in self._all:
+            live.kill()
 
     def ending(self) -> str | None:
         """Wait until the processes of all nodes have ended; return what was wrong with that of this one, or None."""
-        for peer in self._peers:
-            peer.say(Kill())
-        wrong = self._here.ending()
-        for peer in self._peers:
-            if peer.fileno() in self._open:
-                self._close(peer.fileno())
-                peer.wait()
+        self.kill()
         self._ready.close()
         os.close(self._over)
+        wrong, *_ = [live.ending() for live in self._all]
         return wrong
 
 
-def _end_of(peer: Peer, over: Over) -> Ended:
+def _at(node: str, end: Ended) -> Ended:
     """Return how the ranks of another node ended, with its name where something went wrong there."""
-    end = over.ended or Ended(Outcome(Status.CRASHED, over.wrong or "ended without a last word"))
     if end.outcome.status in (Status.OK, Status.UNSUPPORTED) or end.mistake is not None:
         return end
-    message = f"node {peer.node.name}: {end.outcome.message}"
-    return msgspec.structs.replace(end, outcome=msgspec.structs.replace(end.outcome, message=message))
-
-
-_ALIKE = ("python", "torch")  # in all nodes: another torch is another program
+    outcome = msgspec.structs.replace(end.outcome, message=f"node {node}: {end.outcome.message}")
+    return msgspec.structs.replace(end, outcome=outcome)
 
 
 def nodes_of(count: int) -> Sequence[Node]:
@@ -314,72 +163,59 @@ class SpreadLauncher(Launcher):
 
     describes = "trials whose ranks are on several nodes"
 
-    def __init__(self, here: Launcher, nodes: Sequence[Node], procedure: Procedure) -> None:
-        self._here, self._nodes, self._procedure = here, nodes, procedure
-        self._peers: list[Peer] = []
+    def __init__(self, here: Launcher, nodes: Sequence[Node]) -> None:
+        self._here, self._nodes = here, nodes
+        self._there = copy.copy(registry.load("launchers", "spawn"))
         self._facts = Facts()
+        self._last: SpreadTrial | None = None
 
     def open(self, preload: Sequence[str], heap: str, folder: Path | None = None, *, pin_threads: bool = False) -> None:
-        """Begin to get ready on all nodes at once."""
-        self._end_agents()
+        """Open the launcher of this node; the others begin with each trial."""
+        self._there.open(preload, heap, folder, pin_threads=pin_threads)
         self._here.open(preload, heap, folder, pin_threads=pin_threads)
-        opening = AgentOpen(self._procedure, tuple(preload))
-        self._peers = [Peer(node, opening) for node in self._nodes[1:]]
 
     def ready(self) -> None:
-        """Wait until all nodes are ready. Raises MissingError where one is not."""
+        """Wait until this node is ready."""
         self._here.ready()
-        for peer in self._peers:
-            peer.ready()
 
     def compare(self, machine: Machine) -> None:
-        """Compare the Machines of further nodes with this one. Raises MissingError for other versions than here."""
-        unlike = []
-        for peer in self._peers:
-            there = peer.ready()
-            for name in _ALIKE:
+        """Compare further nodes with this Machine. Raises MissingError for one that lacks its torch or Python."""
+        names = [self._nodes[0].name]
+        kinds = [_kind(machine.devices)]
+        for node, live in [(node, self._there.start_on(node, InspectRequest())) for node in self._nodes[1:]]:
+            there = inspected(live, f"node {node.name}")
+            for name in _SAME:
                 own, other = machine.software.get(name), there.software.get(name)
                 if own != other:
-                    raise MissingError(f"node {peer.node.name} has {name} {other}, this one {own}: install one of them")
-            if (kind := _kind(there)) != _kind(machine):
-                unlike.append(f"{peer.node.name}: {kind}")
-        here = f"{self._nodes[0].name}: {_kind(machine)}"
-        self._facts = Facts(unlike_nodes=(here, *unlike) if unlike else ())
+                    raise MissingError(f"node {node.name} has {name} {other}, this one {own}: install one of them")
+            names.append(node.name)
+            kinds.append(_kind(there.devices))
+        unlike = [f"{name}: {kind}" for name, kind in zip(names, kinds, strict=True) if kind != kinds[0]]
+        self._facts = Facts(unlike_nodes=(f"{names[0]}: {kinds[0]}", *unlike) if unlike else ())
 
     def start(self, request: Request) -> LiveTrial:
         """Carry a request out on the first nodes, as many as its Case has. Raises MissingError where one is lost."""
         if not isinstance(request, TrialRequest) or request.case.placement.nodes == 1:
             return self._here.start(request)
-        self.ready()
-        peers = self._peers[: request.case.placement.nodes - 1]
-        if lost := [peer.node.name for peer in peers if peer.gone]:
-            raise MissingError(f"node {', '.join(lost)} is lost; `torchstone resume` goes on in another allocation")
+        if self._last is not None and self._last.lost:
+            lost = ", ".join(self._last.lost)
+            raise MissingError(f"node {lost} is lost; `torchstone resume` goes on in another allocation")
         nodes = self._nodes[: request.case.placement.nodes]
-        meeting = Meeting(nodes[0].address, _free_port(), 0, tuple(node.name for node in nodes))
-        for number, peer in enumerate(peers, 1):
-            peer.start(NodeRequest(request, msgspec.structs.replace(meeting, node=number)))
-        return SpreadTrial(self._here.start(NodeRequest(request, meeting)), peers, self._facts)
+        with socket.socket() as probe:  # torchrun's static rendezvous wants to know a free port beforehand
+            probe.bind(("", 0))
+            meeting = Meeting(nodes[0].address, int(probe.getsockname()[1]), 0, tuple(node.name for node in nodes))
+        others = {
+            node.name: self._there.start_on(node, NodeRequest(request, msgspec.structs.replace(meeting, node=number)))
+            for number, node in enumerate(nodes[1:], 1)
+        }
+        self._last = SpreadTrial(self._here.start(NodeRequest(request, meeting)), others, self._facts)
+        return self._last
 
     def close(self) -> None:
-        """End what `open` began, on all nodes."""
+        """Close the launcher of this node."""
         self._here.close()
-        self._end_agents()
-
-    def _end_agents(self) -> None:
-        for peer in self._peers:
-            peer.close()
-        self._peers = []
 
 
-def _kind(machine: Machine) -> str:
-    """Return the devices of a machine in words."""
-    cards = Counter(device.name for device in machine.devices if device.kind != "cpu")
-    told = [f"{count} × {name}" for name, count in cards.items()]
-    return ", ".join([f"{machine.host.logical_cores} cores of {machine.host.processor or 'unknown make'}", *told])
-
-
-def _free_port() -> int:
-    """Return a port that nobody listens on now: torchrun's static rendezvous wants to know it beforehand."""
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        return int(probe.getsockname()[1])
+def _kind(devices: Sequence[DeviceInfo]) -> str:
+    """Return the devices of a machine: 1 × Intel Xeon, 4 × NVIDIA H100."""
+    return ", ".join(f"{count} × {name}" for name, count in Counter(device.name for device in devices).items())

@@ -1,13 +1,18 @@
-"""Observer of running trials: the command line draws its events, the Python API ignores them."""
+"""Who hears the events of a process: a Watcher of running trials, or who waits for one answer."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+import select
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
 
-from torchstone.core.schema.message import Event
+from torchstone.core.schema.message import Ended, Event
 from torchstone.core.schema.run import Head, Slot
-from torchstone.core.schema.trial import Trial
+from torchstone.core.schema.trial import Outcome, Status, Trial
+from torchstone.execution.timing.clock import system_clock
+from torchstone.plugins.machine_protocols import LiveTrial
+
+_E = TypeVar("_E", bound=Event)
 
 
 class Watcher(Protocol):
@@ -46,3 +51,26 @@ class Silent:
 
     def waits(self, programs: Sequence[tuple[str, float]]) -> None:
         """Ignore it."""
+
+
+def answer_of(
+    live: LiveTrial, kind: type[_E], most_s: float, hear: Callable[[Event], None] = lambda _: None
+) -> tuple[_E | None, Ended]:
+    """Wait for a process that answers one request; return its answer, and how it ended. Nothing of it is left."""
+    answer: _E | None = None
+    ended: Ended | None = None
+    ends_s = system_clock() + most_s
+    try:
+        while select.select([live], [], [], max(0.0, ends_s - system_clock()))[0]:
+            if (events := live.events()) is None:
+                break
+            for event in events:
+                hear(event)
+                answer = event if isinstance(event, kind) else answer
+                ended = event if isinstance(event, Ended) else ended
+        else:
+            ended = Ended(Outcome(Status.TIMED_OUT, f"no answer within {most_s:g} s"))
+    finally:
+        live.kill()
+        wrong = live.ending()
+    return answer, ended or Ended(Outcome(Status.CRASHED, wrong or "ended without an answer"))

@@ -14,11 +14,11 @@ from typing import Any, Self
 
 import msgspec
 
-from torchstone.core.errors import MissingError, TorchstoneError, UsageError
+from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.figures import closed_loop_only, raw
 from torchstone.core.schema.case import Case, Placement, Task
 from torchstone.core.schema.machine import DeviceInfo, Machine, Room
-from torchstone.core.schema.message import Brought, Ended, Event, Inspected, InspectRequest, RehearseRequest
+from torchstone.core.schema.message import Brought, Event, Inspected, InspectRequest, RehearseRequest
 from torchstone.core.schema.own_data import OwnData
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import SCHEMA, Head, Plan
@@ -27,7 +27,7 @@ from torchstone.core.stats.correlated import relative_error
 from torchstone.core.stats.readings import FEWEST_TICKS, USUAL_TICK_S
 from torchstone.core.units import quantity
 from torchstone.execution import machine_facts
-from torchstone.execution.controller.nodes import SpreadLauncher, nodes_of
+from torchstone.execution.controller.nodes import SpreadLauncher, inspected, nodes_of
 from torchstone.execution.controller.observer import Silent, Watcher
 from torchstone.execution.controller.trial import TrialDrive
 from torchstone.execution.timing.clock import Clock, system_clock
@@ -66,7 +66,7 @@ def holds_two(device: DeviceInfo | None, one_bytes: float | None) -> bool:
     return total is None or one_bytes is None or 2.0 * one_bytes <= _TWICE * total
 
 
-def beside(outcome: Outcome, room: Room | None) -> Outcome:
+def with_room(outcome: Outcome, room: Room | None) -> Outcome:
     """Return how a side ended, with what the other left it where it ran out of memory. `room`: beside the other."""
     if outcome.status != Status.OUT_OF_MEMORY or room is None:
         return outcome
@@ -211,7 +211,7 @@ class Session:
         self.openings = 0
         self.launcher: Launcher = _launcher(self.procedure.isolation)
         if nodes > 1:
-            self.launcher = SpreadLauncher(self.launcher, nodes_of(nodes), self.procedure)
+            self.launcher = SpreadLauncher(self.launcher, nodes_of(nodes))
         self._begun = False
 
     def __enter__(self) -> Self:
@@ -259,17 +259,7 @@ class Session:
 
     def inspect(self) -> tuple[Machine, Inspected]:
         """Return this Machine, as a fresh process finds it."""
-        live = self.launcher.start(InspectRequest())
-        found: Inspected | None = None
-        wrong: str | None = None
-        while (events := live.events()) is not None:
-            for event in events:
-                found = event if isinstance(event, Inspected) else found
-                if isinstance(event, Ended) and event.outcome.status != Status.OK:
-                    wrong = event.outcome.message
-        ending = live.ending()
-        if found is None:
-            raise TorchstoneError(f"this machine could not be inspected: {wrong or ending}")
+        found = inspected(self.launcher.start(InspectRequest()), "this machine")
         machine = with_kept(Machine(machine_facts.host(), found.devices, found.software, machine_facts.settings()))
         if isinstance(self.launcher, SpreadLauncher):
             self.launcher.compare(machine)
@@ -300,6 +290,13 @@ class Session:
         now = datetime.datetime.now(datetime.UTC)
         run_id = f"{now:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}"
         return Head(
-            SCHEMA, run_id, name, now.isoformat(timespec="seconds"), tuple(command), machine, self.procedure, plan,
+            SCHEMA,
+            run_id,
+            name,
+            now.isoformat(timespec="seconds"),
+            tuple(command),
+            machine,
+            self.procedure,
+            plan,
             **about,
-        )  # fmt: skip
+        )

@@ -25,9 +25,15 @@ class TelemetrySampler:
     """
 
     def __init__(
-        self, pid: int, device: DeviceInfo | None, began_s: float, clock: Clock, others: Sequence[DeviceInfo] = (),
-        *, whole: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        pid: int,
+        device: DeviceInfo | None,
+        began_s: float,
+        clock: Clock,
+        others: Sequence[DeviceInfo] = (),
+        *,
+        whole: bool = True,
+    ) -> None:
         self._began_s = began_s
         self._device = device
         self._clock = clock

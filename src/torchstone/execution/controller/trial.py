@@ -35,9 +35,9 @@ from torchstone.core.schema.trial import Disturbance, Disturber, Measurement, Ou
 from torchstone.core.stats.disturbance import EVIDENCE_PERIOD_S, disturbance
 from torchstone.execution.controller.busy_machine import busiest, snapshot
 from torchstone.execution.controller.observer import Watcher
-from torchstone.execution.controller.outcome import TrialEnd
 from torchstone.execution.controller.telemetry_sampler import TelemetrySampler
 from torchstone.execution.timing.clock import Clock, system_clock
+from torchstone.execution.worker.outcome import TrialEnd
 from torchstone.plugins.machine_protocols import Launcher, LiveTrial
 
 _ANSWER_S = 0.5  # how long a trial that hangs may take to say where
@@ -281,7 +281,7 @@ class TrialDrive:
         measuring = not isinstance(self._request, RehearseRequest | EvaluateRequest)
         if self._ended.outcome.status == Status.OK and self._measured is None and measuring:
             return Outcome(Status.CRASHED, "ended without any measurement")
-        return self._ending.said(self._ended.outcome)
+        return self._ending.refined(self._ended.outcome)
 
     def _measurements(self, began_s: float) -> tuple[Measurement, ...]:
         known = list(self._measured.measurements) if self._measured is not None else []

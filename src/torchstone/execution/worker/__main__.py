@@ -1,35 +1,53 @@
-"""`once FD`: one request on stdin, events on FD. `template FD MODELS…`: fork a trial for each request on FD."""
+"""The process of a trial: one request and its events, or a template that forks a trial for each request.
+
+`once FD`: a request on stdin, events on FD. `node`: a request in the first line of stdin, events on stdout; a further
+line asks for the stack, and the end of stdin ends the trial. `template FD MODELS…`: requests on FD.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import sys
+import threading
 
 import msgspec
 
-from torchstone.core.schema.message import Request
+from torchstone.core.schema.message import ASK_WHERE, Request
 from torchstone.execution.worker import pinning  # noqa: F401  before torch, which may bind the main thread
-from torchstone.execution.worker.pipe import EventPipe
+from torchstone.execution.worker.pipe import EventPipe, prepare
 
 
 def main(arguments: list[str]) -> None:
-    """Run one of the two modes. stdout is given to stderr: what a model prints must not end up in `--json`."""
-    import os
-
+    """Run one of the modes. stdout is given to stderr: what a model prints must not end up in `--json`."""
+    stdout = os.dup(1)
     os.dup2(2, 1)
-    mode, descriptor, *models = arguments
+    mode, *words = arguments
     if mode == "template":
         from torchstone.execution.worker.template import serve
 
-        serve(int(descriptor), models)
+        serve(int(words[0]), words[1:])
         return
     from torchstone.execution.worker.execution import carry_out
-    from torchstone.execution.worker.pipe import prepare
 
-    prepare(int(descriptor))
-    request = msgspec.json.decode(sys.stdin.buffer.read(), type=Request)
-    carry_out(request, EventPipe(int(descriptor)))
+    descriptor = stdout if mode == "node" else int(words[0])
+    prepare(descriptor)
+    data = sys.stdin.buffer.readline() if mode == "node" else sys.stdin.buffer.read()
+    if mode == "node":
+        threading.Thread(target=_obey, daemon=True).start()
+    carry_out(msgspec.json.decode(data, type=Request), EventPipe(descriptor))
     sys.stderr.flush()
     os._exit(0)  # a trial has nothing left to say: tearing down torch would only keep the next one waiting
+
+
+def _obey() -> None:
+    """Show the stack for each further line on stdin; end this process, and so its ranks, when stdin closes."""
+    with contextlib.suppress(PermissionError):  # it leads a session already
+        os.setpgrp()
+    while os.read(0, 1):
+        os.kill(os.getpid(), signal.Signals[ASK_WHERE])
+    os.killpg(0, signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ from torchstone.execution.timing.loop import Instrument, Step
 from torchstone.execution.timing.stopping import WarmUp
 from torchstone.execution.worker.auto_settings import brought, settle
 from torchstone.execution.worker.collector import Collector, end_warm_up, judged
-from torchstone.execution.worker.outcome import ended_by
+from torchstone.execution.worker.outcome import TrialEnd, ended_by
 from torchstone.execution.worker.pinning import Pinning
 from torchstone.execution.worker.pipe import EventPipe
 from torchstone.execution.worker.profiling import attention_facts, is_compiled
@@ -320,7 +320,9 @@ def _trial(request: TrialRequest, line: EventPipe) -> Ended:
 def _node(request: NodeRequest, line: EventPipe) -> Ended:
     from torchstone.execution.worker.ranks.launching import launch
 
-    return launch(request.trial, request.meeting, line, _measure)
+    ending = TrialEnd()  # only this node's kernel knows whether it killed for memory
+    ended = launch(request.trial, request.meeting, line, _measure)
+    return msgspec.structs.replace(ended, outcome=ending.refined(ended.outcome))
 
 
 def _rehearse(request: RehearseRequest, line: EventPipe) -> Ended:

@@ -576,10 +576,20 @@ def measure(placement: Placement, budget_s: float, folder: Path, tell: Callable[
     rates = tuple(_rates(device, info, budget_s, folder, tell, clock))
     host = machine_facts.host()
     return Peaks(
-        host.hostname, host.processor, info.kind, info.index, info.name, info.uuid, str(torch.__version__),
-        torch.get_num_threads(), datetime.now(UTC).isoformat(timespec="seconds"), round(clock() - begin_s, 3), rates,
-        neighbours.cores(clock() - begin_s), last_cache_bytes(device),
-    )  # fmt: skip
+        host.hostname,
+        host.processor,
+        info.kind,
+        info.index,
+        info.name,
+        info.uuid,
+        str(torch.__version__),
+        torch.get_num_threads(),
+        datetime.now(UTC).isoformat(timespec="seconds"),
+        round(clock() - begin_s, 3),
+        rates,
+        neighbours.cores(clock() - begin_s),
+        last_cache_bytes(device),
+    )
 
 
 def _rates(

@@ -71,7 +71,7 @@ class Traced:
             self.runs[frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname] += 1
         return self._ran
 
-    def asked(self, frame: FrameType, event: str, argument: Any) -> None:
+    def count_wait(self, frame: FrameType, event: str, argument: Any) -> None:
         """Count what waits (sys.setprofile)."""
         if event == "c_call" and getattr(argument, "__name__", "") in _WAITS and is_own(frame.f_code.co_filename):
             self.waits[frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname] += 1
@@ -82,7 +82,7 @@ def trace_step(step: Step, source: Source) -> Traced | None:
     if sys.gettrace() is not None or sys.getprofile() is not None:
         return None
     traced = Traced()
-    sys.setprofile(traced.asked)
+    sys.setprofile(traced.count_wait)
     sys.settrace(traced.called)
     try:
         step(source, unmarked)
@@ -269,14 +269,23 @@ def look(step: Step, source: Source, device: Device, prepared: Any, longest_s: f
         return float(getattr(after, name) - getattr(before, name)) / steps
 
     return HostProfile(
-        steps=steps, step_s=spent_s / steps, samples=sampler.total, lines=sampler.lines(traced),
+        steps=steps,
+        step_s=spent_s / steps,
+        samples=sampler.total,
+        lines=sampler.lines(traced),
         phases={phase: count / max(1, sampler.total) for phase, count in sampler.phases.items()},
-        main_busy=min(1.0, main_s / spent_s), user_s=each("ru_utime"), system_s=each("ru_stime"),
-        minor_faults=each("ru_minflt"), major_faults=each("ru_majflt"), involuntary_switches=each("ru_nivcsw"),
-        threads=_threads(), operators=count_operators(step, source, device) if plain else None,
-        tensors=len(sizes) if module is not None else None, elements=median(sizes) if sizes else None,
+        main_busy=min(1.0, main_s / spent_s),
+        user_s=each("ru_utime"),
+        system_s=each("ru_stime"),
+        minor_faults=each("ru_minflt"),
+        major_faults=each("ru_majflt"),
+        involuntary_switches=each("ru_nivcsw"),
+        threads=_threads(),
+        operators=count_operators(step, source, device) if plain else None,
+        tensors=len(sizes) if module is not None else None,
+        elements=median(sizes) if sizes else None,
         main_queued=min(1.0, queued_s / spent_s) if queued_s is not None else None,
-    )  # fmt: skip
+    )
 
 
 def _queued_s() -> float | None:

@@ -462,9 +462,16 @@ class _EpochLoop:
     """A training between its epochs."""
 
     def __init__(
-        self, fit: Fit, steps: int, epochs: int, prepared: Trainable, model: LoadedModel, data: FitData,
-        batches: Batches, device: Device,
-    ) -> None:  # fmt: skip
+        self,
+        fit: Fit,
+        steps: int,
+        epochs: int,
+        prepared: Trainable,
+        model: LoadedModel,
+        data: FitData,
+        batches: Batches,
+        device: Device,
+    ) -> None:
         self._fit, self._steps, self._epochs = fit, steps, epochs
         self._prepared, self._model, self._data, self._batches, self._device = prepared, model, data, batches, device
         self._folder = Path(fit.folder)
@@ -521,10 +528,23 @@ class _EpochLoop:
         checkpoint = self._save(better=better)
         ended_s = system_clock()
         return EpochEnded(
-            number, rate, loss, training, validation, self._steps, sum(window.items), window.total_s,
-            sum(window.waits_s), judged_s - trained_s, ended_s - judged_s, began_s, ended_s, tuple(window.laps_s),
-            checkpoint, better,
-        )  # fmt: skip
+            number,
+            rate,
+            loss,
+            training,
+            validation,
+            self._steps,
+            sum(window.items),
+            window.total_s,
+            sum(window.waits_s),
+            judged_s - trained_s,
+            ended_s - judged_s,
+            began_s,
+            ended_s,
+            tuple(window.laps_s),
+            checkpoint,
+            better,
+        )
 
     def _step(self, pull: Callable[[], Batch], mark: Mark) -> None:
         self._prepared.step(pull, mark)

@@ -258,9 +258,15 @@ class Experiment:
         nothing_said = self._standing.last is None
         spent = Spent(self._before_s, self._renewing_s, warm_s, turns_s, measured_s, end_s)
         return ExperimentResult(
-            comparison, trials, len(self._pairs), self._templates, self._time.elapsed_s, reason, spent,
+            comparison,
+            trials,
+            len(self._pairs),
+            self._templates,
+            self._time.elapsed_s,
+            reason,
+            spent,
             self._time.needed_s if nothing_said else None,
-        )  # fmt: skip
+        )
 
     def _comparison(self, failed: Pair | None, steps: int, other: OtherThreads | None) -> Comparison:
         sides = [Side(side.label, "", side.case.case_id) for side in self._sides]
@@ -276,9 +282,16 @@ class Experiment:
         if failed is not None:
             verdict = Judgement.NOT_COMPARABLE
         return Comparison(
-            sides[0], sides[1], "step_time_mean", ratio, verdict, self._rules.margin, why=why,
-            trials_to_settle=self._standing.pairs_to_settle(), with_other_threads=other,
-        )  # fmt: skip
+            sides[0],
+            sides[1],
+            "step_time_mean",
+            ratio,
+            verdict,
+            self._rules.margin,
+            why=why,
+            trials_to_settle=self._standing.pairs_to_settle(),
+            with_other_threads=other,
+        )
 
     def _too_few(self) -> Statement:
         """Return why nothing can be said: how many pairs there was time for, and what would be enough."""

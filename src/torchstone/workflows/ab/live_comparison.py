@@ -24,7 +24,7 @@ from torchstone.storage.record_writer import RecordWriter
 from torchstone.workflows.ab.experiment import Experiment, ExperimentProgress, ExperimentResult, in_turns
 from torchstone.workflows.ab.pair import SessionPool, Variant
 from torchstone.workflows.ab.sides import SideRequest, Sketched, case_of, sketched
-from torchstone.workflows.run.planned_run import Results, begun, code_of, placed, published, tried
+from torchstone.workflows.run.planned_run import Results, begun, code_of, placement_of, published, tried
 
 _CONDITIONS = (
     "heap",
@@ -88,18 +88,33 @@ class AbCampaign:
             told = notes([[side.sketch.configurations[0] for side in self._sketched]], placements)
             first = self._sides[0].request
             with begun(
-                pool.session(self._sketched[0].folder), machine, placements, first.name or "ab", command, self._busy,
-                source=first.source, code=self._code(), ab=self._rules,
-            ) as (draft, waited_s):  # fmt: skip
+                pool.session(self._sketched[0].folder),
+                machine,
+                placements,
+                first.name or "ab",
+                command,
+                self._busy,
+                source=first.source,
+                code=self._code(),
+                ab=self._rules,
+            ) as (draft, waited_s):
                 began_s += waited_s  # waiting for others is not part of the budget
                 a, b = self._rehearsed(pool, (a, b), machine)
                 head = msgspec.structs.replace(draft, plan=_plan_of((a, b)))
                 with RecordWriter(record_path(folder, head.run_id), head) as writer:
                     self._watcher.begins(head)
                     experiment = Experiment(
-                        a, b, self._rules, pool, began_s, self._tell, writer.append, strict=self._strict, say=self._say,
+                        a,
+                        b,
+                        self._rules,
+                        pool,
+                        began_s,
+                        self._tell,
+                        writer.append,
+                        strict=self._strict,
+                        say=self._say,
                         try_one_thread=not a.case.workload.is_program,  # whose threads are its own affair
-                    )  # fmt: skip
+                    )
                     ended = experiment.run()
                     run = _ended(writer, ended, head, told)
         return published(run, folder), ended
@@ -128,7 +143,7 @@ class AbCampaign:
                 except UsageError as fault:
                     raise SideError(side.label, fault) from None
                 workload = msgspec.structs.replace(case.workload, task=Task(str(facts.task)))
-                case = Case(workload, case.configuration, placed(facts, case.placement, machine))
+                case = Case(workload, case.configuration, placement_of(facts, case.placement, machine))
             elif sketch.sketch.own:
                 try:
                     case = pool.session(side.folder).rehearsed(case, left_open).filled(case, left_open)

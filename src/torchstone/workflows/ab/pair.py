@@ -25,7 +25,7 @@ from torchstone.core.stats.disturbance import TOLERATED_CORES
 from torchstone.core.stats.nested import Location, trimmed, trimmed_mean
 from torchstone.execution.controller.busy_machine import Snapshot, busiest, cores_of_others, snapshot
 from torchstone.execution.controller.observer import Silent, Watcher
-from torchstone.execution.controller.session import Session, beside, isolation, room_of
+from torchstone.execution.controller.session import Session, isolation, room_of, with_room
 from torchstone.execution.controller.trial import TrialDrive
 from torchstone.execution.timing.clock import Clock, system_clock
 from torchstone.plugins.machine_protocols import Launcher
@@ -307,7 +307,7 @@ def _unstarted(contender: Variant, number: int) -> Trial:
 
 def _with_facts(trial: Trial, side: str, about: Facts, room: Room | None) -> Trial:
     facts = merged(trial.facts, about, Facts(side=side))
-    return msgspec.structs.replace(trial, facts=facts, outcome=beside(trial.outcome, room))
+    return msgspec.structs.replace(trial, facts=facts, outcome=with_room(trial.outcome, room))
 
 
 class SessionPool:

@@ -119,8 +119,13 @@ def _git(here: Path, *words: str) -> str:
     try:
         done = subprocess.run(
             ["git", "-c", "core.hooksPath=/dev/null", *words],
-            cwd=here, capture_output=True, text=True, errors="replace", timeout=_PATIENCE_S, check=False,
-        )  # fmt: skip
+            cwd=here,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_PATIENCE_S,
+            check=False,
+        )
     except FileNotFoundError:
         raise MissingError("comparing revisions needs git, which is not installed") from None
     except subprocess.TimeoutExpired:

@@ -46,7 +46,7 @@ from torchstone.workflows.run.planned_run import (
     check,
     configurations,
     name_of,
-    placed,
+    placement_of,
     published,
     tried,
     workload_of,
@@ -108,7 +108,7 @@ class ProgramDiagnosis:
             with begun(session, machine, [placement], name, command, self._busy) as (head, _):
                 point = next(configurations(request))
                 facts = tried(session, Case(workload_of(request), point, placement))
-                case = Case(workload_of(request, Task(str(facts.task))), point, placed(facts, placement, machine))
+                case = Case(workload_of(request, Task(str(facts.task))), point, placement_of(facts, placement, machine))
                 run = recorded(
                     session,
                     head,

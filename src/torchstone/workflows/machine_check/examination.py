@@ -112,9 +112,17 @@ def _rows(devices: Sequence[tuple[str, str]], rounds: Sequence[Round], bound: fl
             kept = [after / before for after, before in zip(together[place], alone[place], strict=True)]
             unit = "FLOP/s" if work == "products" else "bytes/s"
             yield RelativeRate(
-                word, name, work, unit, _estimate(alone[place], unit), _estimate(together[place], unit),
-                shares[ALONE], shares[TOGETHER], _estimate(kept, "ratio"), slow,
-            )  # fmt: skip
+                word,
+                name,
+                work,
+                unit,
+                _estimate(alone[place], unit),
+                _estimate(together[place], unit),
+                shares[ALONE],
+                shares[TOGETHER],
+                _estimate(kept, "ratio"),
+                slow,
+            )
 
 
 def _of_work(rounds: Sequence[Round], work: str, *, together: bool) -> list[list[float]]:
@@ -236,9 +244,15 @@ def settled_in_a_minute(aa_test: ExperimentResult) -> float | None:
 
 def _procedure() -> Procedure:
     return Procedure(
-        trials=_PROCESSES, warmup_budget_s=_WARM_S, budget_s=_STEADY_S, target=None, telemetry_period_s=0.2,
-        count_flops=False, phases=False, timeout_s=60.0,
-    )  # fmt: skip
+        trials=_PROCESSES,
+        warmup_budget_s=_WARM_S,
+        budget_s=_STEADY_S,
+        target=None,
+        telemetry_period_s=0.2,
+        count_flops=False,
+        phases=False,
+        timeout_s=60.0,
+    )
 
 
 def _of_trials(trials: Sequence[Trial]) -> list[MachineCondition]:

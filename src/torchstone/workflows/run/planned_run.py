@@ -50,9 +50,14 @@ if TYPE_CHECKING:
 
 @contextmanager
 def begun(
-    session: Session, machine: Machine, placements: Sequence[Placement], name: str, command: Sequence[str],
-    busy: WhenBusy, **about: Any,
-) -> Iterator[tuple[Head, float]]:  # fmt: skip
+    session: Session,
+    machine: Machine,
+    placements: Sequence[Placement],
+    name: str,
+    command: Sequence[str],
+    busy: WhenBusy,
+    **about: Any,
+) -> Iterator[tuple[Head, float]]:
     """Hold the devices of a run that begins now; yield its Head, not written yet, and the seconds it waited for them.
 
     `about`: further fields of the Head. Its Plan is empty: the user's own code is rehearsed on the devices before there
@@ -123,9 +128,16 @@ class Campaign:
             how = session.procedure
             held = [widest(placement, wanted) for placement in placements]
             with begun(
-                session, machine, held, request.name or "run", command, self._busy, source=request.source,
-                code=code_of(self._sketches), usual=usual_spread(folder, machine),
-            ) as (draft, waited_s):  # fmt: skip
+                session,
+                machine,
+                held,
+                request.name or "run",
+                command,
+                self._busy,
+                source=request.source,
+                code=code_of(self._sketches),
+                usual=usual_spread(folder, machine),
+            ) as (draft, waited_s):
                 began_s += waited_s  # waiting for others is not part of the run's time
                 sketches = [self._rehearsed(session, sketch, placements[0], machine) for sketch in self._sketches]
                 whole = plan.arrange(sketches, placements, machine, how.repetitions, how.seed, request.first)
@@ -150,7 +162,7 @@ def places(
 
     Raises UsageError as `plan.place` does where it is not, and where none of them is here.
     """
-    each = [plan.placed(word, found, machine) for word in words]
+    each = [plan.find_placement(word, found, machine) for word in words]
     here = [placement for placement, why_not in each if why_not is None]
     if not absent_ok or not here:
         here = [plan.place(word, found, machine) for word in words]
@@ -208,11 +220,16 @@ class ProgramCampaign:
             machine, found = session.inspect()
             placement = plan.place(request.device, found, machine)
             with begun(
-                session, machine, [placement], name_of(request), command, self._busy,
+                session,
+                machine,
+                [placement],
+                name_of(request),
+                command,
+                self._busy,
                 usual=usual_spread(folder, machine),
-            ) as (draft, waited_s):  # fmt: skip
+            ) as (draft, waited_s):
                 facts = tried(session, Case(workload_of(request), next(configurations(request)), placement))
-                placement = placed(facts, placement, machine)
+                placement = placement_of(facts, placement, machine)
                 workload = workload_of(request, Task(str(facts.task)))
                 sketch = Sketch(workload, tuple(configurations(request)), own=True)
                 how = session.procedure
@@ -260,7 +277,7 @@ class _ProgramWatcher(Silent):
             self.measured = event
 
 
-def placed(facts: Facts, asked: Placement, machine: Machine) -> Placement:
+def placement_of(facts: Facts, asked: Placement, machine: Machine) -> Placement:
     """Return the Placement on which the program computes, whatever was asked for: it decides that itself."""
     kind = str(facts.device)
     if kind == "cuda" and any(device.kind == "rocm" for device in machine.devices):

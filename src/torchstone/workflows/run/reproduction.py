@@ -47,7 +47,7 @@ class Rechecked(msgspec.Struct, frozen=True):
     code: dict[str, str]
 
 
-def asked_for(head: Head) -> Sequence[Case]:
+def requested_cases(head: Head) -> Sequence[Case]:
     """Return the Cases that were asked for. Those that a search added are of the same workload, or of its parts."""
     return head.plan.cases if head.tune is None else (head.tune.base,)
 
@@ -55,7 +55,7 @@ def asked_for(head: Head) -> Sequence[Case]:
 def nodes_for(head: Head) -> int:
     """Return on how many nodes of an allocation the largest Case of a run is, or may be."""
     searched = [{NODES: value} for value in head.tune.axes.get(NODES, ())] if head.tune is not None else []
-    return most_nodes((*(case.configuration for case in asked_for(head)), *searched))
+    return most_nodes((*(case.configuration for case in requested_cases(head)), *searched))
 
 
 def workloads(cases: Sequence[Case]) -> list[Workload]:
@@ -158,9 +158,15 @@ class Reproduction:
             here, absent = places(words, found, machine, absent_ok=True)
             held = [widest(one, (case.configuration for case in self._cases)) for one in here]
             with begun(
-                session, machine, held, head.name, command, self._busy, code=self._found.code,
+                session,
+                machine,
+                held,
+                head.name,
+                command,
+                self._busy,
+                code=self._found.code,
                 usual=usual_spread(folder, machine),
-            ) as (draft, waited_s):  # fmt: skip
+            ) as (draft, waited_s):
                 session.rehearse([case for case in self._found.own if case.placement not in absent])
                 whole = msgspec.structs.replace(draft, plan=self._plan(machine))
                 run = take_all(session, whole, folder, began_s + waited_s, (), absent)
@@ -297,7 +303,7 @@ class Resumption:
             how = head.procedure
             if time_limit_s is not None:
                 how = msgspec.structs.replace(how, time_limit_s=time_limit_s)
-            models = [workload.model for workload in workloads(asked_for(head))]
+            models = [workload.model for workload in workloads(requested_cases(head))]
             session = Session(how, models, self._watcher, nodes=nodes_for(head))
             run = self._measure(writer, so_far, session, own)
         return published(run, self._folder)
@@ -305,13 +311,15 @@ class Resumption:
     def _measure(self, writer: RecordWriter, so_far: Run, session: Session, own: Sequence[Case]) -> Run:
         head = so_far.head
         here = [head.plan.cases[place] for place in head.measurable]
-        placements = list(dict.fromkeys(case.placement for case in (here if head.tune is None else asked_for(head))))
+        placements = list(
+            dict.fromkeys(case.placement for case in (here if head.tune is None else requested_cases(head)))
+        )
         with session:
             machine, _ = session.inspect()
             self._changes += of_devices(head.machine, machine, placements)
             self._insist(head, "was started with other devices or libraries")
             searched = [{WORLD_SIZE: n} for n in head.tune.axes.get(WORLD_SIZE, ())] if head.tune is not None else []
-            wanted = [*(case.configuration for case in asked_for(head)), *searched]
+            wanted = [*(case.configuration for case in requested_cases(head)), *searched]
             with held([widest(one, wanted) for one in placements], machine, head.run_id, self._busy):
                 session.rehearse(own)
                 rest = Plan(head.plan.cases, tuple(slot for _, slot in missing(so_far)))
@@ -329,7 +337,7 @@ class Resumption:
 
     def _own_cases(self, head: Head) -> Sequence[Case]:
         """Return a Case of each workload that is the user's own, and note what has changed of the request."""
-        found = recheck(head, asked_for(head))
+        found = recheck(head, requested_cases(head))
         self._changes += _change_of(head.source.word, head.source.sha256) if head.source is not None else []
         self._changes += found.changes
         return found.own

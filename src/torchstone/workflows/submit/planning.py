@@ -75,9 +75,18 @@ def planned(request: RunRequest, asked: SubmitRequest, command: Sequence[str], w
         raise UsageError(f"nodes: a task of {asked.cluster} measures on one machine; --on slurm has several for a job")
     told = notes([one.configurations for one in sketches], placements)
     return Submission(
-        SCHEMA, head, shares_of(whole, asked.cases_per_job), asked.cluster, asked.wanted, str(Path.cwd()),
-        str(asked.output.absolute()), sys.executable, asked.formats, tuple(told), asked.when_busy,
-    )  # fmt: skip
+        SCHEMA,
+        head,
+        shares_of(whole, asked.cases_per_job),
+        asked.cluster,
+        asked.wanted,
+        str(Path.cwd()),
+        str(asked.output.absolute()),
+        sys.executable,
+        asked.formats,
+        tuple(told),
+        asked.when_busy,
+    )
 
 
 def shares_of(whole: Plan, cases_per_job: int) -> tuple[tuple[int, ...], ...]:

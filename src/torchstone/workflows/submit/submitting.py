@@ -66,7 +66,7 @@ def merged(submission: Submission, attempts: Sequence[Run], stored: Run | None, 
             if _key(trial) in kept:
                 twice += 1
                 continue
-            kept[_key(trial)] = _placed(trial, part.head, machines)
+            kept[_key(trial)] = _on_machine(trial, part.head, machines)
             ids.add(trial.trial_id)
     trials = [msgspec.structs.replace(trial, order=order) for order, trial in enumerate(kept.values())]
     head = _head(submission, machines)
@@ -85,7 +85,7 @@ def _key(trial: Trial) -> _Key:
     return trial.case_id, trial.number
 
 
-def _placed(trial: Trial, part: Head, machines: list[Machine]) -> Trial:
+def _on_machine(trial: Trial, part: Head, machines: list[Machine]) -> Trial:
     """Return a trial that knows its job and its machine, which is added where it is new."""
     if part.machine not in machines:
         machines.append(part.machine)

@@ -119,9 +119,15 @@ def quality_of(predictions: Path, labels: Sequence[str], classes: int) -> TestMe
         for name, p, r, f, n in zip(names, *scores, strict=True)
     )
     return TestMetrics(
-        float(metrics.accuracy_score(truth, answers)), float(macro[0]), float(macro[1]), float(macro[2]),
-        tuple(map(tuple, matrix)), tuple(names), each, len(truth),
-    )  # fmt: skip
+        float(metrics.accuracy_score(truth, answers)),
+        float(macro[0]),
+        float(macro[1]),
+        float(macro[2]),
+        tuple(map(tuple, matrix)),
+        tuple(names),
+        each,
+        len(truth),
+    )
 
 
 def read_predictions(path: Path) -> tuple[list[int], list[int]]:
@@ -349,9 +355,18 @@ def _written(
             files["picture"] = str(folder / PICTURE)
     split = request.evaluation.split
     results = TestResults(
-        str(training), card.run_id, epoch, case.workload.data, split, judged.quality.loss, judged.quality.items,
-        judged.quality.items / sum(judged.batch_times_s), median(judged.batch_times_s), quality,
-        summary_of(trial.series), files,
-    )  # fmt: skip
+        str(training),
+        card.run_id,
+        epoch,
+        case.workload.data,
+        split,
+        judged.quality.loss,
+        judged.quality.items,
+        judged.quality.items / sum(judged.batch_times_s),
+        median(judged.batch_times_s),
+        quality,
+        summary_of(trial.series),
+        files,
+    )
     write_json(folder / FIGURES, evaluation_json(results))
     return results

@@ -81,14 +81,28 @@ def training_request(request: RunRequest, epochs: int | None, steps: int | None,
         found = next((other for other in _JUDGED_ON if other in sketch.data.splits), None)
         fit = msgspec.structs.replace(fit, validation_split=found)
     procedure = msgspec.structs.replace(
-        request.procedure, trials=1, epochs=epochs or (1 if steps is not None else request.fit.epochs or 1),
-        iterations=steps, timeout_s=request.procedure.timeout_s if limited else _LONGEST_S, phases=False,
-        time_limit_s=None, count_flops=False, fit=fit,
-    )  # fmt: skip
+        request.procedure,
+        trials=1,
+        epochs=epochs or (1 if steps is not None else request.fit.epochs or 1),
+        iterations=steps,
+        timeout_s=request.procedure.timeout_s if limited else _LONGEST_S,
+        phases=False,
+        time_limit_s=None,
+        count_flops=False,
+        fit=fit,
+    )
     return TrainingAsked(
-        request.name or "train", request.device, absolute(sketch.workload), sketch.configurations[0], procedure,
-        _labels(sketch.data), sketch.own, request.source, sketch.code_sha256, sketch.left_open,
-    )  # fmt: skip
+        request.name or "train",
+        request.device,
+        absolute(sketch.workload),
+        sketch.configurations[0],
+        procedure,
+        _labels(sketch.data),
+        sketch.own,
+        request.source,
+        sketch.code_sha256,
+        sketch.left_open,
+    )
 
 
 def _fixed(workload: WorkloadRequest) -> WorkloadRequest:
@@ -219,10 +233,16 @@ class _Observer:
             write_json(
                 self._output / CARD,
                 TrainingCard(
-                    SCHEMA, head.run_id, head.name, workload, case.configuration, case.placement, head.procedure,
+                    SCHEMA,
+                    head.run_id,
+                    head.name,
+                    workload,
+                    case.configuration,
+                    case.placement,
+                    head.procedure,
                     asked.labels,
                 ),
-            )  # fmt: skip
+            )
         except OSError as fault:
             raise MissingError(f"--output {self._output}: cannot be written: {fault.strerror}") from fault
         self._diary = MetricsLog(self._output, head.run_id, asked.workload, str(case.placement), self._before)

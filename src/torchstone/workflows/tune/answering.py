@@ -102,14 +102,22 @@ def answer_of(
     best = best_of(finalists, spec)
     against = final.get(present_id or "", ())
     return TuneResult(
-        recommended=best, highest_throughput=highest_throughput(finalists) or best, best_efficiency=efficient,
-        pareto=pareto(finalists), present=choices.get(present_id or ""),
+        recommended=best,
+        highest_throughput=highest_throughput(finalists) or best,
+        best_efficiency=efficient,
+        pareto=pareto(finalists),
+        present=choices.get(present_id or ""),
         gain=gain(final[best.case_id], against, spec) if against and best.case_id != present_id else None,
         epoch_time_s=cases[best.case_id].estimates.get("epoch_time_s"),
-        settings=_settings(cases[best.case_id], space), why=tuple(_why(best, cases[best.case_id], readings)),
-        searched_s=sum(reading.cost_s for reading in readings), everything_s=_everything_s(readings, len(space.points)),
-        points=len(space.points), probes=len(readings), tried=len(tried), untried=_untried(space, tried),
-    )  # fmt: skip
+        settings=_settings(cases[best.case_id], space),
+        why=tuple(_why(best, cases[best.case_id], readings)),
+        searched_s=sum(reading.cost_s for reading in readings),
+        everything_s=_everything_s(readings, len(space.points)),
+        points=len(space.points),
+        probes=len(readings),
+        tried=len(tried),
+        untried=_untried(space, tried),
+    )
 
 
 def best_of(ranking: Sequence[Choice], spec: TuneSpec) -> Choice:

@@ -27,7 +27,7 @@ from torchstone.workflows.run.planned_run import (
     check,
     configurations,
     name_of,
-    placed,
+    placement_of,
     published,
     tried,
     workload_of,
@@ -65,7 +65,7 @@ class ProgramTune:
             first = {**next(configurations(program)), **self._request.present}
             with begun(session, machine, [placement], name_of(program), command, self._busy) as (draft, _):
                 facts = tried(session, Case(workload_of(program), first, placement))
-                base = Case(workload_of(program, Task(str(facts.task))), first, placed(facts, placement, machine))
+                base = Case(workload_of(program, Task(str(facts.task))), first, placement_of(facts, placement, machine))
                 session.procedure = for_objective(session.procedure, self._request.objective, base.placement)
                 spec = self._spec(base, machine, session.procedure.trials or ROUNDS)
                 TuneSpace(spec)
@@ -83,8 +83,13 @@ class ProgramTune:
             for name, values in varying.items()
         }
         return TuneSpec(
-            objective=request.objective, searcher=request.searcher, base=base, axes=varying,
+            objective=request.objective,
+            searcher=request.searcher,
+            base=base,
+            axes=varying,
             present={name: base.configuration[name] for name in varying} if now else None,
             constraints=constraints_of(request, device.memory_bytes if device is not None else None),
-            most_cost_s=request.most_cost_s, most_probes=request.most_probes, final_trials=trials,
-        )  # fmt: skip
+            most_cost_s=request.most_cost_s,
+            most_probes=request.most_probes,
+            final_trials=trials,
+        )

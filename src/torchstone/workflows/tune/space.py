@@ -105,10 +105,15 @@ class TuneSpace:
         spec = self.spec
         now = {axis: value for axis, value in (spec.present or {}).items() if axis in self.axes}
         return SearchProblem(
-            axes=self.axes, points=self.points, present=now if now in self.points else None,
-            capacity_bytes=capacity_bytes, separable=self._loader and spec.objective in ("throughput", "efficiency"),
-            most_cost_s=spec.most_cost_s, most_probes=spec.most_probes, seed=seed,
-        )  # fmt: skip
+            axes=self.axes,
+            points=self.points,
+            present=now if now in self.points else None,
+            capacity_bytes=capacity_bytes,
+            separable=self._loader and spec.objective in ("throughput", "efficiency"),
+            most_cost_s=spec.most_cost_s,
+            most_probes=spec.most_probes,
+            seed=seed,
+        )
 
     def case(self, point: Point, part: Part = Part.WHOLE) -> Case:
         """Return the Case of one probe: of the whole step, of the device with resident batches, or of the loader."""

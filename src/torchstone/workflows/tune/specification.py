@@ -127,12 +127,18 @@ class TuneSketch:
         elif "mode" in base:
             base["mode"] = "throughput"
         return TuneSpec(
-            objective=request.objective, searcher=request.searcher, base=Case(self.sketch.workload, base, placement),
-            axes=varying, present=self._present(varying, base, device), exclude=tuple(map(str, request.run.exclude)),
+            objective=request.objective,
+            searcher=request.searcher,
+            base=Case(self.sketch.workload, base, placement),
+            axes=varying,
+            present=self._present(varying, base, device),
+            exclude=tuple(map(str, request.run.exclude)),
             constraints=constraints_of(request, device.memory_bytes if device is not None else None),
-            learning_rate_rule=self._rule(), most_cost_s=request.most_cost_s,
-            most_probes=request.most_probes, final_trials=trials,
-        )  # fmt: skip
+            learning_rate_rule=self._rule(),
+            most_cost_s=request.most_cost_s,
+            most_probes=request.most_probes,
+            final_trials=trials,
+        )
 
     def _present(
         self, varying: Mapping[str, Sequence[Scalar]], base: Mapping[str, Scalar], device: DeviceInfo | None

@@ -166,9 +166,15 @@ class TuneCampaign:
             if not sketch.own:
                 TuneSpace(self._sketch.spec(placement, machine, 1))  # what is wrong with it is said before anyone waits
             with begun(
-                session, machine, [self._sketch.held(placement)], request.name or "tune", command, self._busy,
-                source=request.source, code=code_of([sketch]),
-            ) as (draft, _):  # fmt: skip
+                session,
+                machine,
+                [self._sketch.held(placement)],
+                request.name or "tune",
+                command,
+                self._busy,
+                source=request.source,
+                code=code_of([sketch]),
+            ) as (draft, _):
                 if sketch.own:
                     first = plan.first_case(sketch, placement, machine)
                     self._sketch.take(session.rehearsed(first, sketch.left_open))

@@ -7,7 +7,7 @@ import pytest
 from torchstone.core.errors import MissingError
 from torchstone.core.schema.machine import DeviceInfo, Room
 from torchstone.core.schema.trial import Outcome, Status
-from torchstone.execution.controller.session import beside, holds_two, refuse_unshared, room_of
+from torchstone.execution.controller.session import holds_two, refuse_unshared, room_of, with_room
 from torchstone.plugins import registry
 
 GIB = 2**30
@@ -64,12 +64,12 @@ def test_two_fit_where_twice_the_memory_of_one_does(told, room, one_bytes, holds
 
 def test_a_side_that_runs_out_of_memory_is_told_what_the_other_left():
     room = Room(True, 9 * GIB, 80 * GIB)
-    ended = beside(Outcome(Status.OUT_OF_MEMORY, "OutOfMemoryError: CUDA out of memory.", "line"), room)
+    ended = with_room(Outcome(Status.OUT_OF_MEMORY, "OutOfMemoryError: CUDA out of memory.", "line"), room)
     assert ended.message == (
         "OutOfMemoryError: CUDA out of memory.; both sides share the device, and the first left 9.00 GiB of "
         "80.0 GiB free: use smaller batches, or measure one after the other: `torchstone run` of each, then "
         "`torchstone compare`"
     )
     assert (ended.status, ended.traceback) == (Status.OUT_OF_MEMORY, "line")
-    assert beside(Outcome(Status.OUT_OF_MEMORY, "no room"), None).message == "no room", "it was alone on the device"
-    assert beside(Outcome(Status.CRASHED, "wrong shape"), room).message == "wrong shape"
+    assert with_room(Outcome(Status.OUT_OF_MEMORY, "no room"), None).message == "no room", "it was alone on the device"
+    assert with_room(Outcome(Status.CRASHED, "wrong shape"), room).message == "wrong shape"

@@ -44,7 +44,7 @@ class Queue:
     def stage(self, text):
         self.stages.append(text)
 
-    def told(self, case, trial):
+    def ended(self, case, trial):
         pass
 
     def take(self, case, number, purpose):

@@ -23,13 +23,12 @@ from torchstone.core.messages import Values
 from torchstone.core.schema.codec import Malformed, decode, encode
 from torchstone.core.schema.message import ASK_WHERE, Ended, Event
 from torchstone.core.schema.trial import Outcome, Reason, Status
+from torchstone.execution.worker.outcome import ENDED, SILENT
 
 _CHUNK_BYTES = 1 << 16
 _PID = b"pid "
 _LEFT_S = 2.0  # for the others to notice by themselves that one has left in silence
 _STACKS_S, _PAUSE_S = 0.3, 0.02  # for all ranks to write where they are, and for one to finish its lines
-ENDED = "ended"  # where its status is gone
-SILENT = "no answer"  # what stands for the stack of a rank that does not write one
 
 
 class Roll:

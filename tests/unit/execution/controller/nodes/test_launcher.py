@@ -1,89 +1,93 @@
-"""Agents of further nodes: real processes on this machine, and what of them is refused."""
+"""Workers of further nodes: real processes on this machine, and what of them is refused."""
 
+import os
 import sys
-import types
 
 import msgspec
+import psutil
 import pytest
 from allocated import an_allocation
 from build import a_machine
 
 from torchstone.core.errors import MissingError, UsageError
+from torchstone.core.schema.case import Placement
+from torchstone.core.schema.codec import encode
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import DeviceInfo
-from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.message import BurstRequest, Ended, Entered, Inspected, InspectRequest
+from torchstone.core.schema.trial import Outcome, Status
 from torchstone.execution.controller import nodes as nodes_launcher
-from torchstone.execution.controller.nodes import SpreadLauncher, nodes_of
-from torchstone.plugins.launchers.spawn import Spawn
+from torchstone.execution.controller.nodes import SpreadLauncher, inspected, nodes_of
+from torchstone.plugins.launchers.spawn import NodeTrial, Spawn
 from torchstone.plugins.machine_protocols import Node
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ranks are forked")
 HERE = Node("n1", "127.0.0.1")
+REFUSAL = encode(Ended(Outcome(Status.CRASHED, "no disk"))).decode()
 
 
-def with_agent(command=()):
-    launcher = SpreadLauncher(Spawn(), [HERE, Node("n2", "127.0.0.1", command)], Procedure(isolation="spawn"))
+def with_node(command=()):
+    launcher = SpreadLauncher(Spawn(), [HERE, Node("n2", "127.0.0.1", command)])
     launcher.open([], "default")
     return launcher
 
 
-def test_an_agent_tells_what_it_runs_on_and_ends_with_its_controller():
-    launcher = with_agent()
-    (peer,) = launcher._peers
-    machine = peer.ready()
-    assert machine.host.hostname
-    assert {"torch", "python"} <= set(machine.software)
-    launcher.compare(machine)
-    launcher.close()
-    assert peer._process.returncode == 0
+def test_a_worker_of_a_node_says_what_is_there_and_leaves_nothing():
+    live = NodeTrial(Node("n2", "127.0.0.1"), InspectRequest(), os.environ)
+    found = inspected(live, "node n2")
+    assert {"torch", "python"} <= set(found.software)
+    assert found.devices
+    assert not psutil.pid_exists(live.pid)
+
+
+def test_the_end_of_stdin_ends_a_worker():
+    live = NodeTrial(Node("n2", "127.0.0.1"), BurstRequest(Placement("cpu", 0)), os.environ)
+    while not any(isinstance(event, Entered) for event in live.events() or ()):
+        pass
+    assert live.ending() == "killed by SIGKILL"
 
 
 @pytest.mark.parametrize(
     ("command", "says"),
     [
-        (("sh", "-c", "echo oh >&2; exit 3"), "node n2: its agent ended with exit code 3; the lines above say why"),
-        (("sh", "-c", 'read line; echo \'{"answer":"refused","why":"no disk"}\''), "node n2: no disk"),
-        (("true",), "node n2: its agent ended with exit code 0"),
+        (("sh", "-c", "echo oh >&2; exit 3"), "node n2 could not be inspected: exited with code 3"),
+        (("sh", "-c", f"read line; echo '{REFUSAL}'"), "node n2 could not be inspected: no disk"),
     ],
 )
-def test_an_agent_that_cannot_start_says_why(command, says):
-    launcher = with_agent(command)
+def test_a_node_that_cannot_start_says_why(command, says):
     with pytest.raises(MissingError, match=says):
-        launcher.ready()
-    launcher.close()
+        with_node(command).compare(a_machine())
 
 
 def test_a_command_that_is_not_there_is_named():
-    launcher = SpreadLauncher(Spawn(), [HERE, Node("n2", "127.0.0.1", ("no-such-srun",))], Procedure())
     with pytest.raises(MissingError, match="no-such-srun not found"):
-        launcher.open([], "default")
+        with_node(("no-such-srun",)).compare(a_machine())
 
 
 @pytest.fixture
-def beside(monkeypatch):
-    """Make a launcher with one further node of this Machine."""
+def another(monkeypatch):
+    """Make a launcher with one further node, on which there is what the Machine has."""
 
     def make(machine):
-        peer = types.SimpleNamespace(node=Node("n2", "127.0.0.1"), ready=lambda: machine, close=lambda: None)
-        monkeypatch.setattr(nodes_launcher, "Peer", lambda *_: peer)
-        launcher = SpreadLauncher(Spawn(), [HERE, peer.node], Procedure())
-        launcher.open([], "default")
-        return launcher
+        found = Inspected(machine.devices, machine.software, {})
+        monkeypatch.setattr(Spawn, "start_on", lambda *_: None)
+        monkeypatch.setattr(nodes_launcher, "inspected", lambda *_: found)
+        return with_node()
 
     return make
 
 
-def test_another_torch_is_refused(beside):
+def test_another_torch_is_refused(another):
     here = a_machine()
     there = msgspec.structs.replace(here, software={**here.software, "torch": "2.1.0"})
     with pytest.raises(MissingError, match=r"node n2 has torch 2\.1\.0, this one .*: install one of them"):
-        beside(there).compare(here)
+        another(there).compare(here)
 
 
-def test_nodes_of_other_kinds_are_told(beside):
+def test_nodes_of_other_kinds_are_told(another):
     here = a_machine()
     there = msgspec.structs.replace(here, devices=(*here.devices, DeviceInfo("cuda", "cuda", "NVIDIA", 0, "H100")))
-    launcher = beside(there)
+    launcher = another(there)
     launcher.compare(here)
     assert launcher._facts.unlike_nodes[1].startswith("n2: ")
     assert "1 × H100" in launcher._facts.unlike_nodes[1]

@@ -10,9 +10,8 @@ import pytest
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.message import Ended, Entered, Event, Stack
 from torchstone.core.schema.trial import Outcome, Reason, Status
-from torchstone.execution.controller.nodes import AskWhere, Kill, Over, SpreadTrial, Where
-from torchstone.execution.controller.outcome import TrialEnd
-from torchstone.plugins.machine_protocols import Node
+from torchstone.execution.controller.nodes import SpreadTrial
+from torchstone.execution.worker.outcome import TrialEnd
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ranks are forked")
 OK = Ended(Outcome(Status.OK))
@@ -43,43 +42,23 @@ class Sender:
 
 
 class Here(Sender):
-    """The process on this node."""
+    """The process of a node."""
 
     def __init__(self):
         super().__init__()
-        self.pid, self.facts, self.killed = 1, Facts(threads_in_effect=1), False
+        self.pid, self.facts, self.killed, self.asked = 1, Facts(threads_in_effect=1), False, False
 
     def events(self):
         return self.received()
 
     def ask_where(self):
-        self.sends(Stack(("rank 0",)))
+        self.asked = True
 
     def kill(self):
         self.killed = True
 
     def ending(self):
         return "killed by SIGKILL"
-
-
-class Peer(Sender):
-    """The agent of another node."""
-
-    def __init__(self, name):
-        super().__init__()
-        self.node, self.gone, self.trials = Node(name, "10.0.0.2"), False, 3
-        self.heard, self.waited = [], False
-
-    def answers(self):
-        answers = self.received()
-        self.gone = answers is None
-        return answers or []
-
-    def say(self, word):
-        self.heard.append(word)
-
-    def wait(self):
-        self.waited = True
 
 
 @pytest.fixture
@@ -89,12 +68,12 @@ def here():
 
 @pytest.fixture
 def peers():
-    return [Peer("n2"), Peer("n3")]
+    return [Here(), Here()]
 
 
 @pytest.fixture
 def trial(here, peers):
-    return SpreadTrial(here, peers, Facts(unlike_nodes=("…",)))
+    return SpreadTrial(here, dict(zip(("n2", "n3"), peers, strict=True)), Facts(unlike_nodes=("…",)))
 
 
 def heard(trial):
@@ -115,50 +94,46 @@ def test_it_ends_when_all_nodes_have_ended_well(trial, here, peers):
     here.sends(OK)
     here.ends()
     assert heard(trial) == []
-    peers[0].sends(Over(3, OK, None))
+    peers[0].sends(OK)
+    peers[0].ends()
     assert heard(trial) == []
-    peers[1].sends(Over(3, OK, None))
+    peers[1].sends(OK)
+    peers[1].ends()
     assert heard(trial) == [OK, None]
     assert trial.facts == Facts(threads_in_effect=1, unlike_nodes=("…",))
-
-
-def test_the_end_of_an_earlier_trial_is_not_this_ones(trial, here, peers):
-    here.sends(OK)
-    here.ends()
-    for peer in peers:
-        peer.sends(Over(2, FULL, None))
-    assert heard(trial) == []
 
 
 def test_what_only_misses_a_peer_waits_for_the_reason(trial, here, peers):
     here.sends(GONE)
     here.ends()
-    peers[0].sends(Over(3, GONE, None))
+    peers[0].sends(GONE)
     assert heard(trial) == []
-    peers[1].sends(Over(3, FULL, None))
+    peers[1].sends(FULL)
     message = "node n3: rank 1: MemoryError"
     assert heard(trial) == [msgspec.structs.replace(FULL, outcome=Outcome(Status.OUT_OF_MEMORY, message)), None]
 
 
 def test_a_reason_of_ones_own_ends_it_at_once(trial, peers, here):
-    peers[0].sends(Over(3, FULL, None))  # the ranks here may hang: NCCL does not notice
+    peers[0].sends(FULL)  # the ranks here may hang: NCCL does not notice
     assert [type(event) for event in heard(trial)] == [Ended, type(None)]
     assert trial.ending() == "killed by SIGKILL"
-    assert (peers[0].heard, peers[1].heard) == ([Kill()], [Kill()])
-    assert (peers[0].waited, peers[1].waited) == (False, True)  # that of the first has ended already
+    assert here.killed
+    assert all(peer.killed for peer in peers)
 
 
 def test_where_all_miss_a_peer_the_first_says_so(trial, here, peers):
     here.sends(GONE)
     here.ends()
     for peer in peers:
-        peer.sends(Over(3, GONE, None))
+        peer.sends(GONE)
+        peer.ends()
     assert heard(trial) == [GONE, None]
 
 
 def test_a_lost_node_is_a_reason(trial, peers):
     peers[1].ends()
     assert heard(trial) == [Ended(Outcome(Status.INTERRUPTED, "node n3: lost")), None]
+    assert trial.lost == ["n3"]
 
 
 def test_a_process_here_that_is_killed_leaves_the_reason_to_its_signal(trial, here):
@@ -169,21 +144,16 @@ def test_a_process_here_that_is_killed_leaves_the_reason_to_its_signal(trial, he
 
 def test_what_no_device_can_do_is_told_without_a_node(trial, peers):
     cannot = Ended(Outcome(Status.UNSUPPORTED, "fp16: not here"))
-    peers[0].sends(Over(3, cannot, None))
+    peers[0].sends(cannot)
     assert heard(trial) == [cannot, None]
 
 
-def test_all_nodes_are_asked_where_they_are(trial, peers):
+def test_all_nodes_are_asked_where_they_are(trial, here, peers):
     trial.ask_where()
-    peers[0].sends(Where(("rank 1",)))
+    assert all(one.asked for one in (here, *peers))
+    here.sends(Stack(("rank 0",)))
+    peers[0].sends(Entered("warm-up", 1.0), Stack(("rank 1",)))
     assert sorted(event.lines for event in heard(trial)) == [("rank 0",), ("rank 1",)]
-    assert all(peer.heard == [AskWhere()] for peer in peers)
-
-
-def test_a_process_that_dies_without_a_word_says_how(trial, peers):
-    peers[0].sends(Over(3, None, "killed by SIGSEGV"))
-    (end, _) = heard(trial)
-    assert end.outcome == Outcome(Status.CRASHED, "node n2: killed by SIGSEGV")
 
 
 def test_the_stacks_of_two_nodes_that_arrive_in_pieces_keep_their_ranks(trial, here, peers):
@@ -191,7 +161,7 @@ def test_the_stacks_of_two_nodes_that_arrive_in_pieces_keep_their_ranks(trial, h
     line = '  File "/home/me/net.py", line 17 in forward'
     end = TrialEnd()
     for sender, word in (
-        (peers[0], Where(("rank 1",))), (here, Stack(("rank 0",))), (peers[0], Where((line,))),
+        (peers[0], Stack(("rank 1",))), (here, Stack(("rank 0",))), (peers[0], Stack((line,))),
         (here, Stack(('  File "/usr/lib/python3/site-packages/torch/nn.py", line 3 in wait',))),
     ):  # fmt: skip
         sender.sends(word)

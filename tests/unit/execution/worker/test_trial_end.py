@@ -4,8 +4,8 @@ import pytest
 
 from torchstone.core.messages import Values
 from torchstone.core.schema.trial import Outcome, Reason, Status
-from torchstone.execution.controller import outcome as module
-from torchstone.execution.controller.outcome import TrialEnd
+from torchstone.execution.worker import outcome as module
+from torchstone.execution.worker.outcome import TrialEnd
 
 
 @pytest.fixture
@@ -38,11 +38,11 @@ def test_where_the_kernel_does_not_count_both_are_named(monkeypatch):
 def test_a_loaders_process_that_the_kernel_killed_is_out_of_memory(kills):
     known = TrialEnd()
     said = Outcome(Status.CRASHED, "RuntimeError: it is killed", reason=Reason.LOADER_KILLED)
-    assert known.said(said) == said
+    assert known.refined(said) == said
     kills[0] += 1
-    assert known.said(said).status == Status.OUT_OF_MEMORY
+    assert known.refined(said).status == Status.OUT_OF_MEMORY
     other = Outcome(Status.CRASHED, "ValueError: bad")
-    assert known.said(other) == other
+    assert known.refined(other) == other
 
 
 @pytest.mark.parametrize(("killed", "status"), [(1, Status.OUT_OF_MEMORY), (0, Status.CRASHED)])
@@ -50,11 +50,11 @@ def test_a_rank_that_died_without_a_word_is_named_with_what_the_kernel_did(kills
     known = TrialEnd()
     kills[0] += killed
     values: Values = {"rank": 1, "wrong": "killed by SIGKILL"}
-    found = known.said(Outcome(Status.CRASHED, "rank 1: killed by SIGKILL", reason=Reason.RANK_DIED, values=values))
+    found = known.refined(Outcome(Status.CRASHED, "rank 1: killed by SIGKILL", reason=Reason.RANK_DIED, values=values))
     assert found.status == status
     assert str(found.message).startswith("rank 1: killed by")
     gone = Outcome(Status.CRASHED, "rank 1: ended", reason=Reason.RANK_DIED, values={"rank": 1, "wrong": "ended"})
-    assert known.said(gone) == gone
+    assert known.refined(gone) == gone
 
 
 FATAL = """Fatal Python error: Segmentation fault
