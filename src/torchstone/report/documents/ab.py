@@ -76,12 +76,11 @@ def _table(rows: Sequence[FigureOfSides], found: Comparison) -> Table:
 
 
 def _ratios(found: Comparison) -> Iterator[Chart]:
-    """Yield the ratio that was tested, B ÷ A of the time an item; nothing where the pairs give none."""
+    """Yield the ratio of the answer, how many times as fast B is; nothing where the pairs give none."""
     ratio = found.ratio
     if ratio is not None and found.verdict != Judgement.NOT_COMPARABLE:
         named = f"{found.candidate.label} against {found.baseline.label}"
-        ends, verdict = (ratio.value, ratio.low, ratio.high), str(found.verdict)
-        row = Ratio(named, "time an item", *ends, verdict)
+        row = Ratio(named, "throughput", *times_as_fast(ratio), str(found.verdict))
         yield from ratios_chart((row,), found.margin, ratio.level)
 
 
