@@ -547,8 +547,8 @@ def run_pictures(summary: RunSummary, run: Run, training: TrainingMetrics | None
     if not found:
         return ()
     first = _side_by_side(found) or found[0]
-    shown = first.picture.panels
-    rest = {kind: tuple(c for chart in charts for c in _without(chart, shown)) for kind, charts in kinds.items()}
+    panels = first.picture.panels
+    rest = {kind: tuple(c for chart in charts for c in _without(chart, panels)) for kind, charts in kinds.items()}
     more = tuple(Section(kind, charts) for kind, charts in rest.items() if charts)
     return (Section(FIRST, (first,)), *((Section(MORE, more, folded=True),) if more else ()))
 
