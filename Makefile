@@ -227,8 +227,10 @@ bench-sweep: setup-dev ## the tool's own overhead in a sweep of 336 trivial tria
 bench-records: setup-dev ## how fast 10,000 trials are listed and shown
 	@$(BIN)/python benchmarks/records.py
 
-readme-picture: setup-dev ## the README's picture of a terminal, of a real run: on a machine that does nothing else
+readme-picture: setup-dev ## the README's pictures: of a real run (on a machine that does nothing else), of a recorded ab
 	@PATH="$(abspath $(BIN)):$$PATH" python benchmarks/terminal.py docs/images/run.svg -- torchstone run -- python examples/train.py --batch_size 16
+	@$(BIN)/torchstone report tests/golden/schema_1/ab.jsonl --plots build/readme >/dev/null
+	@cp build/readme/ratios.svg docs/images/ab.svg
 
 bench-reports: setup-dev ## how soon reports of 336 cases and of 10,000 trials are there, how large, in what memory
 	@$(BIN)/python benchmarks/reports.py

@@ -161,7 +161,8 @@ def _curves(
     subtitle: str,
     group: str,
 ) -> Panel:
-    places = [str(size) for size in sorted({one.size for own in curves.values() for one in own})]
+    every = {one.size for each in told.panels.values() for own in each.values() for one in own}
+    places = [str(size) for size in sorted(every)]  # those of all panels: their axes are one
     cases = {curve: [(one.size, one.case) for one in own] for curve, own in curves.items()}
     values, failed, _ = joined(cases, of, "batch", str, scale[0])
     marks = (*vl.failures(failed), vl.line("piece"), vl.interval())
@@ -343,9 +344,28 @@ def _chart(
                 found += panels(figure[1] or f"{cases[0].workload.item}s/s", told, of[at], unit, group)
     if not found:
         return None
-    picture = Picture(question.title, tuple(found[:_MOST_PANELS]), _left_out(drawn, len(found)), columns=2)
+    picture = Picture(question.title, over_one_axis(found[:_MOST_PANELS]), _left_out(drawn, len(found)), columns=2)
     says = f"{question.title}: {question.says}, with 95 % confidence intervals; {_highest(found[0])}"
     return Chart(question.name, says, picture)
+
+
+def over_one_axis(panels: Sequence[Panel]) -> tuple[Panel, ...]:
+    """Return the panels, those of one group and unit with the same axis from 0 on, so that heights can be compared."""
+    keys = [(panel.group, panel.channel("y")["title"]) for panel in panels]
+    tops: dict[tuple[str, str], float] = {}
+    for key, panel in zip(keys, panels, strict=True):
+        ends = (value.get(name) for value in panel.values for name in ("value", "high"))
+        tops[key] = max([tops.get(key, 0.0), *(end for end in ends if end is not None)])
+    counts = Counter(keys)
+    return tuple(
+        _up_to(panel, tops[key]) if counts[key] > 1 and tops[key] > 0.0 else panel
+        for key, panel in zip(keys, panels, strict=True)
+    )
+
+
+def _up_to(panel: Panel, top: float) -> Panel:
+    y = {**panel.channel("y"), "scale": {"domain": [0.0, top]}}
+    return msgspec.structs.replace(panel, view={**panel.view, "encoding": {**panel.view["encoding"], "y": y}})
 
 
 def _highest(one: Panel) -> str:

@@ -57,8 +57,7 @@ def ab_parts(answer: AbResult, trials: Sequence[Trial], cases: Sequence[CaseSumm
     ratio = found.ratio
     if ratio is not None and found.verdict != Judgement.NOT_COMPARABLE:
         named = f"{found.candidate.label} against {found.baseline.label}"
-        ends, verdict = (ratio.value, ratio.low, ratio.high), str(found.verdict)
-        row = Ratio(named, "time an item", *ends, verdict)
+        row = Ratio(named, "throughput", *times_as_fast(ratio), str(found.verdict))
         yield from ratios_chart((row,), found.margin, ratio.level)
 
 

@@ -366,11 +366,14 @@ def answer_words(answer: TaskAnswer, compared: ComparedRuns) -> str:
 
 def _of_several(answer: TaskAnswer, letter: str, names: Mapping[str, str]) -> str:
     candidates = [one for one in answer.ranked if one.ratios]
+    first, base = names[answer.ranked[0].letter], names[letter]
+    over = _over(candidates[0].ratios)
     named = [f"{names[one.letter]} {_times(one.ratios)}" for one in candidates]
     more = f"; {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-    times = f"{', '.join(named[:_NAMED])} times as fast as {names[letter]}"
-    order = f"{times}{_over(candidates[0].ratios)}{more}"
-    first = names[answer.ranked[0].letter]
+    if answer.standing == TaskResult.FASTER and first != base:
+        others = ", ".join(named[1:_NAMED])
+        return f"{first} is the fastest: {_times(candidates[0].ratios)} times as fast as {base}; {others}{over}{more}"
+    order = f"{', '.join(named[:_NAMED])} times as fast as {base}{over}{more}"
     if answer.standing == TaskResult.FASTER:
         return f"{first} is the fastest; {order}"
     even, ahead = (", ".join(names[one] for one in letters) for letters in (answer.even, answer.ahead))

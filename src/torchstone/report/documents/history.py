@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
@@ -89,7 +90,11 @@ def _headline(told: Histories, moved: Sequence[History]) -> Iterator[Part]:
         cases = f"{len(told.histories)} case{'s' * (len(told.histories) > 1)}"
         ends = Counter(str(one.changes[-1].verdict) for one in moved)
         now = f", the newest level {', '.join(f'{word} in {count}' for word, count in ends.items())}" if ends else ""
-        yield Text(f"{told.metric}: {len(moved) or 'none'} of {cases} changed{now}.", Role.HEADLINE)
+        most = max(
+            (one.changes[-1] for one in moved), key=lambda change: abs(math.log(change.ratio.value)), default=None
+        )
+        largest = f"; the largest change: {_times(most)} times the level before" if most is not None else ""
+        yield Text(f"{told.metric}: {len(moved) or 'none'} of {cases} changed{now}{largest}.", Role.HEADLINE)
 
 
 def _is_one(found: Sequence[History]) -> bool:
@@ -98,9 +103,12 @@ def _is_one(found: Sequence[History]) -> bool:
 
 
 def _of_one(metric: str, last: LevelChange) -> str:
-    times = units.ratio(last.ratio.value, last.ratio.low, last.ratio.high)
     since = f"since {last.started_utc[:_DAY]} (run {last.run_id})"
-    return f"{metric}: {last.verdict} {since}, {times} times the level before."
+    return f"{metric}: {last.verdict} {since}, {_times(last)} times the level before."
+
+
+def _times(change: LevelChange) -> str:
+    return units.ratio(change.ratio.value, change.ratio.low, change.ratio.high)
 
 
 def _of_requested(requested: Requested, histories: int) -> Iterator[Part]:

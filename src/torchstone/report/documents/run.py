@@ -30,7 +30,7 @@ from torchstone.analysis.advice.trainings import METRICS, Curves, compared, comp
 from torchstone.analysis.scaling import SIZES, Scaling, rows_of, scaling
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
-from torchstone.core.charts.vega_lite import Picture
+from torchstone.core.charts.vega_lite import Panel, Picture
 from torchstone.core.messages import filled
 from torchstone.core.schema.advice import Advice
 from torchstone.core.schema.answer import AbResult, TuneResult
@@ -133,8 +133,9 @@ def run_parts(
         yield Text(_measured_how(run))
     yield from scaling_parts(run)
     yield from pictures
-    yield from convergence_parts(run, every=every, curves=curves)
-    if rest := tuple(_rest(run, every=every, files=files)):
+    if not isinstance(run.answer, AbResult):
+        yield from convergence_parts(run, every=every, curves=curves)
+    if rest := tuple(_rest(run, every=every, curves=curves, files=files)):
         title = f"everything else of {run.name}, {run.started_utc[:_DAY]}"  # which of all runs `show latest` shows
         yield Section(title, rest, folded=True, how=f"torchstone show {run.run_id} --full")
 
@@ -144,10 +145,11 @@ def _is_attached(run: RunSummary) -> bool:
     return isinstance(run.answer, Diagnosis) and run.answer.attached is not None
 
 
-def _rest(run: RunSummary, *, every: bool, files: Sequence[tuple[str, str]]) -> Iterator[Part]:
+def _rest(run: RunSummary, *, every: bool, curves: Curves | None, files: Sequence[tuple[str, str]]) -> Iterator[Part]:
     yield from map(Text, _head(run))
     if isinstance(run.answer, AbResult):
         yield from ab_rest(run.answer, read_run(Path(run.record)).trials, run.cases)
+        yield from convergence_parts(run, every=every, curves=curves)
     if isinstance(run.answer, AbResult | Training):
         yield from case_parts(run)
         yield Text(_measured_how(run))
@@ -587,8 +589,9 @@ def run_pictures(summary: RunSummary, run: Run, training: TrainingMetrics | None
     if not found:
         return ()
     first = _side_by_side(found) or found[0]
-    rest = (Section(kind, left) for kind, charts in kinds.items() if (left := tuple(c for c in charts if c != first)))
-    more = tuple(rest)
+    panels = first.picture.panels
+    rest = {kind: tuple(c for chart in charts for c in _without(chart, panels)) for kind, charts in kinds.items()}
+    more = tuple(Section(kind, charts) for kind, charts in rest.items() if charts)
     return (Section(FIRST, (first,)), *((Section(MORE, more, folded=True),) if more else ()))
 
 
@@ -601,7 +604,13 @@ def _side_by_side(charts: Sequence[Chart]) -> Chart | None:
     picture = Picture(
         "Throughput and latency by batch size", (*rates.picture.panels, times.picture.panels[0]), columns=2
     )
-    return Chart("throughput_and_latency", f"{rates.says}. {times.says}", picture)
+    return Chart(THROUGHPUT, f"{rates.says}. {times.says}", picture)
+
+
+def _without(chart: Chart, shown: Sequence[Panel]) -> Iterator[Chart]:
+    """Yield a chart without the panels that are shown already; nothing where all of them are."""
+    if left := tuple(panel for panel in chart.picture.panels if panel not in shown):
+        yield msgspec.structs.replace(chart, picture=msgspec.structs.replace(chart.picture, panels=left))
 
 
 def pictured_part(summary: RunSummary) -> RecordPart:

@@ -163,7 +163,9 @@ def _drawn(site: Site, entry: Entry) -> tuple[Document, object]:
 
 
 def _pictures(summary: RunSummary, record: Path) -> tuple[Section, ...]:
-    return run_pictures(summary, read_run(record, pictured_part(summary)))
+    """Return the pictures of a run, the first of them below no title: the page has it."""
+    found = run_pictures(summary, read_run(record, pictured_part(summary)))
+    return tuple(msgspec.structs.replace(one, title=one.title if n else "") for n, one in enumerate(found))
 
 
 def _another(site: Site, query: Query, ids: Sequence[str], word: str) -> Answer:

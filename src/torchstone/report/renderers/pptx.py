@@ -157,7 +157,7 @@ def _slides(document: Document) -> list[_Slide]:
 
 def _has_table(part: Part) -> bool:
     if not isinstance(part, Section) or part.folded or _is_picture(part):
-        return False
+        return isinstance(part, Table)
     return any(isinstance(one, Table) for one in part.parts)
 
 

@@ -45,6 +45,18 @@ def test_every_question_that_the_run_has_figures_for(sweep):
     assert titles == ["device memory, reserved", "device memory, allocated", "host memory, resident"]
 
 
+def test_panels_of_one_unit_have_one_axis(sweep):
+    memory = panels(sweep["memory_usage"])
+    ends: dict[str, set[tuple[float, ...]]] = {}
+    for panel in memory:
+        ends.setdefault(panel.channel("y")["title"], set()).add(tuple(panel.channel("y")["scale"]["domain"]))
+        assert (
+            max(value["high"] or value["value"] for value in panel.values) <= panel.channel("y")["scale"]["domain"][1]
+        )
+    assert [len(found) for found in ends.values()] == [1] * len(ends)
+    assert "scale" not in panels(sweep["throughput_vs_batch_size"])[0].channel("y"), "alone"
+
+
 def test_a_setting_is_a_curve_with_its_intervals(sweep):
     (panel,) = panels(sweep["throughput_vs_batch_size"])
     assert names_of(panel) == ("fp32", "bf16")

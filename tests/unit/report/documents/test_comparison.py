@@ -105,7 +105,7 @@ def test_a_narrow_terminal_has_the_ratio_and_the_verdict():
 
 def test_three_machines():
     text = printed(AMD, NVIDIA, side("C", "L4", "nvidia", 2.0), every=True)
-    assert text.startswith("For training: B (RTX 4090) is the fastest; B (RTX 4090) 2.00 [1.9")
+    assert text.startswith("For training: B (RTX 4090) is the fastest: 2.00 [1.9")
     assert "[BENCHMARK 3]" in text
     assert re.search(r"cnn +B +1,600 .*better", text)
     assert re.search(r" C +1,600 .*worse", text)

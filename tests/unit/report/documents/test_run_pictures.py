@@ -8,8 +8,9 @@ from learning import falling, of_losses
 from stored import store
 
 from torchstone.analysis.summary import summarize
-from torchstone.report.document import Chart
+from torchstone.report.document import Chart, Document
 from torchstone.report.documents.run import pictured_part, run_pictures
+from torchstone.report.pictures import charts_of
 from torchstone.storage.query import find, read_run
 
 
@@ -42,3 +43,13 @@ def test_of_many_cases_a_few_are_read(tmp_path):
     assert {trial.case_id for trial in read_run(tmp_path / "records" / f"{run.head.run_id}.jsonl", wanted).trials} <= (
         wanted.whole | wanted.some
     )
+
+
+def test_no_panel_is_shown_twice(tmp_path):
+    run = charted.a_training_sweep()
+    store(tmp_path, [run])
+    summary = summarize(find(tmp_path, run.head.run_id))
+    drawn = charts_of(Document("", run_pictures(summary, run)))
+    assert [panel.channel("y")["title"] for panel in drawn[0].picture.panels] == ["images/s", "ms"]
+    panels = [panel for chart in drawn for panel in chart.picture.panels]
+    assert all(panels.count(panel) == 1 for panel in panels)

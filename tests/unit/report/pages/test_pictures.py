@@ -48,6 +48,7 @@ def test_the_page_of_a_run_is_there_before_its_pictures(tmp_path):
     assert f'hx-get="{there}"' in first.text
     assert f'<a href="{there}">' in first.text, "without JavaScript"
     assert images(first) == []
+    assert get(app, there).text.count(">Pictures</h") == 1
     found = images(get(app, there))
     assert f"{there}/throughput_vs_batch_size.svg" in found
     for address in found:

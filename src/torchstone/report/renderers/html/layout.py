@@ -95,6 +95,8 @@ class _Layout:
                 yield Block(kind, texts)
             elif kind == "doubt":
                 yield Block(kind, found)
+            elif kind == "chart" and len(found) > 1:
+                yield Block("charts", [self._block(part, title, level, crowd=crowd) for part in found])
             else:
                 for part in found:
                     yield self._block(part, title, level, crowd=crowd)
