@@ -12,13 +12,14 @@ from typing import Any
 import msgspec
 
 from torchstone.analysis.compare.ab_sides import result_words, results_apart
+from torchstone.analysis.recommend.case_history import LevelChange, LevelPoint, judgement
 from torchstone.core.errors import ExitCode, TorchstoneError
 from torchstone.core.figures import figures
 from torchstone.core.messages import not_compared
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.answer import AbResult
 from torchstone.core.schema.ci import CiBenchmark, CiResult, HistoryEntry, HistoryPoint, State
-from torchstone.core.schema.comparison import Comparison, Judgement, Rules, judge
+from torchstone.core.schema.comparison import Comparison, Judgement, Rules
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.run import SCHEMA, Run
 from torchstone.core.schema.trial import Status
@@ -26,6 +27,7 @@ from torchstone.core.stats.student import normal_quantile
 
 SPANS = (10, 30, 100)  # commits that are looked at together
 _LEVEL = 0.95
+_TIME = "step_time_mean"  # the figure that is compared
 
 
 class NothingToKeep(TorchstoneError):
@@ -57,32 +59,23 @@ def _point(change: BenchmarkChange) -> HistoryPoint:
 
 
 class CommitStep(msgspec.Struct, frozen=True):
-    """One commit of a chain. `total`, `low`, `high`: time of a step ÷ that before the chain, with its 95 % interval."""
+    """One commit of a chain. `total`: time of a step ÷ that before the chain, a point of a history as any other."""
 
-    commit: str
-    at_utc: str
     point: HistoryPoint
-    total: float
-    low: float
-    high: float
+    total: LevelPoint
     begins: bool
 
 
-class Drift(msgspec.Struct, frozen=True):
-    """What `commits` of the last did together, without steps, with an interval of 95 % over all spans at once."""
-
-    commits: int
-    ratio: float
-    low: float
-    high: float
-
-
 class Trace(msgspec.Struct, frozen=True):
-    """The history of one benchmark, oldest first. `drift`: proven beyond the limit; None where that is not so."""
+    """The history of one benchmark, oldest first. `drift`: proven beyond the limit; None where that is not so.
+
+    Its `ratio` is what so many of the last commits (`trials`) did together, without steps, with an interval of 95 %
+    over all spans at once.
+    """
 
     name: str
     steps: tuple[CommitStep, ...]
-    drift: Drift | None
+    drift: LevelChange | None
 
 
 def traces(entries: Sequence[HistoryEntry]) -> list[Trace]:
@@ -111,7 +104,7 @@ def _in_order(entries: Sequence[HistoryEntry]) -> list[HistoryEntry]:
 def _trace(name: str, entries: Sequence[HistoryEntry]) -> Trace:
     steps: list[CommitStep] = []
     chain: list[tuple[float, float]] = []  # the logarithm of each ratio, and its standard error
-    small: list[tuple[float, float] | None] = []  # the same; None for a step
+    small: list[tuple[int, float, float] | None] = []  # the same with its place; None for a step
     last = None
     limit = entries[-1].limit
     for entry in entries:
@@ -123,10 +116,10 @@ def _trace(name: str, entries: Sequence[HistoryEntry]) -> Trace:
         if begins:
             chain, small = [], []
         chain.append(found)
-        small.append(None if _is_step(point, limit) else found)
+        small.append(None if _is_step(point, limit) else (len(steps), *found))
         last = entry.commit
         steps.append(_step(entry, point, chain, begins=begins))
-    return Trace(name, tuple(steps), _drift(small, limit))
+    return Trace(name, tuple(steps), _drift(small, [step.total for step in steps], limit))
 
 
 def _is_step(point: HistoryPoint, limit: float) -> bool:
@@ -139,10 +132,12 @@ def _step(
     log, error = _sum(chain)
     half = normal_quantile(0.5 + _LEVEL / 2.0) * error
     total, low, high = (math.exp(max(-50.0, min(50.0, end))) for end in (log, log - half, log + half))
-    return CommitStep(entry.commit, entry.committed_utc, point, total, low, high, begins)
+    return CommitStep(point, LevelPoint(entry.commit, entry.committed_utc, total, low, high, len(chain)), begins)
 
 
-def _drift(chain: Sequence[tuple[float, float] | None], limit: float) -> Drift | None:
+def _drift(
+    chain: Sequence[tuple[int, float, float] | None], totals: Sequence[LevelPoint], limit: float
+) -> LevelChange | None:
     """Return the longest span that is proven to be slower by more than the limit, by more than one commit."""
     spans = sorted({min(span, len(chain)) for span in SPANS}, reverse=True)
     z = normal_quantile(1.0 - (1.0 - _LEVEL) / (2.0 * len(SPANS)))  # Bonferroni
@@ -150,10 +145,13 @@ def _drift(chain: Sequence[tuple[float, float] | None], limit: float) -> Drift |
         small = [one for one in chain[-span:] if one is not None]
         if len(small) < 2:
             continue
-        log, error = _sum(small)
+        log, error = _sum([one[1:] for one in small])
         if log - z * error > math.log1p(limit):
-            ratio, low, high = (math.exp(min(50.0, end)) for end in (log, log - z * error, log + z * error))
-            return Drift(len(small), ratio, low, high)
+            value, low, high = (math.exp(min(50.0, end)) for end in (log, log - z * error, log + z * error))
+            ratio = Estimate(value, low, high, _LEVEL, "ratio", "product of ratios", len(small), len(small))
+            at = small[0][0]
+            begin = totals[at]
+            return LevelChange(at, begin.run_id, begin.started_utc, ratio, judgement(low, high, _TIME), ())
     return None
 
 
@@ -288,7 +286,7 @@ def _measured(
     ends = (ratio.low, ratio.value, ratio.high)
     if not 1.0 / _LARGEST <= ends[0] <= ends[1] <= ends[2] <= _LARGEST or not 0.0 < ratio.level < 1.0:
         return BenchmarkChange(name, ChangeVerdict.FAILED, why="the interval in its record is none", **about)
-    verdict = _VERDICTS[judge(ratio.low, ratio.high, margin, higher_is_better=False)]
+    verdict = _VERDICTS[judgement(ratio.low, ratio.high, _TIME, margin)]
     price = price_of(run, command, per_hour) if verdict is ChangeVerdict.UNDECIDED else None
     pairs = max(0, min(ratio.trials, 10**6))
     beyond = verdict is ChangeVerdict.SLOWER and ratio.low > 1.0 + limit
@@ -303,9 +301,7 @@ def _of_other_commits(run: Run, found: Comparison, base: str, head: str) -> str 
         case = cases.get(side.case_id)
         if case is None or case.workload.fixed.get("revision") != commit:
             return f"its record is of another commit than {commit[:_SHORT]}"
-    return (
-        None if found.metric == "step_time_mean" else f"its record compares {found.metric[:40]}, not the time of a step"
-    )
+    return None if found.metric == _TIME else f"its record compares {found.metric[:40]}, not the time of a step"
 
 
 def _other_result(run: Run) -> OtherResult | None:
@@ -330,7 +326,7 @@ def _device(run: Run) -> str | None:
 def _step_time_s(run: Run, found: Comparison) -> float | None:
     """Return the median over the processes of the change."""
     told = [
-        figures(t).values.get("step_time_mean")
+        figures(t).values.get(_TIME)
         for t in run.trials
         if t.facts.side == "B" and t.outcome.status == Status.OK and t.case_id == found.candidate.case_id
     ]

@@ -254,17 +254,17 @@ def _changes(
             at.run_id,
             at.started_utc,
             Estimate(value, low, high, _LEVEL, "ratio", _BY_LEVELS, runs, before.values + after.values),
-            verdict(low, high, metric),
+            judgement(low, high, metric),
             changed(sides[0], sides[1]),
         )
 
 
-def verdict(low: float, high: float, metric: str) -> Judgement:
+def judgement(low: float, high: float, metric: str, margin: float = 0.0) -> Judgement:
     """Return what the interval of a ratio says of a figure; `unclear` where neither way is better."""
     better = FIGURES[metric].better
     if better == Better.NEITHER:
         return Judgement.UNCLEAR
-    return judge(low, high, 0.0, higher_is_better=better == Better.HIGHER)
+    return judge(low, high, margin, higher_is_better=better == Better.HIGHER)
 
 
 def worse(histories: Sequence[History], margin: float) -> list[History]:

@@ -87,9 +87,9 @@ def commits_chart(trace: Trace) -> Picture:
     values = [
         {
             "commit": place,
-            "change": 100.0 * (step.total - 1.0),
-            "low": 100.0 * (step.low - 1.0),
-            "high": 100.0 * (step.high - 1.0),
+            "change": 100.0 * (step.total.value - 1.0),
+            "low": 100.0 * ((step.total.low or 0.0) - 1.0),
+            "high": 100.0 * ((step.total.high or 0.0) - 1.0),
             "verdict": step.point.verdict if step.point.verdict in _VERDICTS else "others",
         }
         for place, step in enumerate(steps, 1)

@@ -363,7 +363,7 @@ def _history_parts(traces: Sequence[Trace], commits: int) -> Iterator[Part]:
         return
     those = f"{len(traces)} benchmark{'s' * (len(traces) != 1)} over {commits} commit{'s' * (commits != 1)}"
     if drifted:
-        worst = max(drifted, key=lambda one: one.drift.ratio if one.drift is not None else 0.0)
+        worst = max(drifted, key=lambda one: one.drift.ratio.value if one.drift is not None else 0.0)
         how = f"{len(drifted)} of {those}, most of all {_name(worst)}: {_drift(worst)}"
         yield Text(f"Slow drift: {how}.", Role.HEADLINE)
     else:
@@ -401,8 +401,8 @@ def _one(trace: Trace, place: int) -> Section:
     newest_first = trace.steps[: -_MOST_COMMITS - 1 : -1]
     parts.append(
         Table.of(
-            Column("commit", tuple(step.commit[:_SHORT_COMMIT] for step in newest_first), left=True),
-            Column("committed", tuple(step.at_utc[:19] for step in newest_first), left=True),
+            Column("commit", tuple(step.total.run_id[:_SHORT_COMMIT] for step in newest_first), left=True),
+            Column("committed", tuple(step.total.started_utc[:19] for step in newest_first), left=True),
             Column("change in time", tuple(map(_own, newest_first))),
             Column("verdict", tuple(step.point.verdict for step in newest_first), left=True),
             Column("since the last gap [95 % confidence interval]", tuple(map(_total, newest_first))),
@@ -414,22 +414,24 @@ def _one(trace: Trace, place: int) -> Section:
 
 def _own(step: CommitStep) -> str:
     """Return the change by one commit, with its interval at its own level."""
-    point = step.point
-    if point.ratio is None or point.low is None or point.high is None:
-        return units.MISSING
-    return f"{units.change(point.ratio)} [{units.change(point.low)}, {units.change(point.high)}]"
+    return _change(step.point.ratio, step.point.low, step.point.high)
 
 
 def _total(step: CommitStep) -> str:
-    return f"{units.change(step.total)} [{units.change(step.low)}, {units.change(step.high)}]"
+    return _change(step.total.value, step.total.low, step.total.high)
 
 
 def _drift(trace: Trace) -> str:
-    found = trace.drift
-    if found is None:
+    if trace.drift is None:
         return units.MISSING
-    interval = f"[{units.change(found.low)}, {units.change(found.high)}]"
-    return f"{units.change(found.ratio)} {interval} in {found.commits} commits"
+    ratio = trace.drift.ratio
+    return f"{_change(ratio.value, ratio.low, ratio.high)} in {ratio.trials} commits"
+
+
+def _change(value: float | None, low: float | None, high: float | None) -> str:
+    if value is None or low is None or high is None:
+        return units.MISSING
+    return f"{units.change(value)} [{units.change(low)}, {units.change(high)}]"
 
 
 def _name(trace: Trace) -> str:

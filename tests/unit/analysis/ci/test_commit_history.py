@@ -16,12 +16,12 @@ from torchstone.core.stats.student import normal_quantile
 def test_steps_that_pass_alone_are_proven_together():
     (one,) = traces([an_entry(number, a_point(0.008)) for number in range(1, 31)])
     assert one.drift is not None
-    assert one.drift.commits == 30
-    assert one.drift.ratio == pytest.approx(math.exp(0.24))
-    assert one.drift.low < one.drift.ratio < one.drift.high
-    assert one.steps[-1].total == pytest.approx(math.exp(0.24))
+    assert one.drift.ratio.trials == 30
+    assert one.drift.ratio.value == pytest.approx(math.exp(0.24))
+    assert (one.drift.ratio.low or 0.0) < one.drift.ratio.value < (one.drift.ratio.high or 0.0)
+    assert one.steps[-1].total.value == pytest.approx(math.exp(0.24))
     half = normal_quantile(0.975) * ERROR * math.sqrt(30)
-    assert one.steps[-1].low == pytest.approx(math.exp(0.24 - half)), "independent errors add in squares"
+    assert one.steps[-1].total.low == pytest.approx(math.exp(0.24 - half)), "independent errors add in squares"
 
 
 @pytest.mark.parametrize("step", [0.4, -0.4])
@@ -31,9 +31,9 @@ def test_a_step_that_is_proven_alone_is_no_drift_and_hides_none(step):
     logs = [0.008] * 20 + [step]
     (one,) = traces([an_entry(number, a_point(log)) for number, log in enumerate(logs, 1)])
     assert one.drift is not None
-    assert one.drift.commits == 20
-    assert one.drift.ratio == pytest.approx(math.exp(0.16))
-    assert one.steps[-1].total == pytest.approx(math.exp(0.16 + step)), "the chain has it"
+    assert one.drift.ratio.trials == 20
+    assert one.drift.ratio.value == pytest.approx(math.exp(0.16))
+    assert one.steps[-1].total.value == pytest.approx(math.exp(0.16 + step)), "the chain has it"
 
 
 def test_a_drift_that_ended_long_ago_is_not_told_again_by_the_newest():
@@ -58,13 +58,13 @@ def test_a_gap_begins_a_new_chain():
     entries = [an_entry(1, a_point(0.5)), an_entry(3, a_point(0.01)), an_entry(4), an_entry(5, a_point(0.01))]
     (one,) = traces(entries)
     assert [step.begins for step in one.steps] == [True, True, True]
-    assert one.steps[-1].total == pytest.approx(math.exp(0.01))
+    assert one.steps[-1].total.value == pytest.approx(math.exp(0.01))
 
 
 def test_commits_of_one_second_are_in_the_order_of_their_bases():
     at = "2026-11-01T00:00:00+00:00"
     (one,) = traces([an_entry(number, a_point(0.01), at=at) for number in (3, 1, 2)])
-    assert [step.commit for step in one.steps] == [a_commit(1), a_commit(2), a_commit(3)]
+    assert [step.total.run_id for step in one.steps] == [a_commit(1), a_commit(2), a_commit(3)]
     assert [step.begins for step in one.steps] == [True, False, False]
 
 

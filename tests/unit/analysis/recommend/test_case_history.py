@@ -9,7 +9,7 @@ from build import a_finding
 from marks import kinds, rows
 from stored import CARD, a_stored_run, case, machine, store
 
-from torchstone.analysis.recommend.case_history import Histories, history, reference_lines, verdict, worse
+from torchstone.analysis.recommend.case_history import Histories, history, judgement, reference_lines, worse
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.estimate import Severity
@@ -111,9 +111,9 @@ def test_a_case_a_model_and_a_run_can_be_asked_for(told):
 
 
 def test_lower_is_better_for_times_and_neither_for_clocks():
-    assert verdict(0.8, 0.9, "throughput") == verdict(1.1, 1.2, "step_time_p50") == Judgement.WORSE
-    assert verdict(1.1, 1.2, "throughput") == Judgement.BETTER
-    assert verdict(0.9, 1.2, "throughput") == verdict(1.1, 1.2, "device_clock_hz") == Judgement.UNCLEAR
+    assert judgement(0.8, 0.9, "throughput") == judgement(1.1, 1.2, "step_time_p50") == Judgement.WORSE
+    assert judgement(1.1, 1.2, "throughput") == Judgement.BETTER
+    assert judgement(0.9, 1.2, "throughput") == judgement(1.1, 1.2, "device_clock_hz") == Judgement.UNCLEAR
 
 
 def test_worse_by_more_than_the_margin(told):
