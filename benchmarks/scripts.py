@@ -105,6 +105,8 @@ def table(found: dict[str, Any]) -> str:
     lines = []
     for part in ("diagnose", "attach"):
         rows = found.get(part, {})
+        if not rows:
+            continue
         right = sum(row["right"] for row in rows.values())
         lines.append(f"{part}: cause and line named first in {right} of {len(rows)} (wanted: 9 of 10)")
         lines += [
