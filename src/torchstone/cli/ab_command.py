@@ -62,8 +62,9 @@ class AbProgress(ProgressLines):
         estimate = "…"
         if look is not None and is_narrow(look.low, look.high):
             estimate = f"B takes {change(look.value)} [{change(look.low)}, {change(look.high)}]"
-        spent = f"{progress.elapsed_s:.0f} of {self._rules.budget_s:.0f} s"
-        self._status.show(f"{progress.pairs} pairs, {spent}: {estimate}")
+        within = f" of {self._rules.budget_s:.0f}" if progress.elapsed_s <= self._rules.budget_s else ""
+        pairs = f"{progress.pairs} pair{'s' * (progress.pairs != 1)}"
+        self._status.show(f"{pairs}, {progress.elapsed_s:.0f}{within} s: {estimate}")
 
     def say(self, text: str) -> None:
         """Print a line that stays."""
