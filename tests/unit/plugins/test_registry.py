@@ -134,7 +134,7 @@ def test_real_entry_points_have_what_the_fakes_have():
 
 
 def test_a_plugin_is_a_file_or_a_package_and_what_a_family_shares_is_neither(tmp_path, monkeypatch):
-    family = tmp_path / "plugins" / "importers"
+    family = tmp_path / "plugins" / "clusters"
     for name in ("single.py", "_shared.py", "several/__init__.py", "several/part.py", "_ground/__init__.py"):
         (family / name).parent.mkdir(parents=True, exist_ok=True)
         (family / name).write_text("raise AssertionError('listing imports nothing')\n")
@@ -142,7 +142,7 @@ def test_a_plugin_is_a_file_or_a_package_and_what_a_family_shares_is_neither(tmp
     monkeypatch.setattr(registry, "_HERE", tmp_path / "plugins")
     registry._own.cache_clear()
     try:
-        assert registry._own("importers") == {"single", "several"}
+        assert registry._own("clusters") == {"single", "several"}
     finally:
         registry._own.cache_clear()
 

@@ -431,14 +431,14 @@ class ImageSource(DataSource):
         asked = options.get("on_error", "stop")
         if asked not in _ON_ERROR:
             raise UsageError(f"data {self._name}: on_error: {unknown('word', str(asked), _ON_ERROR)}")
-        return self._found(path, options).card()
+        return self._search(path, options).card()
 
     def samples(self, path: str, view: View) -> Samples:
         from torchstone.plugins.data._images import ImageSamples
 
-        return ImageSamples(self._found(path, view.options), view)
+        return ImageSamples(self._search(path, view.options), view)
 
-    def _found(self, path: str, options: Mapping[str, Scalar]) -> ImageSet:
+    def _search(self, path: str, options: Mapping[str, Scalar]) -> ImageSet:
         wanted = ", or ".join(self._layouts)
         if not path:
             raise UsageError(

@@ -396,7 +396,7 @@ class TableSource(DataSource):
         raise NotImplementedError
 
     def card(self, path: str, options: Mapping[str, Scalar]) -> DataCard:
-        """Read everything and return its card: a DataSource's (extend.py)."""
+        """Read everything and return its card."""
         files = files_of(self.scheme, path, self.endings)
         kind, splits = self._opened(files, options)
         if kind == "text":

@@ -5,7 +5,7 @@ LSTM (pytorch/pytorch#195460): attention is counted by its plain formula, the fa
 Of a convolution in groups it counts the gradient of the weights without the groups, many times too much: here each
 gradient costs what the convolution does. A multiply-add is 2 operations; element-wise work is left out; causal
 attention counts as full; recomputation under activation checkpointing is not counted, for it is not the model's work.
-Traffic and operators are counted on the way (_traffic.py).
+Traffic and operators are counted on the way.
 """
 
 from __future__ import annotations

@@ -251,15 +251,8 @@ class Generate(FedEngine):
 
     describes = "greedy text generation with a cache: time to first token, time per output token, tokens/s"
     axes: tuple[str, ...] = (
-        *SIZES[:2],
-        "new_tokens",
-        "precision",
-        "compile",
-        "sdpa",
-        "threads",
-        *LOADER,
-        "feed",
-        "mode",
+        *(*SIZES[:2], "new_tokens", "precision", "compile", "sdpa", "threads"),
+        *(*LOADER, "feed", "mode"),
     )
 
     def open_batches(

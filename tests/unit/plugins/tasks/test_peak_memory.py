@@ -10,10 +10,11 @@ from torch import nn
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.model import InputSpec, LoadedModel
+from torchstone.plugins import registry
 from torchstone.plugins.tasks._peak_memory import LiveStorages, peak_memory, pretending
-from torchstone.plugins.tasks.infer import PLUGIN as INFER
 from torchstone.plugins.tasks.train import PLUGIN as TRAIN
 
+INFER = registry.load("engines", "infer")
 WIDE = 256
 
 

@@ -36,7 +36,7 @@ from torchstone.plugins.protocols import ModelSource
 # Finds the file and the function of `py:` without running a line of the user's code.
 #
 # The text of a file is the fast way, and says no only where nothing in it could make a name that it does not show. Else
-# what the import has counts: the rehearsal in the worker finds out (user_code.py).
+# what the import has counts: the rehearsal in the worker finds out.
 
 _LARGEST_FILE_BYTES = 10 << 20
 # What makes names that the text does not show, where it is a name of the text itself.
@@ -435,7 +435,7 @@ def _why_not(function: Any) -> str:
 KNOWN = frozenset({"transformers", "tokenizers", "safetensors", "timm", "torchvision", "torchaudio", "numpy", "PIL"})
 
 
-def import_known(source: Path) -> None:
+def import_libraries(source: Path) -> None:
     """Import what `source` names of KNOWN libraries; one that cannot be imported is the trial's to report."""
     for module, names in _named(source):
         try:
@@ -483,12 +483,12 @@ def _script(name: str, target: FunctionPlace, script: str) -> Iterator[Any]:
     before = sys.argv
     sys.argv = [str(file_of(target) or target.module), *shlex.split(script)]
     try:
-        yield _found(name, target)
+        yield _load_function(name, target)
     finally:
         sys.argv = before
 
 
-def _found(name: str, target: FunctionPlace) -> Any:
+def _load_function(name: str, target: FunctionPlace) -> Any:
     module = _guarded(name, lambda: _imported(target))
     function = _guarded(name, lambda: getattr(module, target.function, _MISSING))  # a module may have a __getattr__
     if function is _MISSING:
@@ -638,7 +638,7 @@ class Own(ModelSource):
         """Import the well-known libraries that the user's file names, and nothing of the user's own."""
         source = file_of(find(name))
         if source is not None:
-            import_known(source)
+            import_libraries(source)
 
     def load(self, name: str, workload: Workload, configuration: Mapping[str, Scalar]) -> LoadedModel:
 

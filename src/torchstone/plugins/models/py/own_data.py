@@ -1,7 +1,7 @@
 """Data that a user's function returns, or that `torchstone.measure` is given: a Dataset, a DataLoader, batches.
 
 Dataset             torchstone makes the loader: batch_size, num_workers, pin_memory and prefetch_factor are its axes
-DataLoader          made anew from what it was made of (own_loader.py), by the same axes. What it has itself are facts,
+DataLoader          made anew from what it was made of, by the same axes. What it has itself are facts,
                     and the values of axes that nobody names; a check tells where a run has measured other ones alone
 a batch sampler,    of a class of its own: made anew with other workers, while its batches stay as they are
 a subclass          with an `__iter__` of its own: used as it is, and so are batches that come from anything else: axes
@@ -139,7 +139,7 @@ class OwnLoader:
         return {name: value for name, value in {**has, **self.fixed}.items() if value is not None}
 
     def open_batches(self, configuration: Mapping[str, Scalar]) -> Streamed:
-        """Return an open feed (Batches in extend.py). Raises UsageError where its batches have another size.
+        """Return an open feed. Raises UsageError where its batches have another size.
 
         Raises Unsupported where the data is less than one batch.
         """
@@ -241,7 +241,7 @@ class Stream:
         self._naming, self._batches, self.fixed, self.why = naming, batches, fixed, why
 
     def open_batches(self, configuration: Mapping[str, Scalar]) -> Streamed:
-        """Return an open feed (Batches in extend.py). Raises UsageError where the axes say what its loader is not."""
+        """Return an open feed. Raises UsageError where the axes say what its loader is not."""
         refuse_others(self._naming.where, self.fixed, configuration)
         return Streamed(self._batches, self._naming)
 

@@ -3,15 +3,15 @@
     module                               with an attribute `example_inputs`
     (module, X[, loss[, optimizer]])     or a dictionary with the keys model, loss, optimizer, and one of example,
                                          data and tokenizer
-    a Trainer of transformers            its model, loader, loss and optimizer (trainers.py)
+    a Trainer of transformers            its model, loader, loss and optimizer
     a LightningModule                    or (LightningModule, data), where data may be a LightningDataModule
 
 What X is, its type tells:
 
-    a tokenizer                          text of --data, the module called like a transformers model (own_text.py)
-    Dataset, DataLoader, batches         data of its own (own_data.py); a list of batches, or what gives them anew
+    a tokenizer                          text of --data, the module called like a transformers model
+    Dataset, DataLoader, batches         data of its own; a list of batches, or what gives them anew
                                          each time it is iterated
-    tensors                              an example batch (example.py)
+    tensors                              an example batch
 
 Loss and optimizer may change places: a loss takes two arguments, an optimizer one. Where that does not tell them
 apart, (loss, optimizer) follow an example, (optimizer, loss) data or a tokenizer. An optimizer is called with the
@@ -190,7 +190,7 @@ def _words(value: Any) -> bool:
 #     (inputs, targets) with a loss         inputs as above; (a, b, targets) is the same as ((a, b), targets)
 #     an object with a method `to`          the module's one argument: a batch of graphs
 #
-# In the place of a tensor there may be dictionaries, lists and tuples of them (structure.py).
+# In the place of a tensor there may be dictionaries, lists and tuples of them.
 
 TARGETS = ("labels", "label", "targets", "target")
 TARGET = "target"
@@ -343,7 +343,7 @@ def _described(value: Any) -> str:
     return text
 
 
-# Makes the calls of a user's module and loss that go with the named tensors of a batch (naming.py).
+# Makes the calls of a user's module and loss that go with the named tensors of a batch.
 #
 # How the loss is called is written in docs/guide.md, "What load() may return".
 

@@ -24,7 +24,7 @@ _KEPT_LOSSES = 4096  # kept where they are, on the device, and read after the la
 
 
 class PreparedTraining(Trainable):
-    """A model in train mode, its optimizer and, for fp16, its loss scaler. A `Trainable` (extend.py)."""
+    """A model in train mode, its optimizer and, for fp16, its loss scaler.."""
 
     def __init__(self, case: Case, model: LoadedModel, device: Device) -> None:
         import torch
@@ -172,18 +172,10 @@ class Train(FedEngine):
     describes = "forward, backward and optimizer steps, issued back to back"
     axes: tuple[str, ...] = (
         *SIZES,
-        *(
-            "precision",
-            "compile",
-            "optimizer",
-            "learning_rate",
-            "grad_accumulation",
-            "grad_clip",
-            "gradient_checkpointing",
-        ),
-        *("channels_last", "fused", "sdpa", "threads", "world_size", "nodes", "strategy", "backend"),
-        *LOADER,
-        "feed",
+        *("precision", "compile", "optimizer", "learning_rate", "grad_accumulation", "grad_clip"),
+        *("gradient_checkpointing", "channels_last", "fused", "sdpa", "threads"),
+        *("world_size", "nodes", "strategy", "backend"),
+        *(*LOADER, "feed"),
     )
 
     def preload(self) -> None:
