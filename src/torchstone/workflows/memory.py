@@ -119,17 +119,11 @@ def answered(request: RunRequest, asked: Sequence[MemoryQuestion], tell: Tell) -
             tell(f"{first.case.workload.task} {model_name(first.case.workload.model)}")
             found.update(_rows(session, request, [(n, asked[n]) for n in group]))
     rows = tuple(found[number] for number in range(len(asked)))
-    axes = tuple(axis for axis in _names(rows) if len({_value(row, axis) for row in rows}) > 1)
+    points = [row.configuration for row in rows]
+    names = dict.fromkeys(axis for point in points for axis in point)
+    axes = tuple(axis for axis in names if len({(axis in point, point.get(axis)) for point in points}) > 1)
     sources = {one.card.title: one.card.source for one in asked}
     return MemoryAnswer(rows, axes, sources)
-
-
-def _value(row: FitRow, axis: str) -> tuple[bool, Scalar]:
-    return axis in row.configuration, row.configuration.get(axis)
-
-
-def _names(rows: Sequence[FitRow]) -> list[str]:
-    return list(dict.fromkeys(axis for row in rows for axis in row.configuration))
 
 
 def _alike(asked: Sequence[MemoryQuestion]) -> list[list[int]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import fmean
 
 import msgspec
@@ -159,7 +159,9 @@ class Rounds:
         """Return the relative half-width of each case's interval of the throughput; None where there is none yet."""
         kept = [undisturbed([trial.disturbed for trial in ended_well(of_case)]) for of_case in self._taken]
         used = [itertools.compress(*both) for both in zip(self._figures, kept, strict=True)]
-        own = [[Figures(_only(f.values), f.samples) for f in of_case] for of_case in used]
+        own = [
+            [Figures({k: v for k, v in f.values.items() if k == _PACE}, f.samples) for f in of_case] for of_case in used
+        ]
         priors = priors_of(own, self._usual)
         found: list[float | None] = []
         for of_case, prior in zip(own, priors, strict=True):
@@ -185,7 +187,3 @@ class Rounds:
         """Return what one more trial of a case takes: as long as the last few did, the first apart (it did more)."""
         taken = self._taken[place]
         return fmean(trial.duration_s for trial in taken[1:][-4:] or taken) if taken else 0.0
-
-
-def _only(values: Mapping[str, float]) -> dict[str, float]:
-    return {name: value for name, value in values.items() if name == _PACE}

@@ -45,7 +45,9 @@ class TelemetrySampler:
             self._gauges += own
             self._devices += [other] * len(own)
         if not whole:
-            kept = [n for n, (_, gauge) in enumerate(self._gauges) if not _adds_up(gauge)]
+            # What adds up over ranks is left out, but for the CPU time that is compared with this node's own.
+            metrics = [gauge.metric for _, gauge in self._gauges]
+            kept = [n for n, m in enumerate(metrics) if RAW[m].over_ranks != Pool.SUM or m == "process_cpu_s"]
             self._gauges, self._devices = [self._gauges[n] for n in kept], [self._devices[n] for n in kept]
         self._at_s: list[list[float]] = [[] for _ in self._gauges]
         self._values: list[list[float]] = [[] for _ in self._gauges]
@@ -88,11 +90,6 @@ class TelemetrySampler:
             if (tick_s := _ticks_s[asked]) is not None:
                 return Facts(energy_tick_s=round(tick_s, 6))
         return Facts()
-
-
-def _adds_up(gauge: Gauge) -> bool:
-    # The CPU time of the trial's processes is compared with that of all processes of this node.
-    return RAW[gauge.metric].over_ranks == Pool.SUM and gauge.metric != "process_cpu_s"
 
 
 def _name_of(gauge: Gauge, device: DeviceInfo | None) -> str | None:

@@ -468,7 +468,9 @@ def measure_prepared(
         send(Entered(stage, system_clock(), measures=True))
         prepared.enter(stage)
         if prepared.is_driven:
-            tally.load(stage, prepared.drive(batches, _plan_of_load(request, step_s), listen))
+            # Replicates differ in when queries arrive, or intervals would know nothing of that.
+            load = LoadPlan(procedure.budget_s, 1000 * procedure.seed + request.number, step_s)
+            tally.load(stage, prepared.drive(batches, load, listen))
             continue
         window = measure_window(stage, instrument, device, procedure, planned, turn, tally, step_s, ranks)
     tally.usage(before, resource.getrusage(resource.RUSAGE_SELF))
@@ -508,11 +510,6 @@ def _step_of(prepared: Prepared, procedure: Procedure, tally: Collector) -> Step
 
     step, tally.facts.nvtx = with_nvtx(prepared.step)
     return step
-
-
-def _plan_of_load(request: TrialRequest, step_s: float) -> LoadPlan:
-    """Return how a load is made. Replicates differ in when queries arrive, or intervals would know nothing of that."""
-    return LoadPlan(request.procedure.budget_s, 1000 * request.procedure.seed + request.number, step_s)
 
 
 def _count(

@@ -100,7 +100,8 @@ class AbCampaign:
             ) as (draft, waited_s):
                 began_s += waited_s  # waiting for others is not part of the budget
                 a, b = self._rehearsed(pool, (a, b), machine)
-                head = msgspec.structs.replace(draft, plan=_plan_of((a, b)))
+                plan = Plan(tuple({side.case.case_id: side.case for side in (a, b)}.values()), ())
+                head = msgspec.structs.replace(draft, plan=plan)
                 with RecordWriter(record_path(folder, head.run_id), head) as writer:
                     self._watcher.begins(head)
                     experiment = Experiment(
@@ -165,10 +166,6 @@ def _as_measured(sides: Sequence[Variant]) -> list[Variant]:
 def _contender(side: Sketched, case: Case, machine: Machine) -> Variant:
     device = machine.device(case.placement.device, case.placement.index)
     return Variant(side.label, case, side.folder, device)
-
-
-def _plan_of(sides: Sequence[Variant]) -> Plan:
-    return Plan(tuple({side.case.case_id: side.case for side in sides}.values()), ())
 
 
 def _by_one_procedure(sides: tuple[SideRequest, SideRequest]) -> None:

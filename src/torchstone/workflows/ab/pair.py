@@ -270,7 +270,7 @@ class _Taking:
                 known = msgspec.structs.replace(known, step_s=step_s, spent_s=warm_s + couple_s)
                 planned = msgspec.structs.replace(go(self._plan, known), steps=planned.steps)
                 until_s = self._until_s(planned, known)
-        return self._logs()
+        return [math.log(b_s / a_s) for b_s, a_s in zip(self._b.times_s, self._a.times_s, strict=False)]
 
     def _couple(self, a_first: bool, steps: int, cores: tuple[int, ...]) -> bool:
         one, other = (self._a, self._b) if a_first else (self._b, self._a)
@@ -281,9 +281,6 @@ class _Taking:
     def _until_s(self, planned: Go, known: Warm) -> float:
         patience_s = system_clock() + most_s(self._plan, planned.couples * known.couple_s(planned.steps))
         return patience_s if planned.until_s is None else min(patience_s, planned.until_s)
-
-    def _logs(self) -> list[float]:
-        return [math.log(b_s / a_s) for b_s, a_s in zip(self._b.times_s, self._a.times_s, strict=False)]
 
 
 def _disturbance(before: Snapshot, elapsed_s: float) -> Disturbance:

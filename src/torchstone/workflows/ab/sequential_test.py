@@ -233,7 +233,8 @@ def tried(sides: Sequence[Variant], take: Take, left_s: float) -> list[Pair]:
     """Take three pairs in the time that is left; fewer where it is too short for them."""
     pairs: list[Pair] = []
     for number in range(_PAIRS):
-        share_s = (left_s - sum(_took_s(pair) for pair in pairs)) / (_PAIRS - number)
+        took_s = sum(pair.spans.warm_s + pair.spans.turns_s + pair.spans.end_s for pair in pairs)
+        share_s = (left_s - took_s) / (_PAIRS - number)
         last = pace_of(pairs)
         if share_s <= 0.0 or (last is not None and share_s < last.pair_s(FEWEST_COUPLES)):
             break
@@ -271,7 +272,3 @@ def forecast(pairs: Sequence[Pair], rules: Rules, ratio: float, before_s: float)
     if within_s > _MOST_TIMES * rules.budget_s:
         return None
     return OtherThreads(_THREADS, len(values), from_log(mean.value), needed, with_closing_s(within_s))
-
-
-def _took_s(pair: Pair) -> float:
-    return pair.spans.warm_s + pair.spans.turns_s + pair.spans.end_s

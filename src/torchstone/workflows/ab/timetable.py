@@ -249,7 +249,8 @@ class Timetable:
         to_come = FEWEST_PAIRS - _pairs_with_turns(pairs)
 
         def needed_s(couples: int) -> float:
-            return _rounded(with_closing_s(self.elapsed_s - known.spent_s + pace.needed_s(to_come, couples)))
+            whole_s = with_closing_s(self.elapsed_s - known.spent_s + pace.needed_s(to_come, couples))
+            return 5.0 * math.ceil(whole_s / 5.0)
 
         step = (
             f"a step takes {known.step_s / 2.0:.2g} s, a pair of processes {pace.start_s:.2g} s before its first turn"
@@ -274,7 +275,3 @@ class Timetable:
 
 def _pairs_with_turns(pairs: Sequence[Pair]) -> int:
     return sum(bool(pair.logs) for pair in pairs)
-
-
-def _rounded(seconds: float) -> float:
-    return 5.0 * math.ceil(seconds / 5.0)

@@ -286,7 +286,7 @@ class Resumption:
         writer, so_far = RecordWriter.reopen(self._path)
         with writer:
             head = so_far.head
-            if _is_complete(so_far):
+            if so_far.end is not None and so_far.end.status == "done" and not any(missing(so_far)):
                 if table_path(self._folder, head.run_id).exists():
                     raise UsageError(f"{head.run_id}: nothing is missing, all {len(so_far.trials)} trials are done")
                 return published(so_far, self._folder)  # the disk was full when it had measured everything
@@ -348,7 +348,3 @@ def _change_of(word: str, sha256: str) -> list[str]:
         return [] if digest_of(word) == sha256 else [f"{word} has changed"]
     except UsageError as fault:
         return [f"its file is missing ({fault})"]
-
-
-def _is_complete(run: Run) -> bool:
-    return run.end is not None and run.end.status == "done" and not any(missing(run))

@@ -151,7 +151,7 @@ class TuneSpace:
         kept = [point for point in everything if self._keeps_the_batch(point)]
         if not kept:
             wanted = self.spec.constraints.effective_batch
-            sizes = self._values("batch_size")
+            sizes = ", ".join(map(str, self.axes.get("batch_size", (self.spec.base.configuration.get("batch_size"),))))
             raise UsageError(f"--effective-batch {wanted} is not a multiple of any batch size: {sizes}")
         # A condition may speak of an axis that does not vary.
         whole = ranks.possible([{**self.spec.base.configuration, **point} for point in kept])
@@ -182,9 +182,6 @@ class TuneSpace:
         """Say whether a Case has the effective batch that was asked for; the present settings may have another."""
         wanted, configuration = self.spec.constraints.effective_batch, case.configuration
         return wanted is None or wanted == self._size(configuration) * int(configuration.get("grad_accumulation") or 1)
-
-    def _values(self, axis: str) -> str:
-        return ", ".join(str(value) for value in self.axes.get(axis, (self.spec.base.configuration.get(axis),)))
 
     @staticmethod
     def _size(configuration: Mapping[str, Scalar]) -> int:

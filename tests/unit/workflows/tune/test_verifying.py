@@ -10,8 +10,8 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Answered
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.storage.record_writer import RecordWriter
-from torchstone.workflows.tune.verifying import epoch_of as whole_epoch_of
-from torchstone.workflows.tune.verifying import predicted
+from torchstone.workflows.train.training import epoch_of as whole_epoch_of
+from torchstone.workflows.train.training import predicted
 
 SETTINGS = {"batch_size": 64, "precision": "bf16"}
 HERE = a_machine()

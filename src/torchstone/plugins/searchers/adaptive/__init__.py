@@ -1,7 +1,7 @@
 """Adaptive search: a Gaussian process around a model of a step, and the probe with the most gain for its cost.
 
 A few short probes of the parts (the loader alone, the device alone) and two of whole steps place the parameters of the
-model (gp.py); then probes of whole steps or parts, by the knowledge gradient per second of their predicted cost
+model (gp.py); then probes of whole steps, by the expected improvement less the price of their predicted cost
 (acquisition.py). A point whose predicted peak may pass the end of memory is never probed (limits.py). It ends when no
 probe promises what it costs, or when the budget is spent.
 """

@@ -1,8 +1,8 @@
-"""The next probe of a search: the whole step with the greatest expected improvement per second of its cost.
+"""The next probe of a search: the whole step with the greatest expected improvement less the price of its cost.
 
-Jones, Schonlau & Welch, Efficient global optimization, J. Global Optim. 13, 1998; per second: Snoek, Larochelle &
-Adams, Practical Bayesian optimization, NIPS 2012. Improvement is over
-the answer so far, whose own value is uncertain too, and correlated with that of the point.
+Jones, Schonlau & Welch, Efficient global optimization, J. Global Optim. 13, 1998. Improvement is over the answer so
+far, whose own value is uncertain too, and correlated with that of the point. The gain less the price, not the gain per
+second (Snoek, Larochelle & Adams, NIPS 2012): that reads cheap points again and again, and never comes to dear ones.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from torchstone.plugins.searchers.adaptive.limits import Failures, Memory, Memor
 
 MOST = 0.085  # of the cost of everything: what is spent at most, where the user gives no limit
 FEWEST = 16.0  # full trials that this budget is worth at least: a small space is tried out
-PRICE = 1.2  # ln per share of the cost of everything that a probe must promise
+PRICE = 1.2  # ln per share of the cost of everything: what a probe costs, in units of its gain
 EFFORT = 0.3  # of a whole step: short trials of many points say more than long ones of few
 REPEATS = 4  # readings of one point, at most
 CONFIRMED = 2  # readings of the answer, at least: the best of many is often best by chance
@@ -141,10 +141,10 @@ class SearchState:
         if max(gains[likely != answer], default=0.0) < SURE:
             return None if self.count[WHOLE, answer] >= CONFIRMED else self._affordable(answer)
         costs_s = self.costs_s(likely, WHOLE, EFFORT)
-        worth = gains >= PRICE * costs_s / self.everything_s
-        for place in np.argsort(-gains / costs_s, kind="stable"):
+        net = gains - PRICE * costs_s / self.everything_s
+        for place in np.argsort(-net, kind="stable"):
             number = int(likely[place])
-            if worth[place] and self.count[WHOLE, number] < REPEATS and self._affordable(number):
+            if net[place] >= 0.0 and self.count[WHOLE, number] < REPEATS and self._affordable(number):
                 return NextProbe(number, WHOLE, EFFORT)
         return None
 

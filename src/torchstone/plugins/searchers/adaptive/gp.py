@@ -90,7 +90,7 @@ _PRIORS = {  # natural logarithms: mean, sd
     "sharpness": (0.5, 0.4),  # 1: launch and compute add up, as on a CPU; large: they overlap
     "work": (math.log(1e-3), 2.5),
     "batch": (math.log(3e-4), 0.8),
-    "cores": (math.log(5.0), 1.0),  # beyond the first
+    "cores": (math.log(5.0), 0.6),  # beyond the first; a wider one takes noise of few workers for the end of the cores
     "contention": (math.log(0.12), 0.8),
     "handover": (math.log(6e-4), 1.0),
     "handover_item": (math.log(0.02), 1.0),  # as a share of `work`
