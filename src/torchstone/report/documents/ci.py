@@ -425,7 +425,8 @@ def _drift(trace: Trace) -> str:
     if trace.drift is None:
         return units.MISSING
     ratio = trace.drift.ratio
-    return f"{_change(ratio.value, ratio.low, ratio.high)} in {ratio.trials} commits"
+    interval = f"[{units.change(ratio.low or 0.0)}, {units.change(ratio.high or 0.0)}]"
+    return f"{units.change(ratio.value)} {interval} in {ratio.trials} commits"
 
 
 def _change(value: float | None, low: float | None, high: float | None) -> str:
