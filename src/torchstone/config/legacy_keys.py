@@ -55,7 +55,7 @@ _OF_TRAINING = {"training_iterations", "benchmark"}
 def _values(source: ConfigFile, within: KeyPath, positions: dict[KeyPath, Position]) -> dict[KeyPath, Any]:
     """Return the values of one part of a file, by where they go in a run file. Raises UsageError at the user's key."""
     places = {path[-1]: place for path, place in _PLACES.items() if path[:-1] == within}
-    given = source.data[within[0]] if within else source.data
+    given = source.data[str(within[0])] if within else source.data
     if not isinstance(given, dict) or not given:
         raise source.fault(within, f"must be a mapping with {', '.join(map(str, places))}")
     found: dict[KeyPath, Any] = {}
