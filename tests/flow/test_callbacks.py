@@ -56,6 +56,7 @@ def switches():
         Iterating.__init__,
         Iterating.__next__,
         Iterating._next_index,
+        nn.Module._replicate_for_data_parallel,
         *(tuple(getattr(optimizer, name)) for name in names),
     )
 

@@ -174,6 +174,10 @@ def _hook_steps(torch: Any) -> None:
         optimizers.register_optimizer_step_post_hook(_optimizer_ended),
     ]
     _wrap_loader()
+    module_class: Any = torch.nn.Module
+    _replace(
+        module_class, "_replicate_for_data_parallel", _wrapped_replicate(module_class._replicate_for_data_parallel)
+    )
     _replace(torch.autograd, "backward", _wrapped_backward(torch.autograd.backward))
     _replace(torch.autograd, "grad", _wrapped_backward(torch.autograd.grad))
     _wrap_scaler(torch)
@@ -734,6 +738,17 @@ def _hook_module(module: Any) -> None:
 
     _program.hooked[key] = module, before, marked
     module.__dict__["_compiled_call_impl"] = marked  # a compiled module sets attributes of the one within it
+
+
+def _wrapped_replicate(replicate: Any) -> Any:
+    @functools.wraps(replicate)
+    def unmarked(self: Any) -> Any:
+        replica = replicate(self)
+        if id(self) in _program.hooked:  # it has a copy of the module's __dict__, and would call the module itself
+            replica.__dict__["_compiled_call_impl"] = _program.hooked[id(self)][1]
+        return replica
+
+    return unmarked
 
 
 def _unhook_module(key: Any) -> None:
