@@ -10,7 +10,7 @@ def test_a_slow_loader_starves_the_device():
     told = feeding(950.0, 3100.0)
     assert texts(told.seen, "; ") == (
         "the loader delivers 950 items/s, the device processes 3,100: the device waits 69 % of the step; "
-        "with enough workers up to 3.3 times faster"
+        "with enough workers up to 3.3 times as fast"
     )
     assert (told.pace, told.possible) == (FeedPace.LOADER, 950.0)
     assert told.wait_share == pytest.approx(1 - 950 / 3100)
@@ -38,7 +38,7 @@ def test_without_workers_the_times_add():
     assert told.wait_share == pytest.approx(2 / 3)
     assert told.faster == pytest.approx(3.0)
     assert "they alternate" in texts(told.seen, "; ")
-    assert "67 % of the step; with enough workers up to 3 times faster" in texts(told.seen, "; ")
+    assert "67 % of the step; with enough workers up to 3 times as fast" in texts(told.seen, "; ")
 
 
 def test_a_device_that_runs_behind_overlaps_with_a_loader_without_workers():

@@ -19,6 +19,9 @@ from torchstone.execution.timing.loop import unmarked
 from torchstone.plugins import registry
 from torchstone.plugins.tasks import _graphs, _settings
 from torchstone.plugins.tasks._graphs import CompilePool
+from torchstone.plugins.tasks._inference import PreparedInference
+from torchstone.plugins.tasks.generate import PreparedGeneration
+from torchstone.plugins.tasks.train import PreparedTraining
 
 with warnings.catch_warnings():  # it imports what torch itself calls deprecated
     warnings.simplefilter("ignore")
@@ -177,10 +180,8 @@ def test_without_compiling_nothing_is_set(pools, mode):
     assert pools.closed == 0
 
 
-@pytest.mark.parametrize("task", ["train", "infer", "generate"])
-def test_every_engine_that_compiles_closes_it_before_its_windows(task):
-    module = sys.modules[type(registry.load("engines", task)).__module__]
-    (kind,) = [one for name, one in vars(module).items() if name.startswith("Prepared") and name != "Prepared"]
+@pytest.mark.parametrize("kind", [PreparedTraining, PreparedInference, PreparedGeneration])
+def test_every_engine_that_compiles_closes_it_before_its_windows(kind):
     closed: list[bool] = []
     prepared: Any = SimpleNamespace(_compile_pool=SimpleNamespace(close=lambda: closed.append(True)))
     kind.enter(prepared, "throughput")
