@@ -25,7 +25,7 @@ from torchstone.plugins.checking import look
 from torchstone.report.attached import attachment_tags
 from torchstone.report.bundle import Bundle, read_bundle
 from torchstone.report.carried import attachments, with_record
-from torchstone.report.document import Attachment, Chart, Document, Part, Section, Table, Text
+from torchstone.report.document import Attachment, Chart, Document, Part, Renderer, Section, Table, Text
 from torchstone.report.documents.combined import combined_document
 from torchstone.report.documents.comparison import reproduction_document
 from torchstone.report.documents.release import readme
@@ -105,7 +105,7 @@ def with_chart(summary: RunSummary) -> Document:
     return msgspec.structs.replace(document, parts=(*document.parts, Section("Pictures", (chart,))))
 
 
-class PageRenderer:
+class PageRenderer(Renderer):
     """Stands in for the HTML of reports."""
 
     describes, suffix = "a page for tests", ".html"

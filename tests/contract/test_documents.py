@@ -19,12 +19,12 @@ from torchstone.report.document import Column, Command, Document, Facts, Part, R
 from torchstone.report.renderers._table import cells, wrapped
 from torchstone.report.renderers.md import markdown
 from torchstone.report.renderers.terminal import terminal
-from torchstone.report.rendering import FolderRenderer, formats, renderer
+from torchstone.report.rendering import formats, renderer
 
 each = over("make", ZOO)
 LAID_OUT = ("pdf", "pptx")
 TEXTS = ("md", "terminal")  # formats that people read as they are
-WRITTEN = [name for name in formats() if not isinstance(renderer(name), FolderRenderer)]  # those: test_pictures.py
+WRITTEN = [name for name in formats() if renderer(name).folder is None]  # those: test_pictures.py
 NAMES = re.compile("|".join(registry.names("checks")))  # which stay as they are typed
 widths = over("width", [40, 80, 120])
 

@@ -17,9 +17,8 @@ from torchstone.core.own_files import write_whole
 if TYPE_CHECKING:
     from torchstone.analysis.compare.compare import ComparisonRequest
     from torchstone.analysis.compare.inputs import ComparedInput
-    from torchstone.report.document import Document
+    from torchstone.report.document import Document, Renderer
     from torchstone.report.pictures import Specifications
-    from torchstone.report.rendering import Renderer
     from torchstone.storage.place import Place
 
 
@@ -106,7 +105,7 @@ def write_reports(
     """
     from torchstone.core.charts.drawing import drawing_elsewhere
     from torchstone.report.carried import CARRYING
-    from torchstone.report.rendering import DrawingRenderer, renderer
+    from torchstone.report.rendering import renderer
 
     with_links = ["csv"] if any(name in named for name in _SHORT) else []
     renderers = {name: renderer(name) for name in (*named, *with_links)}
@@ -114,7 +113,7 @@ def write_reports(
     for written_to in (there.reports, there.plots or there.reports):
         check_writable(written_to)
     every = [*renderers.values(), *([renderer("png")] if there.plots is not None else [])]
-    how = ReportOptions(carried, [one.specifications for one in every if isinstance(one, DrawingRenderer)])
+    how = ReportOptions(carried, [one.specifications for one in every if one.draws])
     with drawing_elsewhere() if how.drawing else nullcontext():
         files = _files(documents_of(how), renderers, there.reports, there.plots)
     trusted = [one for one in there.by_user if one is not None]

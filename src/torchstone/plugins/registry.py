@@ -91,7 +91,7 @@ def load(family: str, name: str) -> Any:
 def _base(family: str) -> type:
     """Return the class that every plug-in of a family is of."""
     if family == "renderers":
-        renderer: type = import_module("torchstone.report.rendering").Renderer
+        renderer: type = import_module("torchstone.report.document").Renderer
         return renderer
     from torchstone.plugins import machine_protocols, protocols
 

@@ -6,12 +6,13 @@ the answer first; a renderer decides how it looks, and what does not fit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
 
-from torchstone.core.charts.vega_lite import Picture
+from torchstone.core.charts.vega_lite import Picture, Spec
 from torchstone.core.schema.estimate import Finding, Severity
 
 
@@ -146,3 +147,28 @@ class Document(msgspec.Struct, frozen=True, omit_defaults=True):
 def paragraphs(lines: Sequence[str], role: Role = Role.BODY) -> tuple[Text, ...]:
     """Return a Text a line."""
     return tuple(Text(line, role) for line in lines)
+
+
+class Renderer(ABC):
+    """Writes any Document in one format: the family `renderers` of plug-ins. `suffix`: of its files, with the dot.
+
+    `folder`: how the name of the folder ends, where it writes several files; `render` packs them into one.
+    `draws`: it has `specifications`.
+    """
+
+    describes: str
+    suffix: str
+    folder: str | None = None
+    draws = False
+
+    @abstractmethod
+    def render(self, document: Document) -> bytes:
+        """Return the file. Texts may come from strangers: none may steer a terminal or become markup."""
+
+    def files(self, document: Document) -> Mapping[str, bytes]:
+        """Return the files of the folder by their names, which are no paths."""
+        raise NotImplementedError
+
+    def specifications(self, charts: Sequence[Chart]) -> Iterator[Spec]:
+        """Yield the Vega-Lite specifications that `render` draws of Charts, which may begin before it is called."""
+        return iter(())

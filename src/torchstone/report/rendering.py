@@ -4,49 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 from msgspec import structs
 
-from torchstone.core.charts.vega_lite import Spec
 from torchstone.core.errors import MissingError
 from torchstone.core.own_files import write_whole
 from torchstone.plugins import registry
-from torchstone.report.document import Chart, Document, Part, Section
+from torchstone.report.document import Chart, Document, Part, Renderer, Section
 
 FOR_PROGRAMS = ("json", "csv")  # formats that are always English
-
-
-@runtime_checkable
-class Renderer(Protocol):
-    """Writes any Document in one format: the family `renderers` of plug-ins. `suffix`: of its files, with the dot."""
-
-    describes: str
-    suffix: str
-
-    def render(self, document: Document) -> bytes:
-        """Return the file. Texts may come from strangers: none may steer a terminal or become markup."""
-        ...
-
-
-@runtime_checkable
-class FolderRenderer(Renderer, Protocol):
-    """Writes any Document as several files; `render` packs them into one. `folder`: how the name of theirs ends."""
-
-    folder: str
-
-    def files(self, document: Document) -> Mapping[str, bytes]:
-        """Return the files by their names, which are no paths."""
-        ...
-
-
-@runtime_checkable
-class DrawingRenderer(Renderer, Protocol):
-    """Writes a Document with its Charts as drawings, which can be begun before the Document is complete."""
-
-    def specifications(self, charts: Sequence[Chart]) -> Iterator[Spec]:
-        """Yield the Vega-Lite specifications that `render` will draw of the Charts of a Document."""
-        ...
 
 
 def formats() -> tuple[str, ...]:
@@ -62,7 +28,7 @@ def renderer(name: str) -> Renderer:
 
 def files_of(one: Renderer, document: Document, stem: str) -> Mapping[str, bytes]:
     """Return what a renderer makes of a Document: the one file, or those in a folder, by path. `stem`: of its name."""
-    if isinstance(one, FolderRenderer):
+    if one.folder is not None:
         return {f"{stem}{one.folder}/{name}": data for name, data in one.files(document).items()}
     return {f"{stem}{one.suffix}": one.render(document)}
 

@@ -16,7 +16,7 @@ from torchstone.analysis.summary import RunSummary
 from torchstone.core.errors import MissingError, UsageError
 from torchstone.report import pictures, rendering
 from torchstone.report.bundle import read_bundle
-from torchstone.report.document import Document
+from torchstone.report.document import Document, Renderer
 from torchstone.report.documents import release as contents
 from torchstone.report.release import release_of, write_release, write_verified
 from torchstone.report.several import document_again
@@ -26,7 +26,7 @@ from torchstone.storage.manifest import MANIFEST, check_folder, write_manifest
 RUN_ID = "20261121-100000-abcd"
 
 
-class PicturesRenderer:
+class PicturesRenderer(Renderer):
     """A format of several files: the pictures, as bytes that are no text."""
 
     describes, suffix, folder = "pictures for tests", ".zip", "_pictures"
@@ -39,7 +39,7 @@ class PicturesRenderer:
         return b""
 
 
-class SlidesRenderer:
+class SlidesRenderer(Renderer):
     """A format that is no text, as a file of a library: a ZIP file of the title and the pictures."""
 
     describes, suffix = "slides for tests", ".pptx"

@@ -11,7 +11,7 @@ import pytest
 from torchstone.core.errors import MissingError, UsageError
 from torchstone.plugins import registry
 from torchstone.report import renderers
-from torchstone.report.document import Document, Text
+from torchstone.report.document import Document, Renderer, Text
 from torchstone.report.rendering import files_of, formats, renderer
 
 
@@ -41,7 +41,7 @@ def test_listing_imports_none():
     assert told.stdout.strip() == "[]"
 
 
-class Log:
+class Log(Renderer):
     """A renderer as another package has it."""
 
     describes = "one line a statement"
@@ -75,6 +75,6 @@ def test_a_renderer_of_another_package_is_a_format(offered):
 def test_what_is_no_renderer_is_refused_and_ours_cannot_be_replaced(offered):
     offered("odd", object())
     offered("md", Log())
-    with pytest.raises(MissingError, match=r"subclass of torchstone\.report\.rendering\.Renderer"):
+    with pytest.raises(MissingError, match=r"subclass of torchstone\.report\.document\.Renderer"):
         renderer("odd")
     assert renderer("md").suffix == ".md"

@@ -12,9 +12,21 @@ from torchstone.core.errors import MissingError
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.codec import encode
 from torchstone.report.carried import CARRYING, carrying
-from torchstone.report.document import Column, Command, Document, Facts, Part, Role, Section, Table, Text, paragraphs
+from torchstone.report.document import (
+    Column,
+    Command,
+    Document,
+    Facts,
+    Part,
+    Renderer,
+    Role,
+    Section,
+    Table,
+    Text,
+    paragraphs,
+)
 from torchstone.report.pictures import drawn, with_links, without_charts
-from torchstone.report.rendering import FOR_PROGRAMS, Renderer, files_of, formats, renderer
+from torchstone.report.rendering import FOR_PROGRAMS, files_of, formats, renderer
 from torchstone.report.translation.documents import translated
 
 REPORTS, FIGURES, ENVIRONMENT = "reports", "figures", "environment"  # folders

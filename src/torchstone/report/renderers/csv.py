@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from torchstone.core.units import plain
-from torchstone.report.document import Document, Doubt, Facts, Part, Section, Table
+from torchstone.report.document import Document, Doubt, Facts, Part, Renderer, Section, Table
 
 _FORMULA = tuple("=+-@＝＋－＠")  # what spreadsheets begin a formula with; some take the wide forms, too
 _NUMBER = re.compile(r"[-+]?\d[\d.,]*(e[-+]?\d+)?( ?(%|[A-Za-zµ]+(/[A-Za-z]+)?))?", re.IGNORECASE)
@@ -17,7 +17,7 @@ _JOINT = " > "  # between the titles of sections
 _Rows = Iterator[Sequence[str]]
 
 
-class Csv:
+class Csv(Renderer):
     """Tables, each below a line with its titles."""
 
     describes = "CSV for spreadsheets: the tables of the report, each below a line with its title"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from torchstone.report.document import Document
+from torchstone.report.document import Document, Renderer
 
 
-class Json:
+class Json(Renderer):
     """One JSON document: every part has its `kind`. Attachments are left out."""
 
     describes = "JSON for programs: the parts of the report, each with its kind"

@@ -6,7 +6,20 @@ import html
 import re
 from collections.abc import Iterator, Sequence
 
-from torchstone.report.document import Chart, Column, Command, Document, Doubt, Facts, Part, Role, Section, Table, Text
+from torchstone.report.document import (
+    Chart,
+    Column,
+    Command,
+    Document,
+    Doubt,
+    Facts,
+    Part,
+    Renderer,
+    Role,
+    Section,
+    Table,
+    Text,
+)
 from torchstone.report.renderers._columns import important_first
 from torchstone.report.renderers._table import fitting
 from torchstone.report.translation.spoken import said, speaking
@@ -131,7 +144,7 @@ def _grid(columns: Sequence[Column]) -> str:
     return "\n".join(lines)
 
 
-class Markdown:
+class Markdown(Renderer):
     """A page for pull requests, issues and wikis."""
 
     describes = "Markdown, as GitHub shows it"

@@ -31,6 +31,7 @@ from torchstone.report.document import (
     Doubt,
     Facts,
     Part,
+    Renderer,
     Section,
     Table,
     Text,
@@ -78,11 +79,12 @@ class _Fonts(Enum):
     PLAIN = "plain"
 
 
-class Pdf:
+class Pdf(Renderer):
     """Pages to print and to mail."""
 
     describes = "PDF, A4 pages to print and to mail, tagged for screen readers"
     suffix = ".pdf"
+    draws = True
 
     def render(self, document: Document) -> bytes:
         """Return the file. Raises MissingError without typst.

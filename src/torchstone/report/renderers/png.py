@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from torchstone.core.charts.vega_lite import Spec, vega_lite
-from torchstone.report.document import Chart, Document
+from torchstone.report.document import Chart, Document, Renderer
 
 
-class Png:
+class Png(Renderer):
     """A file a picture."""
 
     describes = "the pictures, a PNG file each in a folder (needs vl-convert-python)"
     suffix = ".zip"
+    draws = True
     folder = "_pictures"
 
     def files(self, document: Document) -> Mapping[str, bytes]:

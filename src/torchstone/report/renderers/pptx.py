@@ -22,7 +22,20 @@ from torchstone.core.charts.vega_lite import Picture, Spec, vega_lite
 from torchstone.core.errors import MissingError
 from torchstone.core.schema.estimate import Severity
 from torchstone.core.units import plain
-from torchstone.report.document import Chart, Column, Command, Document, Doubt, Facts, Part, Role, Section, Table, Text
+from torchstone.report.document import (
+    Chart,
+    Column,
+    Command,
+    Document,
+    Doubt,
+    Facts,
+    Part,
+    Renderer,
+    Role,
+    Section,
+    Table,
+    Text,
+)
 from torchstone.report.renderers import _shortening
 from torchstone.report.renderers._columns import characters, in_one_piece, that_fit
 from torchstone.report.renderers._pictures import parts as parts_of
@@ -104,11 +117,12 @@ def _units(block: list[_Line] | _Grid) -> float:
     return sum(block.heights) if isinstance(block, _Grid) else sum(line.units for line in block)
 
 
-class Pptx:
+class Pptx(Renderer):
     """Slides to show and to edit."""
 
     describes = "PowerPoint slides, with tables that can be edited and speaker notes"
     suffix = ".pptx"
+    draws = True
 
     def render(self, document: Document) -> bytes:
         """Return the file. Raises MissingError without python-pptx."""

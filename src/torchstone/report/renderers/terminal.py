@@ -6,7 +6,19 @@ from collections.abc import Iterator, Sequence
 
 from torchstone.core.schema.estimate import Severity
 from torchstone.core.units import plain
-from torchstone.report.document import Chart, Command, Document, Doubt, Facts, Part, Role, Section, Table, Text
+from torchstone.report.document import (
+    Chart,
+    Command,
+    Document,
+    Doubt,
+    Facts,
+    Part,
+    Renderer,
+    Role,
+    Section,
+    Table,
+    Text,
+)
 from torchstone.report.renderers._table import cells, fitting, table, with_what_to_type, wrapped
 from torchstone.report.translation.spoken import said, speaking
 
@@ -136,7 +148,7 @@ def _has_sections(part: Section) -> bool:
     return any(isinstance(one, Section) and one.title and not one.folded and not _is_silent(one) for one in part.parts)
 
 
-class PlainText:
+class PlainText(Renderer):
     """What a terminal shows that is as wide as a mail, with what is folded."""
 
     describes = f"plain text, {_MAIL} columns wide"

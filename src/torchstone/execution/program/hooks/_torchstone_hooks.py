@@ -443,34 +443,22 @@ def _send() -> None:
     if program.device != "cpu" and hasattr(module, "max_memory_allocated"):
         memory["peak_allocated_bytes"] = module.max_memory_allocated()
         memory["peak_reserved_bytes"] = module.max_memory_reserved()
+    own = "items inputs ended_by steps window_mark window_s workers world device complete seed weights fused copies"
     program.say(
         "marks",
         kinds=bytes(program.kinds).hex(),
         times=times,
-        items=program.items,
-        inputs=program.inputs,
-        ended_by=program.ended_by,
         optimizers=len(program.optimizers),
-        steps=program.steps,
-        window_mark=program.window_mark,
-        window_s=program.window_s,
         ended_s=_clock(),
         memory=memory,
         threads=torch.get_num_threads(),
-        workers=program.workers,
         torch=str(torch.__version__),
-        world=program.world,
-        device=program.device,
         has_optimizer=bool(program.optimizers),
-        complete=program.complete,
         losses=[float(loss) for loss in program.losses],
-        seed=program.seed,
         loader=max(program.loaders, key=program.loaders.get) if program.loaders else None,
-        weights=program.weights,
-        fused=program.fused,
         turns=program.taken,
-        copies=program.copies,
         pageable=program.pageable,
+        **{name: getattr(program, name) for name in own.split()},
     )
 
 

@@ -6,15 +6,16 @@ from collections.abc import Iterator, Sequence
 
 from torchstone.core.charts.vega_lite import Spec
 from torchstone.core.errors import MissingError
-from torchstone.report.document import Chart, Document
+from torchstone.report.document import Chart, Document, Renderer
 from torchstone.report.translation.spoken import speaking
 
 
-class Html:
+class Html(Renderer):
     """One page with its styles, scripts, pictures and attachments. It is readable without scripts, too."""
 
     describes = "one web page that works offline: tables to sort and filter, pictures, light and dark"
     suffix = ".html"
+    draws = True
 
     def render(self, document: Document) -> bytes:
         """Return the file. Raises MissingError without Jinja2."""
