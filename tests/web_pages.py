@@ -9,7 +9,7 @@ from typing import NamedTuple
 from torchstone.core.charts import vega_lite as vl
 from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.schema.comparison import judge
-from torchstone.report.charts.ratios import Ratio, ratios_chart
+from torchstone.report.charts.forest_plot import Ratio, ratios_chart
 from torchstone.report.document import Attachment, Chart, Column, Document, Role, Section, Table, Text
 
 VOID = frozenset(("meta", "br", "input", "link", "hr", "img"))

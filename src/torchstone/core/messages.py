@@ -1,4 +1,6 @@
-"""The texts of findings: for each check, and each reason where it has several, what was seen and what to do.
+"""The texts of what checks find: for each check, and each reason where it has several, what was seen and what to do.
+
+Those of diagnoses and advice are in `report/diagnosis_messages.py`.
 
 A place holds a value of the finding, and its format: `{share:percent}`, `{step:s}` and `{memory:bytes}` are quantities,
 `{low:3}` has three significant digits, `{count:,}` and `{time:.0}` are whole, `{steps:step|steps}` is a number with its

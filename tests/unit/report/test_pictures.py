@@ -4,7 +4,7 @@ import pytest
 
 from torchstone.core.charts import vega_lite as vl
 from torchstone.core.charts.vega_lite import Picture
-from torchstone.report.charts.ratios import Ratio, ratios_chart
+from torchstone.report.charts.forest_plot import Ratio, ratios_chart
 from torchstone.report.document import Chart, Document, Section, Text
 from torchstone.report.pictures import charts_of, drawn, with_links, without_charts
 from torchstone.report.translation.documents import translated

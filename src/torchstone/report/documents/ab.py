@@ -23,7 +23,7 @@ from torchstone.core.schema.comparison import Comparison, Judgement
 from torchstone.core.schema.estimate import Estimate, Verdict
 from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.trial import Status, Trial
-from torchstone.report.charts.ratios import Ratio, ratios_chart
+from torchstone.report.charts.forest_plot import Ratio, ratios_chart
 from torchstone.report.document import Column, Part, Role, Table, Text
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.comparison import Comparison, Differing, Judgement
 from torchstone.core.schema.estimate import Estimate, Finding
 from torchstone.report.charts import comparison as charts
-from torchstone.report.charts.ratios import Ratio, ratios_chart
+from torchstone.report.charts.forest_plot import Ratio, ratios_chart
 from torchstone.report.diagnosis_messages import text
 from torchstone.report.document import (
     Chart,

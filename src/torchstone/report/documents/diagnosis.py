@@ -26,7 +26,7 @@ from torchstone.core.schema.diagnosis import (
 )
 from torchstone.core.schema.diagnosis import Role as ProcessRole
 from torchstone.core.stats.disturbance import words_of
-from torchstone.report.charts.ratios import Ratio, forest
+from torchstone.report.charts.forest_plot import Ratio, forest
 from torchstone.report.diagnosis_messages import TO_DO, advice_text, in_code, text, texts
 from torchstone.report.document import (
     Chart,

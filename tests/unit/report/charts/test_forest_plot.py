@@ -7,7 +7,7 @@ import pytest
 from marks import kinds, layers, names_of, rows, shades_of, title_of
 
 from torchstone.core.charts.vega_lite import Panel, Picture, vega_lite
-from torchstone.report.charts.ratios import Ratio, forest, ratios_chart
+from torchstone.report.charts.forest_plot import Ratio, forest, ratios_chart
 
 
 def row(verdict: str, ratio: float | None, half: float = 0.02, case: str = "train cnn, batch 8") -> Ratio:
