@@ -96,7 +96,7 @@ def test_s4_01_energy_is_that_of_the_counter_over_the_windows(tmp_path, monkeypa
     rapl: Any = registry.load("telemetry", "rapl")
     monkeypatch.setattr(rapl, "_root", tmp_path / "rapl")
     spent = iter(range(10**6, 10**12, 10**6))  # another joule each time it is read
-    monkeypatch.setattr("torchstone.plugins.telemetry.rapl._Package.read", lambda package: next(spent))
+    monkeypatch.setattr("torchstone.plugins.telemetry._system._Package.read", lambda package: next(spent))
     words = [
         "--model",
         "builtin:mlp",

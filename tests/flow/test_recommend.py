@@ -103,7 +103,7 @@ def test_history_fits_the_terminal_and_names_what_changed(stored, said, monkeypa
     flat = " ".join(text.split())
     assert "WORSE: 0.9" in flat
     assert "with it changed: torch 2.12.0 → 2.13.0" in flat
-    assert flat.startswith("throughput: 3 of 6 cases changed, the newest level worse in 3.")
+    assert flat.startswith("throughput: 3 of 6 cases changed, the newest level worse in 3; the largest change: 0.8")
     assert "no change seen" in flat
     assert "a change is looked for in cases with 6 runs or more on one machine" in flat
     _, full = said("history", "bert", "--full")
