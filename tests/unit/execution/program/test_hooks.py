@@ -138,13 +138,12 @@ def test_samples_of_a_copy_belong_to_it_and_those_after_it_to_the_pass_around():
     ]  # fmt: skip
 
 
-def test_a_replica_of_a_hooked_module_computes_with_its_own_weights(hooks, monkeypatch):
+def test_a_replica_of_a_hooked_module_computes_with_its_own_weights(hooks):
     torch = pytest.importorskip("torch")
     module = torch.nn.Linear(2, 2)
     hooks._program = hooks._Program({})
-    monkeypatch.setattr(hooks._program, "modules", [lambda: module])
     replicate = hooks._wrapped_replicate(torch.nn.Module._replicate_for_data_parallel)
-    hooks._hook_modules(None)
+    hooks._hook_module(module)
     assert "_compiled_call_impl" in module.__dict__, "it is hooked"
     replica = replicate(module)
     replica.weight, replica.bias = torch.zeros(2, 2), torch.ones(2)
