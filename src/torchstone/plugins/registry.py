@@ -24,7 +24,7 @@ _SINGULAR = {
     "renderers": "report format",
     "devices": "device", "telemetry": "telemetry source", "models": "model source", "data": "data source",
     "engines": "task", "launchers": "isolation", "searchers": "searcher", "checks": "check", "exporters": "format",
-    "importers": "foreign format", "clusters": "cluster", "commands": "command",
+    "importers": "foreign format", "clusters": "cluster", "commands": "command", "runtimes": "runtime",
 }  # fmt: skip
 
 
@@ -83,13 +83,14 @@ def _base(family: str) -> type:
         Exporter,
         Importer,
         ModelSource,
+        Runtime,
         Searcher,
     )
 
     return {
         "devices": Vendor, "telemetry": TelemetrySource, "models": ModelSource, "data": DataSource, "engines": Engine,
         "launchers": Launcher, "searchers": Searcher, "checks": Check, "exporters": Exporter, "importers": Importer,
-        "clusters": Cluster, "commands": Command,
+        "clusters": Cluster, "commands": Command, "runtimes": Runtime,
     }[family]  # fmt: skip
 
 

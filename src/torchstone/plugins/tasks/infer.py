@@ -25,6 +25,7 @@ class Infer(Engine):
         "audio_s",
         "precision",
         "compile",
+        "runtime",
         "channels_last",
         "sdpa",
         "threads",
