@@ -221,6 +221,8 @@ def _single(trial: Trial) -> FigureValues:
     first = "time_to_first_prediction_s" if answers else "first_step_time_s"
     setup = {first: "first_step_time_s", "model_load_time_s": "model_load_time_s", "start_time_s": "start_time_s"}
     setup |= {name: name for name in OF_RUNTIMES}
+    if answers and trial.values("first_query_time_s", Stage.SETUP):  # asked before there are steps
+        setup[first] = "first_query_time_s"
     named = {figure: trial.values(metric, Stage.SETUP) for figure, metric in setup.items()}
     found: FigureValues = {figure: (values[0], 1) for figure, values in named.items() if values}
     for metric in _MEMORY:

@@ -266,11 +266,11 @@ class Engine(ABC):
 class OpenRuntime(NamedTuple):
     """A model in a runtime. `answer`: inputs by name, as tensors → its outputs, in the order of those exported.
 
-    `threads`: that compute an answer, as the library says; `options`: what it was given, for the record.
+    `library`: its name and version; `threads`: that compute an answer, as it says; `options`: what it was given.
     """
 
     answer: Callable[[Mapping[str, Any]], Sequence[Any]]
-    version: str
+    library: str
     threads: int
     options: dict[str, str]
 

@@ -78,10 +78,9 @@ _U, _P = Unit, Pool
 _OF_RUNTIMES: tuple[_Row, ...] = (
     ("export_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "exporting the model to its runtime, to files"),
     ("build_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "opening the files in the runtime, until it can answer"),
-    ("first_query_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "the runtime's first answer"),
     ("exported_bytes", _U.BYTE, _L, _P.ONLY, _P.SUM, "size of the files on disk"),
     ("output_error", _U.NUMBER, _L, _P.ONLY, _P.MAX, "largest difference of an output's number from eager mode's"),
-    ("relative_output_error", _U.RATIO, _L, _P.ONLY, _P.MAX,
+    ("relative_output_error", _U.NUMBER, _L, _P.ONLY, _P.MAX,
      "norm of the outputs' difference from eager mode's, over that of eager mode's"),
     ("top1_agreement", _U.RATIO, _H, _P.ONLY, _P.MIN, "share of rows whose largest number is where eager mode's is"),
 )  # fmt: skip
@@ -118,6 +117,7 @@ RAW = table(
     ("fingerprint", _U.NUMBER, _N, _P.FIRST, _P.MEAN,
      "what the first steps computed: losses, moments of the output, or a digest of the tokens"),
     ("first_step_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "the first step, alone and synchronised"),
+    ("first_query_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "the first answer of a runtime, before the first step"),
     ("model_load_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "building the model and moving it to the device"),
     ("start_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "from requesting the trial until its process runs"),
     *_OF_RUNTIMES,
@@ -211,7 +211,7 @@ _NAMED: Named = {
     MetricGroup.START: (
         ("first_step_time_s", "first step", None), ("model_load_time_s", "model load", 19),
         ("start_time_s", "process start", None), ("export_time_s", "export", 20), ("build_time_s", "build", 20),
-        ("first_query_time_s", "first query", 20), ("exported_bytes", "size on disk", 12),
+        ("exported_bytes", "size on disk", 12),
     ),
     MetricGroup.MEMORY: (
         ("peak_reserved_bytes", "peak device memory", 3), ("peak_allocated_bytes", "peak allocated memory", None),

@@ -42,8 +42,8 @@ class OpenVino(Runtime):
             found = request.infer([tensors[name].numpy() for name in names], share_inputs=True, share_outputs=True)
             return [torch.from_numpy(array) for array in found.values()]
 
-        version = f"openvino {openvino.__version__.partition('-')[0]}"
-        return OpenRuntime(answer, version, int(compiled.get_property("INFERENCE_NUM_THREADS")), options)
+        library = f"openvino {openvino.__version__.partition('-')[0]}"
+        return OpenRuntime(answer, library, int(compiled.get_property("INFERENCE_NUM_THREADS")), options)
 
 
 def _openvino() -> Any:

@@ -19,7 +19,7 @@ from torch.utils import _pytree as pytree
 
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import AXES, EAGER, Scalar
-from torchstone.core.schema.facts import Facts
+from torchstone.core.schema.facts import Facts, SettingFact
 from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Runtime
@@ -98,7 +98,9 @@ def build(name: str, module: Any, forward: Forward, batches: Sequence[Mapping[st
         "exported_bytes": float(size),
         **found,
     }
-    facts = Facts(runtime=opened.version, threads_in_effect=opened.threads, runtime_options=opened.options)
+    options = tuple(f"{name}={value}" for name, value in opened.options.items())
+    how = SettingFact(name, "library", {"library": opened.library, "options": options})
+    facts = Facts(threads_in_effect=opened.threads, settings={"runtime": how})
     return Built(opened.answer, values, facts)
 
 

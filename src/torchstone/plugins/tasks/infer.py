@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.model import LoadedModel
@@ -58,8 +59,10 @@ class Infer(Engine):
 
     def peak_memory(self, case: Case, model: LoadedModel, drawn: Mapping[str, Any], device: Device) -> PeakMemory:
         """Return the peak memory of a step on a device that need not be here. Raises Unsupported with the reason."""
-        from torchstone.plugins.tasks import _peak_memory
+        from torchstone.plugins.tasks import _peak_memory, _runtimes
 
+        if (name := _runtimes.runtime_of(case.configuration, device)) is not None:
+            raise Unsupported(f"runtime={name}: its memory cannot be predicted without running it")
         return _peak_memory.peak_memory(self, case, model, drawn, device)
 
 

@@ -86,7 +86,6 @@ _FIGURES = (
     _Figure("exported_bytes"),
     _Figure("export_time_s"),
     _Figure("build_time_s"),
-    _Figure("first_query_time_s"),
     _Figure("time_to_first_prediction_s"),
     _Figure("device_utilization"),
     _Figure("data_wait_share"),

@@ -348,6 +348,7 @@ _WHY = {
     "device": "{why}",
     "refused": "{why}",
     "no_convolutions": "the model has no convolutions",
+    "library": "{library} {options}",
     "own_layout": "the runtime chooses its own layout",
     "contiguous": "fully_shard takes contiguous weights only",
     "own_optimizer": "the model returns its own optimizer",
