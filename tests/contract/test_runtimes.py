@@ -200,7 +200,10 @@ def test_a_branch_on_data_is_refused_with_the_line_that_stands_in_the_way(monkey
 
 def test_an_operator_that_is_not_converted_is_told_with_its_line(monkeypatch):
     model = made(module=Rare())
-    with pytest.raises(Unsupported, match=r"converted at test_runtimes\.py:\d+ in forward \(return x\.digamma\(\)\)"):
+    with pytest.raises(
+        Unsupported,
+        match=r"convert the model, aten\.digamma at test_runtimes\.py:\d+ in forward \(return x\.digamma\(\)\)",
+    ):
         built(monkeypatch, Ours(None, ValueError("no rule for aten.digamma.default")), model)
 
 

@@ -129,8 +129,8 @@ def _export(name: str, runtime: Runtime, module: Exportable, batch: Mapping[str,
     try:
         runtime.export(program, folder)
     except Exception as error:
-        where = _place_of_operator(program, _whole(error))
-        raise Unsupported(f"runtime={name}: the model cannot be converted{where}: {_said(error)}") from error
+        where = _operator(program, _whole(error))
+        raise Unsupported(f"runtime={name} cannot convert the model{where}: {_said(error)}") from error
 
 
 def _said(error: BaseException) -> str:
@@ -157,13 +157,14 @@ def _place(frames: Iterable[traceback.FrameSummary]) -> str:
 _FRAME = re.compile(r'File "(.+)", line (\d+), in (.+)')
 
 
-def _place_of_operator(program: Any, said: str) -> str:
-    """Return the place in the model of the first operator whose name is in what was said."""
+def _operator(program: Any, said: str) -> str:
+    """Return ", OPERATOR" with its place in the model, for the first whose name is in what was said."""
     for node in program.graph.nodes:
         packet = str(getattr(node.target, "overloadpacket", ""))
         if packet and re.search(rf"\b{re.escape(packet)}\b", said):
             found = _FRAME.findall(node.meta.get("stack_trace") or "")
-            return _place(traceback.FrameSummary(file, int(line), name) for file, line, name in found)
+            where = _place(traceback.FrameSummary(file, int(line), name) for file, line, name in found)
+            return f", {packet}{where}"
     return ""
 
 
