@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from torchstone.core.units import significant
+
 pytest.importorskip("onnxruntime", reason="pip install 'torchstone[onnxruntime]'")
 
 MODELS = """
@@ -55,6 +57,8 @@ def test_both_are_measured_and_what_the_other_took_and_differs_by_is_among_the_f
     for case in cases.values():
         assert {trial["outcome"]["status"] for trial in case["trials"]} == {"ok"}
         assert case["estimates"]["throughput"]["trials"] == 2
+    shown = subprocess.check_output([sys.executable, "-m", "torchstone", "show", "latest"], text=True)
+    assert f"onnxruntime relative error {significant(found['relative_output_error']['value'], 2)}" in shown
     facts = [cases[name]["trials"][0]["facts"] for name in ("eager", "onnxruntime")]
     assert facts[0]["threads_in_effect"] == facts[1]["threads_in_effect"]
     assert facts[1]["settings"]["runtime"]["values"]["library"].startswith("onnxruntime ")
