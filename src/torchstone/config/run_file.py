@@ -316,7 +316,7 @@ def _axes(source: ConfigFile, value: Any, path: KeyPath) -> Mapping[str, tuple[S
 
 
 def _values(source: ConfigFile, name: str, value: Any, path: KeyPath) -> tuple[Scalar, ...]:
-    with _placed(source, path):
+    with _at_position(source, path):
         axis = axis_named(name)
     given = value if isinstance(value, list) else [value]
     if not given:
@@ -326,7 +326,7 @@ def _values(source: ConfigFile, name: str, value: Any, path: KeyPath) -> tuple[S
         here = (*path, index) if isinstance(value, list) else path
         if isinstance(one, dict | list):
             raise source.fault(here, "must be a value or a list of values")
-        with _placed(source, here, f"axis {name}: "):
+        with _at_position(source, here, f"axis {name}: "):
             parsed[axis.parse(one)] = None
     return tuple(parsed)
 
@@ -343,7 +343,7 @@ def _conditions(source: ConfigFile, key: str) -> tuple[Condition, ...]:
 
 def _condition(source: ConfigFile, value: Any, path: KeyPath) -> Condition:
     if isinstance(value, str):
-        with _placed(source, path):
+        with _at_position(source, path):
             return parse(value)
     if not isinstance(value, dict) or not value:
         raise source.fault(path, "must be a text like batch_size>=1024,precision=fp32, or a mapping of axes to values")
@@ -352,13 +352,13 @@ def _condition(source: ConfigFile, value: Any, path: KeyPath) -> Condition:
         here = (*path, axis)
         if isinstance(inner, dict) or (isinstance(inner, list) and any(isinstance(one, dict | list) for one in inner)):
             raise source.fault(here, "must be a value, a comparison like '>=1024', or a list of values")
-        with _placed(source, here, f"axis {axis}: "):
+        with _at_position(source, here, f"axis {axis}: "):
             found.append(comparison_of(axis, inner))
     return Condition(tuple(found))
 
 
 @contextmanager
-def _placed(source: ConfigFile, path: KeyPath, known: str = "") -> Iterator[None]:
+def _at_position(source: ConfigFile, path: KeyPath, known: str = "") -> Iterator[None]:
     """Let a UsageError begin with the place; `known` is what it need not say again."""
     try:
         yield

@@ -128,14 +128,14 @@ def positions_of(text: str, layout: Layout) -> dict[KeyPath, Position]:
     """Return where each key and each item of a list stands; a mapping without a key stands where its first key does."""
     lines = [0, *(at + 1 for at, letter in enumerate(text) if letter == "\n")]
 
-    def placed(offset: int) -> Position:
+    def position_at(offset: int) -> Position:
         line = bisect_right(lines, offset)
         return line, offset - lines[line - 1] + 1
 
-    found = {path: placed(place.key_start) for path, place in layout.items()}
+    found = {path: position_at(place.key_start) for path, place in layout.items()}
     for path, place in layout.items():
         for index, (start, _) in enumerate(place.items):
-            found.setdefault((*path, index), placed(start))
+            found.setdefault((*path, index), position_at(start))
     for path in layout:  # a.b.c = 1 of TOML
         for end in range(len(path) - 1, 0, -1):
             found.setdefault(path[:end], found[path])

@@ -95,7 +95,7 @@ def held(placements: Sequence[Placement], machine: Machine, run_id: str, busy: W
     busy = msgspec.structs.replace(busy, say=say_once)
     with contextlib.ExitStack() as stack:
         for name in sorted(names):  # all in one order: two that want two devices never wait for each other
-            descriptor = _opened(name, busy.say)
+            descriptor = _open_lock(name, busy.say)
             if descriptor is not None:
                 stack.callback(os.close, descriptor)
                 _lock(descriptor, str(names[name]), run_id, busy, until_s)
@@ -160,7 +160,7 @@ def _cores() -> Sequence[int]:
     return sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else (0,)
 
 
-def _opened(name: str, say: Callable[[str], None]) -> int | None:
+def _open_lock(name: str, say: Callable[[str], None]) -> int | None:
     """Return a descriptor of the lock file, or None where there can be none (`say` is told why)."""
     path = Path(tempfile.gettempdir()) / "torchstone-devices"
     try:

@@ -268,7 +268,7 @@ class ParquetImages:
         return self._held[number]
 
 
-def opened(columns: Sequence[tuple[Path, str]]) -> ParquetImages:
+def open_images(columns: Sequence[tuple[Path, str]]) -> ParquetImages:
     """Return the images of these columns: a training looks at the same ones twice, and holds them once."""
     found = _OPEN.get(tuple(columns))
     if found is None:
@@ -364,7 +364,7 @@ class ParquetRows:
 
     def opened(self) -> ParquetImages:
         """Return the encoded images."""
-        return opened([(shard.file, shard.column) for shard in self.shards])
+        return open_images([(shard.file, shard.column) for shard in self.shards])
 
 
 def _numbered(splits: Mapping[str | None, ParquetRows]) -> ImageSet:

@@ -32,7 +32,7 @@ class SplitSequences(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def opened(file: Path) -> Iterator[Any]:
+def open_hdf5(file: Path) -> Iterator[Any]:
     """Open a file for reading. Raises UsageError naming it if it is missing, no HDF5 file, or damaged."""
     import h5py
 
@@ -50,7 +50,7 @@ def sequences_in(file: Path, key: str | None, target_key: str | None) -> dict[st
     Groups at the top called train, val (validation, dev) and test are splits, and keys are then looked for in each.
     Raises UsageError listing the keys there are, or saying what is wrong with a shape.
     """
-    with opened(file) as handle:
+    with open_hdf5(file) as handle:
         groups: dict[str, str] = {}
         for name in handle:
             split = split_of(name)

@@ -43,7 +43,7 @@ Sets = Mapping[str | None, Any]  # the splits, each a datasets.Dataset; None: da
 Columns = Mapping[str, str]  # which column is the text or the image, and which the label
 
 
-def opened(name: str, config: str | None, *, offline: bool) -> Sets:
+def open_sets(name: str, config: str | None, *, offline: bool) -> Sets:
     """Return the splits of a data set, or all of it under None.
 
     `offline`: from the cache alone, as a trial does it: what it needs was fetched when the run was planned. Raises
@@ -270,7 +270,7 @@ def main(words: Sequence[str]) -> None:
 
 def _card(name: str, options: Mapping[str, Scalar]) -> DataCard:
     config = options.get("config")
-    sets = opened(name, None if config is None else str(config), offline=False)
+    sets = open_sets(name, None if config is None else str(config), offline=False)
     said = columns(name, sets, options)
     if "image" in said:
         return images(name, sets, said).card()
@@ -301,7 +301,7 @@ class Hub(DataSource):
 
     def samples(self, path: str, view: View) -> Samples:
         config = view.options.get("config")
-        sets = opened(path, None if config is None else str(config), offline=True)
+        sets = open_sets(path, None if config is None else str(config), offline=True)
         said = columns(path, sets, view.options)
         if "image" in said:
             from torchstone.plugins.data._images import ImageSamples

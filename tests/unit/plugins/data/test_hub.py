@@ -96,7 +96,7 @@ def test_a_library_that_is_not_there_or_too_old(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(datasets, "__version__", "3.6.0")
     with pytest.raises(MissingError, match=r"datasets 3\.6\.0 is too old: pip install 'torchstone\[hub\]'"):
-        hub_sets.opened("someone/moods", None, offline=False)
+        hub_sets.open_sets("someone/moods", None, offline=False)
     monkeypatch.setattr("torchstone.plugins.data.hub.find_spec", lambda name: None)
     with pytest.raises(MissingError, match=r"needs datasets: pip install 'torchstone\[hub\]'"):
         HUB.card("someone/moods", {})

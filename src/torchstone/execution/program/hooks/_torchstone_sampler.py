@@ -138,7 +138,7 @@ class Sampler:
             if _is_own(frame.f_code.co_filename):
                 frame.f_trace = self._ran
             frame = frame.f_back
-        sys.setprofile(self._asked)
+        sys.setprofile(self._note_call)
         sys.settrace(self._called)
         return True
 
@@ -164,7 +164,7 @@ class Sampler:
             self._runs[frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name] += 1
         return self._ran if self._traces else None
 
-    def _asked(self, frame: Any, event: str, argument: Any) -> None:
+    def _note_call(self, frame: Any, event: str, argument: Any) -> None:
         """Count what own code asks of a tensor, by itself or as it prints one."""
         if event != "c_call" or getattr(argument, "__name__", "") not in _WAITS:
             return
