@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -251,7 +252,8 @@ def _trials(connection: Connection, run_id: str) -> tuple[TrialRow, ...]:
         " WHERE run_id = ? ORDER BY place",
         (run_id,),
     )
-    # Decoders made once: for 10,000 trials, making one a row would be most of the time of `show`.
+    # Made once: for 10,000 trials, a decoder or an equal outcome a row would be most of the time of `show`.
+    outcome_of = functools.cache(_outcome)
     facts_of = msgspec.json.Decoder(Facts).decode
     figures_of = msgspec.json.Decoder(Figures).decode
     return tuple(
@@ -260,7 +262,7 @@ def _trials(connection: Connection, run_id: str) -> tuple[TrialRow, ...]:
             case_id,
             number,
             order,
-            _outcome(status, message, reason, values),
+            outcome_of(status, message, reason, values),
             None if '"imported_from"' in facts else duration_s,
             facts_of(facts) if '"nonfinite"' not in facts else decode(facts.encode(), Facts),
             figures_of(figures),

@@ -6,7 +6,7 @@ Compared are Cases that are equal in all else. A ratio whose interval holds 1 is
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -67,11 +67,19 @@ def analyses(run: RunSummary) -> list[Analysis]:
     return [*_ratios(_narrow(believed)), *_bottlenecks(believed)]
 
 
+def batch_size_analyses(run: RunSummary) -> list[Analysis]:
+    """Return those over batch sizes."""
+    return [one for group in groups(_narrow(_believed(run))) for one in _along("batch_size", group)]
+
+
 def left_out(run: RunSummary) -> dict[str, str]:
     """Return by the title of an analysis why Cases are not in it: their trials differ too much for a ratio."""
     believed = _believed(run)
+    narrow = _narrow(believed)
+    if len(narrow) == len(believed):
+        return {}
     trials = {case.case_id: case.estimates["throughput"].trials for case in believed}
-    every, shown = (_cases_by_title(_ratios(cases)) for cases in (believed, _narrow(believed)))
+    every, shown = (_cases_by_title(_ratios(cases)) for cases in (believed, narrow))
     found = {}
     for title, ids in every.items():
         if gone := ids - shown.get(title, set()):
@@ -101,7 +109,10 @@ def _cases_by_title(found: Sequence[Analysis]) -> dict[str, set[str]]:
 
 
 def _along(axis: str, cases: Sequence[CaseSummary]) -> Iterator[Analysis]:
-    for alike in equal_but_for((axis, *followers(axis)), cases):
+    own = (axis, *followers(axis))
+    names = {name for case in cases for name in case.configuration}.difference(own)
+    where = {name for name in names if len({str(case.configuration.get(name)) for case in cases}) > 1}
+    for alike in equal_but_for(own, cases):
         by_value = {str(case.configuration.get(axis)): case for case in reversed(alike)}
         if len(by_value) < 2 or "None" in by_value:
             continue
@@ -112,7 +123,7 @@ def _along(axis: str, cases: Sequence[CaseSummary]) -> Iterator[Analysis]:
         if axis == "batch_size":
             lines = [_scaled(line, lines[0]) for line in lines]
         says = _of_batches(lines) if axis == "batch_size" else _of_words(lines)
-        yield _analysis(axis, _AXES[axis], ordered, _where(ordered[0], cases, axis), lines, says)
+        yield _analysis(axis, _AXES[axis], ordered, _where(ordered[0], where), lines, says)
 
 
 def _place(axis: str, value: Scalar) -> tuple[float, str]:
@@ -122,9 +133,8 @@ def _place(axis: str, value: Scalar) -> tuple[float, str]:
     return float(order.index(str(value)) if value in order else len(order)), str(value)
 
 
-def _where(case: CaseSummary, cases: Sequence[CaseSummary], axis: str) -> Mapping[str, Scalar]:
-    names = [n for n in case.configuration if len({str(c.configuration.get(n)) for c in cases}) > 1]
-    return {name: case.configuration[name] for name in names if name not in (axis, *followers(axis))}
+def _where(case: CaseSummary, names: Collection[str]) -> Mapping[str, Scalar]:
+    return {name: value for name, value in case.configuration.items() if name in names}
 
 
 def _analysis(
@@ -148,11 +158,10 @@ def _lines(cases: Sequence[CaseSummary], values: Sequence[Scalar]) -> list[Analy
     for case, value in zip(cases, values, strict=True):
         rate, held = case.estimates["throughput"], case.peak_memory_bytes
         times = rate.value / first.value if first.value else None
-        # All ratios of the analysis hold together.
-        paired = rounds.ratio(case.case_id, cases[0].case_id, bonferroni(len(cases) - 1))
-        ratio: tuple[float | None, float | None, float | None] = (
-            (1.0, 1.0, 1.0) if case is cases[0] else paired or (times, None, None)
-        )
+        ratio: tuple[float | None, float | None, float | None] = (1.0, 1.0, 1.0)
+        if case is not cases[0]:  # all ratios of the analysis hold together
+            paired = rounds.ratio(case.case_id, cases[0].case_id, bonferroni(len(cases) - 1))
+            ratio = paired or (times, None, None)
         found.append(
             AnalysisLine(
                 value,

@@ -112,9 +112,10 @@ def loader(e: Evidence) -> Cause | None:
 
 def _loading(e: Evidence) -> float:
     """Return what a loader that is never waited for would save: by the device alone where that was measured."""
-    rate = e.figures.get("throughput")
+    rate, waited = e.figures.get("throughput"), e.figures.get("data_wait_share")
     if e.device_rate and rate:
-        return max(0.0, 1.0 - rate / e.device_rate)
+        idle = max(0.0, 1.0 - rate / e.device_rate)
+        return idle if waited is None else min(idle, waited)  # as `feeding` says it
     return e.share(DATA)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
+from operator import attrgetter
 
 import msgspec
 
@@ -19,11 +20,8 @@ from torchstone.core.schema.case import Task, Workload
 from torchstone.core.schema.facts import Facts
 from torchstone.plugins.data_choice import has_end
 
-_OF_OWN_DATA = tuple(
-    (name, getattr(Facts(), name))
-    for name in Facts.__struct_fields__
-    if name.startswith("own_") or name == "example_tokens"
-)
+_OF_OWN_DATA = tuple(name for name in Facts.__struct_fields__ if name.startswith("own_") or name == "example_tokens")
+_own_facts = attrgetter(*_OF_OWN_DATA)
 _EVEN = 0.05  # rates this close set the pace together
 _SHORT = 0.9  # of what both allow: below it something else is in the way
 
@@ -115,10 +113,9 @@ def fed_words(cases: Sequence[CaseSummary], varying: Collection[str] = ()) -> li
 
 def facts_of(*cases: CaseSummary) -> Facts:
     """Return the facts of the first trial that tells of the user's own data; none where no trial does."""
+    none = _own_facts(Facts())
     trials = (trial.facts for case in cases for trial in case.trials)
-    return next(
-        (facts for facts in trials if any(getattr(facts, name) != none for name, none in _OF_OWN_DATA)), Facts()
-    )
+    return next((facts for facts in trials if _own_facts(facts) != none), Facts())
 
 
 def fed_by(
@@ -146,7 +143,7 @@ def fed_by(
 
 def own_data(facts: Facts) -> Facts:
     """Return the facts of a trial that tell of the user's own data."""
-    return Facts(**{name: getattr(facts, name) for name, _ in _OF_OWN_DATA})
+    return Facts(**{name: getattr(facts, name) for name in _OF_OWN_DATA})
 
 
 def data_words(workload: Workload, facts: Facts) -> str:

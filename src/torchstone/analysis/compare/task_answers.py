@@ -32,12 +32,13 @@ class TaskResult(StrEnum):
 class Ranked(msgspec.Struct, frozen=True):
     """One of several participants: its throughput relative to the baseline, one a Case, and the mean of these.
 
-    The baseline itself has the mean 1 and no ratios.
+    The baseline itself has the mean 1 and no ratios. `lead`: how many times as fast the fastest one is as this one.
     """
 
     letter: str
     mean: float
     ratios: tuple[Estimate, ...] = ()
+    lead: tuple[Estimate, ...] = ()
 
 
 class TaskAnswer(msgspec.Struct, frozen=True):
@@ -75,6 +76,14 @@ def mean_ratio(ratios: Sequence[Estimate]) -> float:
     return from_log(fmean(math.log(one.value) for one in ratios))
 
 
+def turned(ratio: Estimate) -> Estimate:
+    """Return the ratio of the other to the one: its ends change places."""
+    low, high = ratio.low, ratio.high
+    return msgspec.structs.replace(
+        ratio, value=1.0 / ratio.value, low=1.0 / high if high else None, high=1.0 / low if low else None
+    )
+
+
 def _answer(task: str, compared: ComparedRuns) -> TaskAnswer | None:
     by_label = {one.label: one for one in compared.participants}
     found: dict[str, list[JudgedFigure]] = {}
@@ -88,11 +97,17 @@ def _answer(task: str, compared: ComparedRuns) -> TaskAnswer | None:
         ((label, own),) = found.items()
         return _of_two(task, baseline, by_label[label], own, compared.margin)
     verdicts: dict[str, set[Judgement]] = {}
+    leads: dict[str, tuple[Estimate, ...]] = {}
     for one in compared.with_fastest[task]:
-        verdicts.setdefault(by_label[one.comparison.candidate.label].letter, set()).add(one.comparison.verdict)
+        letter, ratio = by_label[one.comparison.candidate.label].letter, one.comparison.ratio
+        verdicts.setdefault(letter, set()).add(one.comparison.verdict)
+        leads[letter] = (*leads.get(letter, ()), *((turned(ratio),) if ratio is not None else ()))
     fastest = by_label[compared.with_fastest[task][0].comparison.baseline.label].letter
     each = {by_label[label].letter: _ratios(own) for label, own in found.items()}
-    ranked = [Ranked(baseline.letter, 1.0), *(Ranked(one, mean_ratio(own), own) for one, own in each.items())]
+    ranked = [
+        Ranked(baseline.letter, 1.0, (), leads.get(baseline.letter, ())),
+        *(Ranked(one, mean_ratio(own), own, leads.get(one, ())) for one, own in each.items()),
+    ]
     ranked.sort(key=lambda one: (one.letter != fastest, -one.mean))
     near = [one.letter for one in ranked[1:] if verdicts.get(one.letter) != {Judgement.WORSE}]
     return TaskAnswer(

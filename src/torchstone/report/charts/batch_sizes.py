@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from torchstone.analysis.advice.analyses import analyses
+from torchstone.analysis.advice.analyses import batch_size_analyses
 from torchstone.analysis.advice.grouping import groups, on_devices_here, over_devices
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
@@ -332,6 +332,7 @@ def _chart(
     several: bool,
 ) -> Chart | None:
     found: list[Panel] = []
+    sure = True
     for cases, told in drawn:
         group = workload_name(cases[0]) if several else ""
         for figures in question.figures:
@@ -339,13 +340,15 @@ def _chart(
             measured = [any(one(case) is not None for case in cases) for one in of]
             if any(measured):
                 at = measured.index(True)
+                sure = sure and all(case.verdict == Verdict.VALID and _is_narrow(of[at](case)) for case in cases)
                 figure = figures[at]
                 unit = _unit(figure[0], cases[0])
                 found += panels(figure[1] or f"{cases[0].workload.item}s/s", told, of[at], unit, group)
     if not found:
         return None
     picture = Picture(question.title, over_one_axis(found[:_MOST_PANELS]), _left_out(drawn, len(found)), columns=2)
-    says = f"{question.title}: {question.says}, with 95 % confidence intervals; {_highest(found[0])}"
+    says = f"{question.title}: {question.says}, with 95 % confidence intervals"
+    says += f"; {_highest(found[0])}" if sure else "; which is the highest is not known"
     return Chart(question.name, says, picture)
 
 
@@ -366,6 +369,10 @@ def over_one_axis(panels: Sequence[Panel]) -> tuple[Panel, ...]:
 def _up_to(panel: Panel, top: float) -> Panel:
     y = {**panel.channel("y"), "scale": {"domain": [0.0, top]}}
     return msgspec.structs.replace(panel, view={**panel.view, "encoding": {**panel.view["encoding"], "y": y}})
+
+
+def _is_narrow(found: Estimate | None) -> bool:
+    return found is not None and not found.is_wide
 
 
 def _highest(one: Panel) -> str:
@@ -407,9 +414,9 @@ def _scaling(run: RunSummary) -> dict[str, Estimate]:
     """
     trials = {case.case_id: case.estimates["throughput"].trials for case in run.cases if "throughput" in case.estimates}
     found = {}
-    for one in analyses(run):
+    for one in batch_size_analyses(run):
         first = one.lines[0].value
-        for line in one.lines if one.by == "batch_size" else ():
+        for line in one.lines:
             if line.efficiency is None or not isinstance(line.value, int) or not isinstance(first, int) or not first:
                 continue
             ends = (line.ratio_low, line.ratio_high)

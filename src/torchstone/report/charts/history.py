@@ -10,6 +10,7 @@ from torchstone.analysis.recommend.case_history import History, LevelChange, Lev
 from torchstone.core.charts import vega_lite as vl
 from torchstone.core.charts.fitting import thinned
 from torchstone.core.charts.vega_lite import Panel, Picture
+from torchstone.storage.rows import settings_words
 
 _WIDTH, _MOST = 640, 20
 _MOST_POINTS, _MOST_COMMITS = 400, 300  # of a panel: an interval each
@@ -43,10 +44,15 @@ def _one(history: History) -> Panel:
     y = vl.numbers("value", f"{history.metric} ({history.unit})", zero=False)
     words = in_rows(changes, "run", range(1, len(history.points) + 1), _WIDTH)
     marks = (vl.interval(), vl.dots(), vl.levels("from", "to", levels), *vl.dividers(words))
-    title, subtitle = f"{history.task} {history.model} on {history.device}", f"case {history.case_id}, {history.host}"
+    title, subtitle = label(history), f"{history.device}, host {history.host} (case {history.case_id})"
     return vl.panel(
         title, x, y, marks, points, vl.shaded("counted", _SHADES), subtitle=subtitle, width=_WIDTH, height=160
     )
+
+
+def label(history: History) -> str:
+    """Return a few words for a Case: task, model, batch size, and what is not as usual."""
+    return ", ".join(filter(None, (f"{history.task} {history.model}", settings_words(history.configuration))))
 
 
 def _shown(history: History) -> Iterator[tuple[int, LevelPoint]]:

@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from torchstone.analysis.summary import CaseSummary
 
 _TITLES = {
-    "step_time_mean": "step time by pairs",
+    "step_time_mean": "step time",
     "latency_per_batch_p50_s": "latency p50",
-    "throughput": "throughput by pairs",
+    "throughput": "throughput",
     "peak_rss_bytes": "peak memory",
     "peak_reserved_bytes": "device memory",
-    "loss_first": "first loss",
+    "loss_first": "loss of the first step",
 }
 _MOST_S = 1e6  # a longer comparison is no advice
 _POWER = "80 % power"
-_BY_PAIRS = "by pairs: the geometric mean of both sides, divided by the ratio of the pairs"
+_BY_PAIRS = "step time and throughput: the geometric mean of both sides, divided by the ratio of the pairs"
 
 
 def ab_parts(answer: AbResult, trials: Sequence[Trial], cases: Sequence[CaseSummary]) -> Iterator[Part]:
@@ -52,7 +52,8 @@ def ab_parts(answer: AbResult, trials: Sequence[Trial], cases: Sequence[CaseSumm
     yield Text(_headline(found) + (f" {doubt}." if doubt is not None else ""), Role.HEADLINE)
     yield from (Text(line, Role.NOTE) for line in _to_mind(found, trials, cases))
     yield from (Text(line) for line in _needed(found, answer.course))
-    if rows := figures_of_sides(found, trials):
+    # What is the same on both sides, as is the first loss of equal weights, says nothing.
+    if rows := [one for one in figures_of_sides(found, trials) if one.ratio is not None or one.a != one.b]:
         yield _table(rows, found)
     ratio = found.ratio
     if ratio is not None and found.verdict != Judgement.NOT_COMPARABLE:
@@ -73,7 +74,7 @@ def _table(rows: Sequence[FigureOfSides], found: Comparison) -> Table:
     unit = {row.name: FIGURES[row.name].unit for row in rows}
     ratios = tuple(units.ratio(*row.ratio) if row.ratio is not None else "" for row in rows)
     return Table.of(
-        Column("median", tuple(_TITLES[row.name] for row in rows), left=True),
+        Column("figure", tuple(_TITLES[row.name] for row in rows), left=True),
         Column(f"A: {found.baseline.label}", tuple(units.quantity(row.a, unit[row.name]) for row in rows)),
         Column(f"B: {found.candidate.label}", tuple(units.quantity(row.b, unit[row.name]) for row in rows)),
         Column("B ÷ A", ratios),
@@ -127,7 +128,8 @@ def _more_pairs(found: Comparison, ratio: Estimate, course: Course) -> str:
     if more is not None:
         needed_s = course.elapsed_s * (1.0 + more / course.pairs) if course.elapsed_s and course.pairs else math.inf
         longer = f": --within {within_words(needed_s)}" if needed_s < _MOST_S else ""
-        return f"About {_counted(more, 'more pair')} needed ({_POWER} at the observed ratio){longer}."
+        what = _would_show(ratio, found.margin)
+        return f"About {_counted(more, 'more pair')} needed to show {what} ({_POWER} at the observed ratio){longer}."
     said = f"More than 1,000 further pairs needed ({_POWER} at the observed ratio)"
     if ratio.low is None or ratio.high is None or ratio.low <= 0.0:
         return f"{said}."
@@ -136,6 +138,14 @@ def _more_pairs(found: Comparison, ratio: Estimate, course: Course) -> str:
         return f"{said}."
     percent = math.ceil(100.0 * most)
     return f"{said}; if {percent} % does not matter to you, widen the equivalence margin: --margin {percent}%."
+
+
+def _would_show(ratio: Estimate, margin: float) -> str:
+    """Return what more pairs would show if the ratio stays as it is: what asks for the wider interval of the two."""
+    apart = abs(math.log(ratio.value))
+    if math.log1p(margin) - apart > apart:
+        return f"that they are the same within ±{units.quantity(margin, 'ratio')}"
+    return "that they differ"
 
 
 def _measured(found: Comparison, course: Course) -> Iterator[str]:
@@ -171,8 +181,9 @@ def _to_mind(found: Comparison, trials: Sequence[Trial], cases: Sequence[CaseSum
     if (other := other_results(found, trials, cases)) is not None:
         a, b = (units.significant(value, 6) for value in (other.a, other.b))
         causes = ", ".join(other.expected_of)
-        expected = f", as is expected of {causes}: see that quality holds" if causes else ""
-        yield f"the sides compute different results: the first {other.what} that differs is {a} and {b}{expected}"
+        expected = f", as is expected of {causes}" if causes else ""
+        where = f"{other.what} {a} (A) and {b} (B) where they first differ"
+        yield f"different results{expected}: {where}; see that quality holds"
     failed = sum(t.outcome.status not in (Status.OK, Status.SKIPPED) for t in trials)
     if failed and found.verdict != Judgement.NOT_COMPARABLE:
         yield f"{failed} of {len(trials)} processes failed; their pairs are left out"

@@ -371,8 +371,11 @@ def _of_several(answer: TaskAnswer, letter: str, names: Mapping[str, str]) -> st
     named = [f"{names[one.letter]} {_times(one.ratios)}" for one in candidates]
     more = f"; {len(named) - _NAMED} more" if len(named) > _NAMED else ""
     if answer.standing == TaskResult.FASTER and first != base:
-        others = ", ".join(named[1:_NAMED])
-        return f"{first} is the fastest: {_times(candidates[0].ratios)} times as fast as {base}; {others}{over}{more}"
+        behind = [one for one in answer.ranked[1:] if one.lead]
+        leads = [f"{_times(one.lead)} times as fast as {names[one.letter]}" for one in behind]
+        over = _over(behind[0].lead) if behind else ""
+        more = f"; {len(leads) - _NAMED} more" if len(leads) > _NAMED else ""
+        return f"{first} is the fastest: {', '.join(leads[:_NAMED])}{over}{more}"
     order = f"{', '.join(named[:_NAMED])} times as fast as {base}{over}{more}"
     if answer.standing == TaskResult.FASTER:
         return f"{first} is the fastest; {order}"

@@ -83,7 +83,8 @@ def diagnosis_parts(diagnosis: Diagnosis, report: Path | None = None) -> Iterato
         yield from _facts([("cause", "nothing found: the step was not measured in its phases, or has none")])
     if diagnosis.attached is not None:
         yield from _attached(diagnosis.attached)
-    yield from _facts(list(_named("limits", [text(one) for one in diagnosis.limits])))
+    if not diagnosis.causes or diagnosis.causes[0].sound:
+        yield from _facts(list(_limits(diagnosis)))
     yield from _facts(list(_named("report", [str(report)] if report else [])))
     if more := tuple(_more(diagnosis)):
         measured = diagnosis.unmeasured is None
@@ -96,8 +97,10 @@ def _more(diagnosis: Diagnosis) -> Iterator[Part]:
     yield from paragraphs(list(_fed(diagnosis)))
     told = [("kind", _kind(cause)) for cause in diagnosis.causes[:1]]
     told += [("evidence", text(one)) for cause in diagnosis.causes[:1] for one in cause.evidence[_MOST_SEEN:]]
+    told += [row for cause in diagnosis.causes[:1] if _is_helped(diagnosis) for row in _untried(cause, diagnosis)]
     told += [("usually", texts(cause.usual, ", ")) for cause in diagnosis.causes[:1] if cause.usual]
-    yield from _facts([*told, *_left_out(diagnosis.tried)])
+    limits = _limits(diagnosis) if diagnosis.causes and not diagnosis.causes[0].sound else ()
+    yield from _facts([*told, *_left_out(diagnosis.tried), *limits])
     yield from (Text(advice_text(one), Role.NOTE) for one in diagnosis.pattern)
     for cause in diagnosis.causes[1:]:
         usual = _named("usually", [texts(cause.usual, ", ")] if cause.usual else [])
@@ -108,6 +111,10 @@ def _more(diagnosis: Diagnosis) -> Iterator[Part]:
         yield Section("Slow training: three questions", asked)
     if diagnosis.checklist:
         yield Section("Before a long training", paragraphs(list(map(_check, diagnosis.checklist)), Role.DETAIL))
+
+
+def _limits(diagnosis: Diagnosis) -> Iterator[Row]:
+    yield from _named("limits", [text(one) for one in diagnosis.limits])
 
 
 def _check(one: ChecklistItem) -> str:
@@ -125,8 +132,11 @@ def _answer(diagnosis: Diagnosis) -> str:
         return "No cause was found: the step was not measured in its phases, or has none."
     first, applied = diagnosis.causes[0], diagnosis.applied
     title = text(first.title)
-    answer = f"{title[:1].upper()}{title[1:]}: {limit_words(first)}."
-    return answer if applied is None or applied.gain is None else f"{answer} {_live(applied)}."
+    named = f"{title[:1].upper()}{title[1:]}"
+    if applied is None or applied.gain is None:
+        return f"{named}: {limit_words(first)}."
+    # What was measured answers what the bound by its share only estimates.
+    return f"{named}: {share_words(first)}. {_live(applied)}."
 
 
 def _busy(diagnosis: Diagnosis) -> str:
@@ -171,23 +181,36 @@ def _fed(diagnosis: Diagnosis) -> Iterator[str]:
 def _cause(cause: Cause, diagnosis: Diagnosis, most: int | None = None) -> Iterator[Row]:
     yield from _named("evidence", [text(one) for one in cause.evidence[:most]])
     yield from _named("where", [_place(place) for place in cause.where])
+    if most is None or not _is_helped(diagnosis):
+        yield from _untried(cause, diagnosis)
+    helped = _axes([one for one in diagnosis.tried if one.helps])
+    yield from _named("in code", [how for one in cause.remedies if one.axis in helped and (how := in_code(one))])
+
+
+def _untried(cause: Cause, diagnosis: Diagnosis) -> Iterator[Row]:
     measured = _axes([one for one in diagnosis.tried if one.gain is not None or one.first_look is not None])
     if remedies := [one for one in cause.remedies if one.axis not in measured]:
         yield "try", f"{texts(remedies, '; ')} (not measured)"
-    helped = _axes([one for one in diagnosis.tried if one.helps])
-    yield from _named("in code", [how for one in cause.remedies if one.axis in helped and (how := in_code(one))])
+
+
+def _is_helped(diagnosis: Diagnosis) -> bool:
+    """Say whether a remedy was measured to help: advice that nothing measured is then folded."""
+    return diagnosis.applied is not None and diagnosis.applied.gain is not None
 
 
 def _kind(cause: Cause) -> str:
     return f"{cause.kind} bottleneck, {limit_words(cause)}"
 
 
+def share_words(cause: Cause) -> str:
+    """Return how much of the step a cause explains."""
+    return "no step came to its end" if cause.id == OUT_OF_MEMORY else f"{100 * cause.share:.0f} % of the step"
+
+
 def limit_words(cause: Cause) -> str:
     """Return how much of the step a cause explains, and what that allows."""
-    if cause.id == OUT_OF_MEMORY:
-        return "no step came to its end"
-    share = f"{100 * cause.share:.0f} % of the step"
-    if cause.sound:
+    share = share_words(cause)
+    if cause.id == OUT_OF_MEMORY or cause.sound:
         return share
     bound = cause.bound
     if bound.value >= _TOLD:

@@ -13,7 +13,7 @@ from torchstone.analysis.recommend.case_history import Changed, Histories, Histo
 from torchstone.core import units
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.stats.change_points import FEWEST
-from torchstone.report.charts.history import history_chart
+from torchstone.report.charts.history import history_chart, label
 from torchstone.report.document import (
     Chart,
     Column,
@@ -27,7 +27,6 @@ from torchstone.report.document import (
     Text,
     paragraphs,
 )
-from torchstone.storage.rows import settings_words
 
 _AT_LENGTH = 3  # histories without a change that are told like those with one
 _MOST_CHANGED = 6  # things that changed
@@ -69,9 +68,12 @@ def _parts(told: Histories, beside: Sequence[Part]) -> Iterator[Part]:
     if found:
         yield Section("Pictures", (Chart("history", _SAYS, history_chart(found)),))
     alone = _is_one(found)
-    for one in moved if len(found) > _AT_LENGTH else (*moved, *quiet):
-        yield from _at_length(one, answered=alone)
-    if quiet and len(found) > _AT_LENGTH:
+    if len(moved) > 1:
+        yield from _several(moved)
+    else:
+        for one in moved if len(found) > _AT_LENGTH else (*moved, *quiet):
+            yield from _at_length(one, answered=alone)
+    if quiet and (len(found) > _AT_LENGTH or len(moved) > 1):
         yield from _quiet(quiet)
     for problem in told.problems:
         yield Text(f"unreadable: {problem.file}: {problem.message}", Role.NOTE)
@@ -87,14 +89,24 @@ def _headline(told: Histories, moved: Sequence[History]) -> Iterator[Part]:
     elif _is_one(told.histories):
         yield Text(_of_one(told.metric, moved[0].changes[-1]), Role.HEADLINE)
     else:
-        cases = f"{len(told.histories)} case{'s' * (len(told.histories) > 1)}"
-        ends = Counter(str(one.changes[-1].verdict) for one in moved)
-        now = f", the newest level {', '.join(f'{word} in {count}' for word, count in ends.items())}" if ends else ""
-        most = max(
-            (one.changes[-1] for one in moved), key=lambda change: abs(math.log(change.ratio.value)), default=None
-        )
-        largest = f"; the largest change: {_times(most)} times the level before" if most is not None else ""
-        yield Text(f"{told.metric}: {len(moved) or 'none'} of {cases} changed{now}{largest}.", Role.HEADLINE)
+        yield Text(f"{told.metric}: {_of_several(moved, len(told.histories))}.", Role.HEADLINE)
+
+
+def _of_several(moved: Sequence[History], of: int) -> str:
+    """Return what became of several cases; of one run that changed all of them, since when, and with what."""
+    cases = f"{of} case{'s' * (of > 1)}"
+    if not moved:
+        return f"none of {cases} changed"
+    last = [one.changes[-1] for one in moved]
+    most = max(last, key=lambda change: abs(math.log(change.ratio.value)))
+    largest = f"{'the largest change: ' * (len(moved) > 1)}{_times(most)} times the level before"
+    if len({(change.run_id, change.verdict) for change in last}) == 1:
+        shared = [one for one in most.changed if one.throughout and all(one in change.changed for change in last)]
+        why = f", with {'; '.join(map(_changed, shared[:_MOST_CHANGED]))}" if shared else ""
+        return f"{most.verdict} in {len(moved)} of {cases} {_since(most)}{why}; {largest}"
+    ends = Counter(str(change.verdict) for change in last)
+    now = ", ".join(f"{word} in {count}" for word, count in ends.items())
+    return f"{len(moved)} of {cases} changed, the newest level {now}; {largest}, {_since(most)}"
 
 
 def _is_one(found: Sequence[History]) -> bool:
@@ -103,8 +115,11 @@ def _is_one(found: Sequence[History]) -> bool:
 
 
 def _of_one(metric: str, last: LevelChange) -> str:
-    since = f"since {last.started_utc[:_DAY]} (run {last.run_id})"
-    return f"{metric}: {last.verdict} {since}, {_times(last)} times the level before."
+    return f"{metric}: {last.verdict} {_since(last)}, {_times(last)} times the level before."
+
+
+def _since(change: LevelChange) -> str:
+    return f"since {change.started_utc[:_DAY]} (run {change.run_id})"
 
 
 def _times(change: LevelChange) -> str:
@@ -117,6 +132,29 @@ def _of_requested(requested: Requested, histories: int) -> Iterator[Part]:
         yield Text(f"{requested.worse} of {histories} cases: the newest level is worse {what}")
     if requested.lacking:
         yield Text(f"not in the reference: {requested.lacking} of {histories} cases, {requested.why}")
+
+
+def _several(moved: Sequence[History]) -> Iterator[Part]:
+    """Yield the newest change of each of several cases, a row each; all of them at length are folded."""
+    last = [one.changes[-1] for one in moved]
+    hosts = tuple(one.host for one in moved)
+    columns = (
+        Column("what", tuple(map(label, moved)), left=True, shorten=True),
+        *((Column("host", hosts, 4, left=True),) if len(set(hosts)) > 1 else ()),
+        Column("before", tuple(units.quantity(one.segments[-2].value, one.unit) for one in moved), 2),
+        Column(moved[0].metric, tuple(map(_latest, moved)), 1),
+        Column("times", tuple(map(_times, last))),
+        Column("since", tuple(change.started_utc[:_DAY] for change in last)),
+        Column("with it", tuple(map(_first_changed, last)), 3, left=True, shorten=True),
+        Column("history", tuple(line(one, _SHORT_LINE) for one in moved), 4, left=True),
+    )
+    yield Table(columns, most=_MOST_ROWS, how="--full, or name a case or a model")
+    each = tuple(part for one in moved for part in _at_length(one))
+    yield Section("each of them at length", each, folded=True)
+
+
+def _first_changed(change: LevelChange) -> str:
+    return next((_changed(one) for one in change.changed if one.throughout), "")
 
 
 # ── a history at length ─────────────────────────────────────────────────────────────────────────────────────
@@ -203,11 +241,6 @@ def _run_columns(one: History) -> Iterator[Column]:
     yield Column("±", tuple(units.spread(p.value, p.low, p.high) for p in points), 1, of=value)
     yield Column("trials", tuple(str(p.trials) for p in points), 3)
     yield Column("left out", tuple(p.why or "" for p in points), 1, left=True)
-
-
-def label(one: History) -> str:
-    """Return a few words for a Case: task, model, batch size, and what is not as usual."""
-    return ", ".join(filter(None, (f"{one.task} {one.model}", settings_words(one.configuration))))
 
 
 # ── histories without a change ──────────────────────────────────────────────────────────────────────────────

@@ -65,8 +65,6 @@ from torchstone.storage.record_reader import RecordPart
 if TYPE_CHECKING:
     from torchstone.workflows.run.planned_run import Results
 
-_DAY = 10  # characters of a date
-
 
 def run_document(
     run: RunSummary,
@@ -125,7 +123,7 @@ def run_parts(
     yield from finding_parts(run)
     if (more := longer(run)) is not None:
         yield Text(more)
-    if not isinstance(run.answer, AbResult | Training) and not _is_attached(run):  # which have told their figures
+    if not isinstance(run.answer, AbResult | Training | Diagnosis):  # which have told their figures
         yield from (sections := tuple(case_parts(run)))
         if run.answer is None:
             yield from device_parts(run)
@@ -136,8 +134,7 @@ def run_parts(
     if not isinstance(run.answer, AbResult):
         yield from convergence_parts(run, every=every, curves=curves)
     if rest := tuple(_rest(run, every=every, curves=curves, files=files)):
-        title = f"everything else of {run.name}, {run.started_utc[:_DAY]}"  # which of all runs `show latest` shows
-        yield Section(title, rest, folded=True, how=f"torchstone show {run.run_id} --full")
+        yield Section(f"everything else of {run.name}", rest, folded=True, how=f"torchstone show {run.run_id} --full")
 
 
 def _is_attached(run: RunSummary) -> bool:
@@ -150,8 +147,9 @@ def _rest(run: RunSummary, *, every: bool, curves: Curves | None, files: Sequenc
     if isinstance(run.answer, AbResult):
         yield from ab_rest(run.answer, read_run(Path(run.record)).trials, run.cases)
         yield from convergence_parts(run, every=every, curves=curves)
-    if isinstance(run.answer, AbResult | Training):
-        yield from case_parts(run)
+    if isinstance(run.answer, AbResult | Training | Diagnosis) and not _is_attached(run):
+        yield from (sections := tuple(case_parts(run)))
+        yield from legend(sections)
         yield Text(_measured_how(run))
     yield from choices_of_groups(run)
     if every and (found := tuple(finding_parts(run, every=True))):
@@ -207,7 +205,7 @@ def _head(run: RunSummary) -> Iterator[str]:
 def _counted(run: RunSummary) -> str:
     """Return how many trials of a case there are: as asked for, or as it came."""
     how = run.procedure
-    if not how.in_rounds:
+    if not how.in_rounds and not isinstance(run.answer, Diagnosis):  # whose what-ifs have more trials than its base
         return f"{how.repetitions} trial{'s' * (how.repetitions > 1)} a case"
     cases = on_devices_here(run)
     counts = [sum(t.outcome.status != Status.INTERRUPTED for t in case.trials) for case in cases] or [0]

@@ -60,10 +60,11 @@ def _of_group(run: RunSummary, cases: Sequence[CaseSummary]) -> str:
     # What is SUSPECT may be the fastest, or not: nothing is chosen from it.
     valid = [case for case in having if case.verdict == Verdict.VALID]
     axes = varying_axes(cases)
-    chosen = choose([choice_of(case, run.machine, axes) for case in valid], InRounds(valid))
+    rounds = InRounds(valid)
+    chosen = choose([choice_of(case, run.machine, axes) for case in valid], rounds)
     if chosen is None:
         return undecided(valid, having, axes)
-    return _fastest(chosen, valid) + left_out(having, axes) + _disturbed(valid)
+    return _fastest(chosen, valid, rounds) + left_out(having, axes) + _disturbed(valid)
 
 
 def rate_of(case: CaseSummary) -> Estimate | None:
@@ -127,10 +128,12 @@ def _step(case: CaseSummary, time: str) -> str:
     )
 
 
-def _fastest(chosen: Chosen, cases: Sequence[CaseSummary]) -> str:
+def _fastest(chosen: Chosen, cases: Sequence[CaseSummary], rounds: InRounds) -> str:
     top, best = chosen.highest_throughput, chosen.recommended
     named = {case.case_id: case for case in cases}
     text = f"Fastest: {point_words(top.point)}, {rate_words(named[top.case_id])}"
+    if not chosen.same:
+        text += _lead(named[top.case_id], cases, rounds, list(top.point))
     if chosen.same:
         text += f"; not significantly different: {_listed(differing([one.point for one, _ in chosen.same], top.point))}"
     text += "."
@@ -141,6 +144,20 @@ def _fastest(chosen: Chosen, cases: Sequence[CaseSummary]) -> str:
         fewest = min(one.trials for one in chosen.wide)
         text += f" Not compared: {_listed([one.point for one in chosen.wide])}, {too_wide(fewest)}."
     return text
+
+
+def _lead(top: CaseSummary, cases: Sequence[CaseSummary], rounds: InRounds, axes: Sequence[str]) -> str:
+    """Return how many times as fast the fastest is as the next, where that is known."""
+    rates = [(case.estimates["throughput"], case) for case in cases if case is not top]
+    others = [(rate.value, case) for rate, case in rates if not rate.is_wide]
+    if not others:
+        return ""
+    following = max(others, key=lambda one: one[0])[1]
+    times = rounds.ratio(top.case_id, following.case_id)
+    if times is None:
+        return ""
+    point = {axis: following.configuration.get(axis) for axis in axes}
+    return f"; {units.ratio(*times)} times as fast as the next, {point_words(point)}"
 
 
 def _listed(points: Sequence[Mapping[str, Scalar]]) -> str:
@@ -159,12 +176,29 @@ def undecided(valid: Sequence[CaseSummary], cases: Sequence[CaseSummary], axes: 
         fewest = min(rate.trials for case in wide if (rate := rate_of(case)) is not None)
         return f"Which is fastest is not known: {too_wide(fewest)}.{doubt(cases)}"
     if not valid:
-        return f"Which is fastest is not known.{doubt(cases)}"
+        return f"Which is fastest is not known{_why(cases)}.{doubt(cases)}"
     (one,) = valid[:1]
     point = {axis: one.configuration.get(axis) for axis in axes}
     if len(cases) > 1:
         return f"Only {point_words(point)} is valid: {rate_words(one)}.{left_out(cases, axes)}"
     return f"Only {point_words(point)} was measured: {rate_words(one)}."
+
+
+# What a finding of a check says of the machine (plugins/checks); the findings below say how much, and what to do.
+_MACHINE = {
+    "neighbours": "other programs used the cores",
+    "steal": "the hypervisor took the cores away",
+    "other_processes": "other programs used the device",
+    "throttled": "the clock was throttled",
+    "shared_cores": "threads shared cores",
+}
+
+
+def _why(cases: Sequence[CaseSummary]) -> str:
+    """Return what made the machine unfit in all cases; "" where nothing did."""
+    raised = [{one.check for one in case.findings if one.severity != Severity.INFO} for case in cases]
+    why = [words for check, words in _MACHINE.items() if all(check in own for own in raised)]
+    return f": {why[0]}" if why else ""
 
 
 def left_out(cases: Sequence[CaseSummary], axes: Sequence[str]) -> str:

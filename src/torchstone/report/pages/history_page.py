@@ -8,9 +8,9 @@ from torchstone.analysis.recommend.case_history import Histories, histories_of
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.metric import FIGURES
-from torchstone.report.charts.history import history_chart
+from torchstone.report.charts.history import history_chart, label
 from torchstone.report.document import Chart, Document
-from torchstone.report.documents.history import history_document, label
+from torchstone.report.documents.history import history_document
 from torchstone.report.pages.address import Query, address
 from torchstone.report.pages.answers import course, item_of
 from torchstone.report.pages.pictures import picture, pictures
