@@ -16,11 +16,11 @@ from torchstone import extend
 SOURCE = Path(__file__).parents[2] / "src" / "torchstone"
 FAMILIES = {
     "devices", "telemetry", "models", "data", "tasks", "searchers", "launchers", "checks", "exporters", "importers",
-    "clusters",
+    "clusters", "runtimes",
 }  # fmt: skip
 HEAVY = {
     "torch", "transformers", "numpy", "pyarrow", "safetensors", "PIL", "scipy", "sklearn", "pandas", "h5py", "datasets",
-    "psycopg",
+    "psycopg", "onnxruntime", "onnx", "openvino",
 }  # fmt: skip
 NAMELESS = {"utils", "util", "helpers", "helper", "common", "manager", "misc", "base"}
 

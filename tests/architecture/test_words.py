@@ -23,7 +23,7 @@ SOURCE = ROOT / "src" / "torchstone"
 FILES = {str(path.relative_to(SOURCE)): path for path in sorted(SOURCE.rglob("*.py"))}
 FAMILIES = (
     "devices", "telemetry", "models", "data", "engines", "searchers", "launchers", "checks", "exporters", "importers",
-    "clusters",
+    "clusters", "runtimes",
 )  # fmt: skip
 
 

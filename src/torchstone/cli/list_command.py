@@ -103,6 +103,7 @@ LISTS: dict[str, Callable[[], Rows]] = {
     "axes": _axes,
     "metrics": _metrics,
     "tasks": _family("engines"),
+    "runtimes": _family("runtimes"),
     "searchers": _family("searchers"),
     "isolation": _family("launchers"),
     "telemetry": _family("telemetry"),

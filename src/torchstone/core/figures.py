@@ -9,7 +9,7 @@ from statistics import fmean, median
 import msgspec
 
 from torchstone.core.over_ranks import communication, over_ranks
-from torchstone.core.schema.metric import FIGURES
+from torchstone.core.schema.metric import FIGURES, OF_RUNTIMES
 from torchstone.core.schema.trial import Stage, Trial
 from torchstone.core.stats.convergence import ending, rate
 from torchstone.core.stats.disturbance import undisturbed_part
@@ -220,6 +220,9 @@ def _single(trial: Trial) -> FigureValues:
     answers = trial.facts.task in _ANSWERING
     first = "time_to_first_prediction_s" if answers else "first_step_time_s"
     setup = {first: "first_step_time_s", "model_load_time_s": "model_load_time_s", "start_time_s": "start_time_s"}
+    setup |= {name: name for name in OF_RUNTIMES}
+    if answers and trial.values("first_query_time_s", Stage.SETUP):  # asked before there are steps
+        setup[first] = "first_query_time_s"
     named = {figure: trial.values(metric, Stage.SETUP) for figure, metric in setup.items()}
     found: FigureValues = {figure: (values[0], 1) for figure, values in named.items() if values}
     for metric in _MEMORY:

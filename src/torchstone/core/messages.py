@@ -508,6 +508,11 @@ MESSAGES: dict[str, Words] = {
         "{setting} has no effect on {devices}, which works in the host's own memory: measured with {measured}",
         "it may stay where it is, for machines with an accelerator",
     ),
+    "runtime_differs": Words(
+        "{runtime} does not compute what eager mode does: relative error {error:2}, top-1 agreement "
+        "{agreement:percent}",
+        "do not use it before you know why: a format of fewer bits, an operator that was converted wrongly",
+    ),
     # ── data ────────────────────────────────────────────────────────────────────────────────────────────────
     "unreadable": Words(
         "{items:item|items} could not be read: {first}",

@@ -10,7 +10,7 @@ import msgspec
 
 from torchstone.core.errors import MissingError, UsageError, unknown
 from torchstone.core.schema import ranks
-from torchstone.core.schema.axis import AXES, DATALOADER_AXES, LOADER_AXES, Scalar, axis_named
+from torchstone.core.schema.axis import AXES, DATALOADER_AXES, EAGER, LOADER_AXES, Scalar, axis_named
 from torchstone.core.schema.batch import DataCard
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.condition import Condition, without
@@ -55,6 +55,7 @@ def sketch(request: WorkloadRequest) -> Sketch:
     engine: Engine = registry.load("engines", request.task)
     if (lacking := engine.missing()) is not None:
         raise MissingError(lacking)
+    _check_runtimes(request)
     scheme, name = model_choice.source_of(request.model)
     source: ModelSource = registry.load("models", scheme)
     card = source.card(name, request.options)
@@ -81,6 +82,16 @@ def sketch(request: WorkloadRequest) -> Sketch:
     fed = has_end(data) and _wants_the_loader(request)
     points = _kept(request, list(_configurations(request, engine, card, fed=fed)))
     return Sketch(workload, tuple(points), own, card.code_sha256, data_card, left_open)
+
+
+def _check_runtimes(request: WorkloadRequest) -> None:
+    """Raise UsageError for a runtime that there is not, MissingError for one whose library is not here."""
+    known = (EAGER, *registry.names("runtimes"))
+    for word in map(str, request.axes.get("runtime", ())):
+        if word not in known:
+            raise unknown("runtime", word, known)
+        if word != EAGER and (lacking := registry.load("runtimes", word).missing()) is not None:
+            raise MissingError(lacking)
 
 
 def _wants_the_loader(request: WorkloadRequest) -> bool:

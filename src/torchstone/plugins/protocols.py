@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
@@ -186,6 +186,13 @@ class Prepared(ABC):
     def count(self, batch: Batch) -> StepCounts:
         """Count operations, traffic and operators of one step outside timing, and say what could not be counted."""
 
+    def build(self, pull: Callable[[], Batch]) -> Mapping[str, float]:
+        """Build what needs batches for that, before the first step; return what it found, by raw metric of the setup.
+
+        Threads that are started here may use every core that is the trial's. `facts` may be others when it is done.
+        """
+        return {}
+
     def enter(self, window: str) -> None:  # noqa: B027  most steps are the same in all windows
         """Be told of which window (`Engine.windows`) the next steps are; steps before the first are warm-up."""
 
@@ -252,6 +259,39 @@ class Engine(ABC):
         `drawn`: a few items as one batch, of which only shapes and types count. Raises Unsupported with the reason.
         """
         raise Unsupported(f"task {case.workload.task}: its peak memory cannot be predicted without running it")
+
+
+# ── runtimes/ ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class OpenRuntime(NamedTuple):
+    """A model in a runtime. `answer`: inputs by name, as tensors → its outputs, in the order of those exported.
+
+    `library`: its name and version; `threads`: that compute an answer, as it says; `options`: what it was given.
+    """
+
+    answer: Callable[[Mapping[str, Any]], Sequence[Any]]
+    library: str
+    threads: int
+    options: dict[str, str]
+
+
+class Runtime(ABC):
+    """runtimes/<name>.py: computes a model that torch.export has exported, on the CPU, in fp32."""
+
+    describes: str
+
+    @abstractmethod
+    def missing(self) -> str | None:
+        """Return which library is missing and what to type; None: none. Asked by the controller: import nothing."""
+
+    @abstractmethod
+    def export(self, program: Any, folder: Path) -> None:
+        """Write a torch.export.ExportedProgram as files of this runtime. Raises whatever its library raises."""
+
+    @abstractmethod
+    def open(self, folder: Path, threads: int) -> OpenRuntime:
+        """Open the files, which are deleted then, to answer with that many threads: no others, which wait asleep."""
 
 
 # ── searchers/ ──────────────────────────────────────────────────────────────────────────────────────────────

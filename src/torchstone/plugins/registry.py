@@ -44,6 +44,7 @@ _BASES = {
     "importers": "Importer",
     "clusters": "Cluster",
     "commands": "Command",
+    "runtimes": "Runtime",
 }
 
 

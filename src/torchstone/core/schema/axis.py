@@ -120,6 +120,7 @@ def _axes(*axes: Axis) -> Mapping[str, Axis]:
     return {axis.name: axis for axis in axes}
 
 
+EAGER = "eager"  # the runtime that is torch itself
 _S = AxisStage
 # The shared vocabulary. An engine says which of these it has; a name means one thing everywhere.
 AXES: Mapping[str, Axis] = _axes(
@@ -140,6 +141,9 @@ AXES: Mapping[str, Axis] = _axes(
          values=("fp32", "tf32", "bf16", "fp16", "auto"), stage=_S.MODEL),
     Axis("compile", "str", "off", False, "torch.compile and its mode",
          values=("off", "default", "reduce-overhead", "max-autotune"), stage=_S.MODEL),
+    Axis("runtime", "str", EAGER, False,
+         "library that computes the model: eager (torch), or one that it is exported to (torchstone list runtimes)",
+         stage=_S.MODEL, on_request=True),
     Axis("optimizer", "str", "adamw", True, "optimizer of the weights",
          values=("sgd", "adam", "adamw"), stage=_S.OPTIMIZER, flag="--optimizers"),
     Axis("learning_rate", "float", 5e-5, True, "step size of the optimizer",

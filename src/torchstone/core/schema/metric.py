@@ -74,6 +74,18 @@ def table(*rows: _Row, named: Named | None = None) -> dict[str, Metric]:
 _H, _L, _N = Better.HIGHER, Better.LOWER, Better.NEITHER
 _U, _P = Unit, Pool
 
+# What a trial finds once of the runtime that computes its model: raw values, and figures as they are.
+_OF_RUNTIMES: tuple[_Row, ...] = (
+    ("export_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "exporting the model to its runtime, to files"),
+    ("build_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "opening the files in the runtime, until it can answer"),
+    ("exported_bytes", _U.BYTE, _L, _P.ONLY, _P.SUM, "size of the files on disk"),
+    ("output_error", _U.NUMBER, _L, _P.ONLY, _P.MAX, "largest difference of an output's number from eager mode's"),
+    ("relative_output_error", _U.NUMBER, _L, _P.ONLY, _P.MAX,
+     "norm of the outputs' difference from eager mode's, over that of eager mode's"),
+    ("top1_agreement", _U.RATIO, _H, _P.ONLY, _P.MIN, "share of rows whose largest number is where eager mode's is"),
+)  # fmt: skip
+OF_RUNTIMES = tuple(row[0] for row in _OF_RUNTIMES)
+
 # Raw values, as Measurements and Series carry them.
 RAW = table(
     ("step_time_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "one step, steps issued back to back"),
@@ -105,8 +117,10 @@ RAW = table(
     ("fingerprint", _U.NUMBER, _N, _P.FIRST, _P.MEAN,
      "what the first steps computed: losses, moments of the output, or a digest of the tokens"),
     ("first_step_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "the first step, alone and synchronised"),
+    ("first_query_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "the first answer of a runtime, before the first step"),
     ("model_load_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "building the model and moving it to the device"),
     ("start_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "from requesting the trial until its process runs"),
+    *_OF_RUNTIMES,
     ("flops", _U.FLOP, _N, _P.ONLY, _P.SUM, "floating-point operations of one step (2 per multiply-add)"),
     ("traffic_bytes", _U.BYTE, _N, _P.ONLY, _P.SUM, "least traffic of a step: bytes read and written"),
     ("operators", _U.COUNT, _N, _P.ONLY, _P.SUM, "torch's operators of one step that make a device work"),
@@ -196,7 +210,8 @@ _NAMED: Named = {
     ),
     MetricGroup.START: (
         ("first_step_time_s", "first step", None), ("model_load_time_s", "model load", 19),
-        ("start_time_s", "process start", None),
+        ("start_time_s", "process start", None), ("export_time_s", "export", 20), ("build_time_s", "build", 20),
+        ("exported_bytes", "size on disk", 12),
     ),
     MetricGroup.MEMORY: (
         ("peak_reserved_bytes", "peak device memory", 3), ("peak_allocated_bytes", "peak allocated memory", None),
@@ -235,6 +250,8 @@ _NAMED: Named = {
     ),
     MetricGroup.RUNTIME: (
         ("steps", "steps", None), ("total_items", "items", None), ("total_time_s", "measured time", None),
+        ("output_error", "largest error", None), ("relative_output_error", "error", 7),
+        ("top1_agreement", "top-1 agreement", 8),
     ),
 }  # fmt: skip
 
@@ -280,6 +297,7 @@ FIGURES = table(
     ("first_step_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "the first training step of a fresh process"),
     ("model_load_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "building the model and moving it to the device"),
     ("start_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "from requesting the trial until its process runs"),
+    *_OF_RUNTIMES,
     ("data_wait_share", _U.RATIO, _L, _P.ONLY, _P.MAX, "share of the window spent waiting for data"),
     ("data_wait_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "median time a step waits for its batch"),
     ("epoch_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "expected time for one pass over the data set at this throughput"),

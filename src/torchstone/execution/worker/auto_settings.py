@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from torchstone.core.schema.axis import DATALOADER_AXES, Scalar
+from torchstone.core.schema.axis import DATALOADER_AXES, EAGER, Scalar
 from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.facts import SettingFact
 from torchstone.core.schema.model import LoadedModel
@@ -91,6 +91,8 @@ def _layout(model: LoadedModel, device: Device, values: Mapping[str, Scalar]) ->
     convolutions = sum(parameter.dim() == 4 for parameter in model.module.parameters())
     if convolutions < 2:  # a vision transformer has one, that cuts the image into patches
         return False, SettingFact("off", "no_convolutions")
+    if values.get("runtime", EAGER) != EAGER:
+        return False, SettingFact("off", "own_layout")
     if values.get(STRATEGY) == "fsdp2":
         return False, SettingFact("off", "contiguous")
     if model.objection is not None and (reason := model.objection("channels_last", True)):

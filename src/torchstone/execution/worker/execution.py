@@ -435,6 +435,9 @@ def _fed(setup: Setup, seed: int, pinning: Pinning) -> Iterator[Batches]:
     setup.tally.facts.dataset_items = dataset_items(case, samples, own=model.samples is not None)
     batches = setup.engine.open_batches(case, model, samples, setup.device, seed)
     try:
+        for metric, value in setup.prepared.build(batches.next).items():
+            setup.tally.setup(metric, value)
+        setup.tally.add(setup.prepared.facts)
         pinning.bind()
         yield batches
     finally:

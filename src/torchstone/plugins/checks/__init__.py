@@ -16,7 +16,7 @@ BY_TOPIC = {
     "device": ("faster_than_peak", "beyond_device", "device_unclear", "device_lost"),
     "results": (
         *("nan_loss", "loss_diverged", "loss_spikes", "fingerprint_moved", "nan_output", "constant_output"),
-        *("setting_without_effect",),
+        *("setting_without_effect", "runtime_differs"),
     ),
     "data": ("unreadable", "own_loader", "own_batches"),
 }

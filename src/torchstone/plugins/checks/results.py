@@ -6,8 +6,8 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from torchstone.core.figures import loss_curve, raw
-from torchstone.core.fingerprints import furthest
+from torchstone.core.figures import figures, loss_curve, raw
+from torchstone.core.fingerprints import TOLERANCE, furthest
 from torchstone.core.messages import Value, Values
 from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.estimate import Finding, Severity
@@ -261,3 +261,18 @@ def setting_without_effect(run: Run) -> Iterator[Finding]:
     for key, precision, print_, case_id in narrow:
         if len(set(print_)) > 1 and wide.get(key) == print_:
             yield Finding("setting_without_effect", Severity.WARNING, case_id, {"precision": precision})
+
+
+@check("a runtime whose outputs are not those of eager mode")
+def runtime_differs(run: Run) -> Iterator[Finding]:
+    """Fire where the outputs of any trial are further from eager mode's than equal programs' are."""
+    for case_id, case, trials in sound(run):
+        found = [figures(trial).values for trial in trials]
+        worst = max(found, key=lambda values: values.get("relative_output_error", 0.0))
+        if worst.get("relative_output_error", 0.0) > TOLERANCE:
+            values: Values = {
+                "runtime": str(case.configuration.get("runtime")),
+                "error": worst["relative_output_error"],
+                "agreement": worst.get("top1_agreement"),
+            }
+            yield Finding("runtime_differs", Severity.WARNING, case_id, values)

@@ -8,6 +8,7 @@ from typing import Any
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
+from torchstone.core.schema.facts import merged
 from torchstone.core.schema.metric import FORWARD
 from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.peaks import StepCounts
@@ -43,8 +44,9 @@ class PreparedInference(Prepared):
     def __init__(self, case: Case, model: LoadedModel, device: Device) -> None:
         import torch
 
-        from torchstone.plugins.tasks import _graphs, _settings
+        from torchstone.plugins.tasks import _graphs, _runtimes, _settings
 
+        self._runtime = _runtimes.runtime_of(case.configuration, device)
         _settings.refuse(case.configuration, model, device)
         _settings.set_numerics(case.configuration)
         self._plain = _settings.arrange(model.module.eval(), case.configuration, device)
@@ -67,6 +69,18 @@ class PreparedInference(Prepared):
         mark(FORWARD)
         if not self._looked:
             self._looked, self._moments = True, moments(output)
+
+    def build(self, pull: Callable[[], Batch]) -> Mapping[str, float]:
+        """Export the model to its runtime, and compare its answers with eager mode's."""
+        from torchstone.plugins.tasks import _runtimes
+
+        if self._runtime is None:
+            return {}
+        batches = [pull().tensors for _ in range(_runtimes.COMPARED)]
+        built = _runtimes.build(self._runtime, self._plain, self._plain_forward, batches)
+        self._forward = lambda _module, tensors: built.answer(tensors)
+        self.facts = merged(self.facts, built.facts)
+        return built.values
 
     def enter(self, window: str) -> None:
         self._compile_pool.close()

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from torchstone.core.errors import UsageError
+from torchstone.core.errors import Unsupported, UsageError
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
@@ -30,7 +30,7 @@ class Infer(FedEngine):
 
     describes = "forward passes in eval mode: latency in a closed loop, throughput back to back"
     axes: tuple[str, ...] = (
-        *(*SIZES, "precision", "compile", "channels_last", "sdpa", "threads"),
+        *(*SIZES, "precision", "compile", "runtime", "channels_last", "sdpa", "threads"),
         *(*LOADER, "feed", "mode"),
     )
 
@@ -38,8 +38,10 @@ class Infer(FedEngine):
         return PreparedInference(case, model, device)
 
     def peak_memory(self, case: Case, model: LoadedModel, drawn: Mapping[str, Any], device: Device) -> PeakMemory:
-        from torchstone.plugins.tasks import _peak_memory
+        from torchstone.plugins.tasks import _peak_memory, _runtimes
 
+        if (name := _runtimes.runtime_of(case.configuration, device)) is not None:
+            raise Unsupported(f"runtime={name}: its memory cannot be predicted without running it")
         return _peak_memory.peak_memory(self, case, model, drawn, device)
 
 

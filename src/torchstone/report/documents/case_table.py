@@ -81,6 +81,11 @@ _FIGURES = (
     _Figure("latency_per_batch_p50_s", interval=True),
     _Figure("latency_per_batch_p95_s"),
     _Figure("latency_per_batch_p99_s"),
+    _Figure("relative_output_error"),
+    _Figure("top1_agreement"),
+    _Figure("exported_bytes"),
+    _Figure("export_time_s"),
+    _Figure("build_time_s"),
     _Figure("time_to_first_prediction_s"),
     _Figure("device_utilization"),
     _Figure("data_wait_share"),
@@ -163,9 +168,22 @@ def _parts(run: RunSummary, cases: Sequence[CaseSummary], varying: Sequence[str]
     if len(cases) > _MOST_ROWS:
         yield Text("fastest first", Role.DETAIL)
     yield Table(tuple(_columns(cases, varying, run.machine)), most=_MOST_ROWS)
+    if told := "; ".join(_outputs(cases)):
+        yield Text(f"outputs beside eager mode's: {told}")
     shown = [f.name for f in _figures_with(_memory(cases), cases[0].workload.task) if f.interval]
     if wide := [e.trials for case in cases for name in shown if (e := case.estimates.get(name)) and e.is_wide]:
         yield Text(f"{_RANGE.strip()}: from the lowest trial to the highest, since {too_wide(min(wide))}")
+
+
+def _outputs(cases: Sequence[CaseSummary]) -> Iterator[str]:
+    """Yield how far the outputs of each runtime are from eager mode's, at worst over its Cases."""
+    for runtime in dict.fromkeys(case.configuration.get("runtime") for case in cases):
+        own = [case.estimates for case in cases if case.configuration.get("runtime") == runtime]
+        errors = [found["relative_output_error"].value for found in own if "relative_output_error" in found]
+        same = [found["top1_agreement"].value for found in own if "top1_agreement" in found]
+        if errors:
+            top = f", top-1 agreement {units.percent(min(same), 1)}" if same else ""
+            yield f"{runtime} relative error {units.significant(max(errors), 2)}{top}"
 
 
 def legend(sections: Sequence[Section]) -> Iterator[Text]:

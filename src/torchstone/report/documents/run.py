@@ -390,6 +390,8 @@ _WHY = {
     "device": "{why}",
     "refused": "{why}",
     "no_convolutions": "the model has no convolutions",
+    "library": "{library} {options}",
+    "own_layout": "the runtime chooses its own layout",
     "contiguous": "fully_shard takes contiguous weights only",
     "own_optimizer": "the model returns its own optimizer",
     "fused_kernels": "torch has fused optimizer kernels for this device",

@@ -12,6 +12,7 @@ from torchstone.analysis.advice.choices import best_efficiency, choice_of, highe
 from torchstone.analysis.advice.feeding import feeding
 from torchstone.analysis.summary import CaseSummary, summarize
 from torchstone.core.figures import figures
+from torchstone.core.fingerprints import TOLERANCE
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.answer import Choice, TuneResult, TuneSpec
 from torchstone.core.schema.axis import Scalar, followers
@@ -37,7 +38,12 @@ _LATENCY = ("latency_per_batch_p95_s", "latency_per_batch_p50_s", "step_time_p50
 
 
 def value_of(values: Mapping[str, float], objective: str) -> float | None:
-    """Return what figures are worth: the figure itself, or its inverse where less is better."""
+    """Return what figures are worth: the figure itself, or its inverse where less is better.
+
+    Those of a runtime that does not compute what eager mode does are worth nothing.
+    """
+    if values.get("relative_output_error", 0.0) > TOLERANCE:
+        return None
     names, less = OBJECTIVES[objective]
     found = _first(values, names)
     return None if found is None or found <= 0.0 else 1.0 / found if less else found

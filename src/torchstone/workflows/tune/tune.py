@@ -266,7 +266,8 @@ def no_answer(run: Run) -> str | None:
                 tried.append((missed[1], missed[0], case))
     if not tried:
         ends = sorted({f"{t.outcome.status}: {t.outcome.message}" for t in run.trials if t.outcome.status != "ok"})
-        return f"no configuration could be measured: {'; '.join(ends[:3]) or 'no trial was started'}"
+        otherwise = "their outputs are not those of eager mode" if run.trials else "no trial was started"
+        return f"no configuration could be measured: {'; '.join(ends[:3]) or otherwise}"
     factor, constraint, case = min(tried, key=lambda found: found[0])
     point = ", ".join(f"{axis}={value}" for axis, value in space.point_of(case).items())
     return (

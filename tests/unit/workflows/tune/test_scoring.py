@@ -15,6 +15,11 @@ def test_less_latency_and_less_energy_are_worth_more():
     assert value_of({"throughput": 100.0}, "energy") is None, "an energy that nobody read is not free"
 
 
+def test_a_runtime_that_computes_something_else_is_worth_nothing():
+    assert value_of({"throughput": 100.0, "relative_output_error": 1e-6}, "throughput") == 100.0
+    assert value_of({"throughput": 100.0, "relative_output_error": 2e-3}, "throughput") is None
+
+
 def test_the_constraint_that_is_missed_most_is_named():
     values = {"peak_rss_bytes": 20.0, "latency_per_batch_p50_s": 0.3, "throughput": 50.0}
 

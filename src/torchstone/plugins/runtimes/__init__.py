@@ -1,0 +1,1 @@
+"""Libraries that compute a model which torch.export has exported: a file each."""

@@ -1,0 +1,57 @@
+"""OpenVINO's CPU plug-in, on what openvino.convert_model makes of an exported program."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from torchstone.plugins.protocols import OpenRuntime, Runtime
+
+_FILE = "model.xml"
+# fp32 as eager mode has it: where the CPU has bf16 products, OpenVINO else takes them by itself.
+_FP32 = {"INFERENCE_PRECISION_HINT": "f32"}
+# One stream of all threads, on the cores that the kernel gives them, as torch's are.
+_ALIKE = {"NUM_STREAMS": "1", "ENABLE_CPU_PINNING": "NO", "ENABLE_HYPER_THREADING": "YES"}
+
+
+class OpenVino(Runtime):
+    """Compiles models for one stream of as many threads as torch would use."""
+
+    describes = "OpenVINO's CPU plug-in"
+
+    def missing(self) -> str | None:
+        return None if find_spec("openvino") else "runtime openvino: pip install 'torchstone[openvino]'"
+
+    def export(self, program: Any, folder: Path) -> None:
+        openvino = _openvino()
+        openvino.save_model(openvino.convert_model(program), folder / _FILE, compress_to_fp16=False)
+
+    def open(self, folder: Path, threads: int) -> OpenRuntime:
+        import torch
+
+        openvino = _openvino()
+        options = {"INFERENCE_NUM_THREADS": str(threads), **_ALIKE, **_FP32}
+        compiled = openvino.Core().compile_model(folder / _FILE, "CPU", options)
+        request = compiled.create_infer_request()
+        names = [one.get_any_name() for one in compiled.inputs]
+
+        def answer(tensors: Mapping[str, Any]) -> Sequence[Any]:
+            found = request.infer([tensors[name].numpy() for name in names], share_inputs=True, share_outputs=True)
+            return [torch.from_numpy(array) for array in found.values()]
+
+        library = f"openvino {openvino.__version__.partition('-')[0]}"
+        return OpenRuntime(answer, library, int(compiled.get_property("INFERENCE_NUM_THREADS")), options)
+
+
+def _openvino() -> Any:
+    """Import OpenVINO without its telemetry, which reports each import and each conversion to its makers."""
+    sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]  # as import understands it
+    import openvino
+
+    return openvino
+
+
+PLUGIN: Runtime = OpenVino()

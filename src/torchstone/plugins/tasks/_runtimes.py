@@ -1,0 +1,196 @@
+"""Exports a model, opens it in a runtime, and compares its outputs with those of eager mode on the same inputs."""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+import tempfile
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils import _pytree as pytree
+
+from torchstone.core.errors import Unsupported
+from torchstone.core.schema.axis import AXES, EAGER, Scalar
+from torchstone.core.schema.facts import Facts, SettingFact
+from torchstone.plugins import registry
+from torchstone.plugins.machine_protocols import Device
+from torchstone.plugins.protocols import Runtime
+
+COMPARED = 4  # batches: as many as a resident feed has
+_MOST = 200  # characters of what a library says
+_LIBRARIES = (str(Path(torch.__file__).parent), str(Path(__file__).parents[2]))
+
+Forward = Callable[[Any, Mapping[str, Any]], Any]
+
+
+def runtime_of(configuration: Mapping[str, Scalar], device: Device) -> str | None:
+    """Return the runtime asked for, or None: eager. Raises Unsupported for what it is not asked beside."""
+    name = str(configuration.get("runtime", EAGER))
+    if name == EAGER:
+        return None
+    kind = torch.device(device.torch_device).type
+    if kind != "cpu":
+        raise Unsupported(f"runtime={name}: measured on the CPU only so far, not on {kind}")
+    for axis, only in {"precision": "fp32", "compile": "off", "sdpa": "auto", "channels_last": False}.items():
+        if configuration.get(axis, only) not in (only, AXES[axis].default):
+            raise Unsupported(f"runtime={name}, {axis}={configuration[axis]}: only runtime={EAGER} has that")
+    return name
+
+
+class Exportable(torch.nn.Module):
+    """A module with its inputs by name and its outputs as a flat tuple of tensors."""
+
+    def __init__(self, module: Any, forward: Forward) -> None:
+        super().__init__()
+        self.module = module
+        self._call = forward
+
+    def forward(self, **tensors: Any) -> tuple[Any, ...]:
+        """Return every tensor of the output."""
+        return outputs_of(self._call(self.module, tensors))
+
+
+def outputs_of(output: Any) -> tuple[Any, ...]:
+    """Return every tensor of an output, in the order in which torch flattens it."""
+    return tuple(leaf for leaf in pytree.tree_leaves(output) if isinstance(leaf, torch.Tensor))
+
+
+class Built(NamedTuple):
+    """A model in a runtime: what answers in place of its forward, what was found, and the facts of it."""
+
+    answer: Callable[[Mapping[str, Any]], Sequence[Any]]
+    values: Mapping[str, float]
+    facts: Facts
+
+
+def build(name: str, module: Any, forward: Forward, batches: Sequence[Mapping[str, Any]]) -> Built:
+    """Export the module by its first batch, open it, and ask it every batch. Raises Unsupported where it cannot be."""
+    runtime: Runtime = registry.load("runtimes", name)
+    if (lacking := runtime.missing()) is not None:
+        raise Unsupported(lacking)
+    with tempfile.TemporaryDirectory(prefix="torchstone-runtime-") as place:
+        folder, begin_s = Path(place), time.perf_counter()
+        with _quiet(), torch.no_grad():
+            _export(name, runtime, Exportable(module, forward), batches[0], folder)
+        exported_s = time.perf_counter()
+        size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+        with _quiet():
+            opened = runtime.open(folder, torch.get_num_threads())
+        opened_s = time.perf_counter()
+    with torch.inference_mode():
+        asked_s = time.perf_counter()
+        opened.answer(batches[0])
+        answered_s = time.perf_counter()
+        pairs = ((opened.answer(batch), outputs_of(forward(module, batch))) for batch in batches)
+        found = differences(name, pairs)
+    values = {
+        "export_time_s": exported_s - begin_s,
+        "build_time_s": opened_s - exported_s,
+        "first_query_time_s": answered_s - asked_s,
+        "exported_bytes": float(size),
+        **found,
+    }
+    options = tuple(f"{name}={value}" for name, value in opened.options.items())
+    how = SettingFact(name, "library", {"library": opened.library, "options": options})
+    facts = Facts(threads_in_effect=opened.threads, settings={"runtime": how})
+    return Built(opened.answer, values, facts)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Leave out what exporters say of versions to come and of libraries that the model does not use."""
+    logger = logging.getLogger("torch.onnx")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(before)
+
+
+def _export(name: str, runtime: Runtime, module: Exportable, batch: Mapping[str, Any], folder: Path) -> None:
+    try:
+        program = torch.export.export(module, (), dict(batch))
+    except Exception as error:
+        where = _place(traceback.extract_tb(error.__traceback__))
+        raise Unsupported(f"runtime={name}: torch.export cannot follow the model{where}: {_said(error)}") from error
+    if not program.graph_signature.user_outputs:
+        raise Unsupported(f"runtime={name}: the model's output has no tensor that torch's pytree finds")
+    try:
+        runtime.export(program, folder)
+    except Exception as error:
+        where = _operator(program, _whole(error))
+        raise Unsupported(f"runtime={name} cannot convert the model{where}: {_said(error)}") from error
+
+
+def _said(error: BaseException) -> str:
+    """Return the name of an error and the first line of what it says; of the error behind it, where there is one."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    lines = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0][:_MOST]}"
+
+
+def _whole(error: BaseException) -> str:
+    return str(error) if error.__cause__ is None else f"{error}\n{_whole(error.__cause__)}"
+
+
+def _place(frames: Iterable[traceback.FrameSummary]) -> str:
+    """Return " at FILE:LINE in FUNCTION (its text)" for the innermost frame that is neither torch's nor ours."""
+    own = [f for f in frames if Path(f.filename).is_file() and not f.filename.startswith(_LIBRARIES)]
+    if not own:
+        return ""
+    last = own[-1]
+    return f" at {Path(last.filename).name}:{last.lineno} in {last.name} ({last.line})"
+
+
+_FRAME = re.compile(r'File "(.+)", line (\d+), in (.+)')
+
+
+def _operator(program: Any, said: str) -> str:
+    """Return ", OPERATOR" with its place in the model, for the first whose name is in what was said."""
+    for node in program.graph.nodes:
+        packet = str(getattr(node.target, "overloadpacket", ""))
+        if packet and re.search(rf"\b{re.escape(packet)}\b", said):
+            found = _FRAME.findall(node.meta.get("stack_trace") or "")
+            where = _place(traceback.FrameSummary(file, int(line), name) for file, line, name in found)
+            return f", {packet}{where}"
+    return ""
+
+
+def differences(name: str, pairs: Iterable[tuple[Sequence[Any], Sequence[Any]]]) -> dict[str, float]:
+    """Return how far a runtime's outputs are from eager mode's, over pairs of both for the same inputs.
+
+    Top-1: of the first output, where its rows have several numbers. Raises RuntimeError where one is NaN or infinite
+    in one of both.
+    """
+    largest = squares = norm = 0.0
+    agreeing = rows = 0
+    for theirs, ours in pairs:
+        for one, other in zip(theirs, ours, strict=True):
+            mine, yours = other.double(), one.double()
+            gap = torch.where((mine == yours) | (mine.isnan() & yours.isnan()), 0.0, mine - yours)
+            largest = max(largest, float(gap.abs().max())) if gap.numel() else largest
+            squares += float(gap.square().sum())
+            norm += float(mine[mine.isfinite()].square().sum())
+        if ours and ours[0].is_floating_point() and ours[0].dim() > 1 and ours[0].shape[-1] > 1:
+            same = ours[0].argmax(-1) == theirs[0].argmax(-1)
+            agreeing, rows = agreeing + int(same.sum()), rows + same.numel()
+    if not math.isfinite(squares):
+        raise RuntimeError(f"runtime={name}: numbers of its output are NaN or infinite where eager mode's are not")
+    found = {"output_error": largest, "relative_output_error": _relative(squares, norm)}
+    return {**found, "top1_agreement": agreeing / rows} if rows else found
+
+
+def _relative(squares: float, norm: float) -> float:
+    return math.sqrt(squares / norm) if norm > 0.0 else float(squares > 0.0)

@@ -1,0 +1,259 @@
+"""What every runtime must do: compute what eager mode computes, with as many threads as it is given."""
+
+import importlib.util
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+from build import a_case, a_run, a_trial
+
+from torchstone.core.errors import MissingError, Unsupported, UsageError
+from torchstone.core.schema.axis import AXES
+from torchstone.core.schema.case import Case, Placement, Task, Workload
+from torchstone.core.schema.estimate import Severity
+from torchstone.core.schema.model import InputSpec, LoadedModel
+from torchstone.core.schema.request import WorkloadRequest
+from torchstone.execution import plan
+from torchstone.execution.timing.loop import unmarked
+from torchstone.extend import OpenRuntime, Runtime
+from torchstone.plugins import registry
+from torchstone.plugins.tasks import _runtimes
+
+NAMES = registry.names("runtimes")
+SLOW = ("aoti",)  # a C++ compiler builds the model
+ROOT = Path(__file__).parents[2]
+
+
+def made(**changes):
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+    parts = {"module": module, "forward": lambda n, t: n(t["input"]), "example": {"input": torch.randn(8, 6)}}
+    return LoadedModel(**{**parts, "loss": None, "input": InputSpec("own"), **changes})
+
+
+def ready(model, **axes):
+    engine = registry.load("engines", "infer")
+    values = {axis: AXES[axis].default for axis in engine.axes} | {"batch_size": 4} | axes
+    case = Case(Workload(Task.INFER, "module:test", "example", "sample"), values, Placement("cpu"))
+    device = registry.load("devices", "cpu").open(0)
+    return engine.prepare(case, model, device), engine.open_batches(case, model, None, device, 0)
+
+
+def lacking(name):
+    return registry.load("runtimes", name).missing()
+
+
+EACH = [
+    pytest.param(
+        name,
+        marks=[
+            pytest.mark.skipif(lacking(name) is not None, reason=lacking(name) or ""),
+            *([pytest.mark.long] if name in SLOW else []),
+        ],
+    )
+    for name in NAMES
+]
+
+
+def test_there_are_these():
+    assert NAMES == ("aoti", "onnxruntime", "openvino")
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_it_answers_as_eager_mode_does_and_tells_what_that_took(name):
+    model = made()
+    prepared, batches = ready(model, runtime=name)
+    found = prepared.build(batches.next)
+    assert found["relative_output_error"] < 1e-5
+    assert found["output_error"] < 1e-5
+    assert found["top1_agreement"] == 1.0
+    assert min(found[w] for w in ("export_time_s", "build_time_s", "first_query_time_s")) > 0.0
+    assert found["exported_bytes"] > 300  # numbers of 83 parameters
+    assert prepared.facts.threads_in_effect == torch.get_num_threads()
+    assert prepared.facts.settings["runtime"].value == name
+    eager, same = ready(model)
+    for _ in range(2):
+        prepared.step(batches.next, unmarked)
+        eager.step(same.next, unmarked)
+    assert prepared.results()["fingerprint"] == pytest.approx(eager.results()["fingerprint"], rel=1e-5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_absent_library_is_told_with_what_installs_it(name, monkeypatch):
+    monkeypatch.setattr(f"torchstone.plugins.runtimes.{name}.find_spec", lambda _: None, raising=False)
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    request = WorkloadRequest("infer", "builtin:cnn", axes={"runtime": ("eager", name)})
+    with pytest.raises(MissingError, match=name) as told:
+        plan.sketch(request)
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    assert name in SLOW or (f"pip install 'torchstone[{name}]'" in str(told.value) and name in extras)
+    with pytest.raises(Unsupported, match=name):  # of a later point of a tune
+        prepared, batches = ready(made(), runtime=name)
+        prepared.build(batches.next)
+
+
+def test_an_unknown_runtime_is_refused_with_those_there_are():
+    with pytest.raises(UsageError, match=r"onnxruntime.*Known: aoti, eager, onnxruntime, openvino"):
+        plan.sketch(WorkloadRequest("infer", "builtin:cnn", axes={"runtime": ("onnxrutime",)}))
+
+
+@pytest.mark.parametrize(("axis", "value"), [("precision", "bf16"), ("compile", "default"), ("sdpa", "math")])
+def test_what_only_torch_does_is_refused_beside_another_runtime(axis, value):
+    with pytest.raises(Unsupported, match=f"{axis}={value}"):
+        ready(made(), runtime="onnxruntime", **{axis: value})
+
+
+WORK = """
+import sys
+import torch
+sys.path[:0] = {path!r}
+from test_runtimes import made, ready
+torch.set_num_threads({threads})
+module = torch.nn.Sequential(*(torch.nn.Linear(1024, 1024) for _ in range(8)))
+example = {{"input": torch.randn(256, 1024)}}
+prepared, batches = ready(made(module=module, example=example), runtime={name!r}, threads={threads},
+                          batch_size=256)
+prepared.build(batches.next)
+print("ready", flush=True)
+while True:
+    prepared.step(batches.next, lambda _: None)
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", [pytest.param("eager"), *EACH])
+def test_it_computes_with_as_many_threads_as_it_is_given_counted_from_outside(name, threads):
+    if (psutil.cpu_count() or 1) < threads:
+        pytest.skip("one core: two threads cannot be told from one")
+    code = WORK.format(path=[str(ROOT / "tests"), str(Path(__file__).parent)], name=name, threads=threads)
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            watched = psutil.Process(process.pid)
+            before = {thread.id: thread.user_time for thread in watched.threads()}
+            time.sleep(2.0)
+            used = [thread.user_time - before.get(thread.id, 0.0) for thread in watched.threads()]
+        finally:
+            process.kill()
+    assert sum(one > 0.2 * max(used) for one in used) == threads, used
+
+
+class Branching(torch.nn.Module):
+    """Does something else by what its input holds."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(6, 3)
+
+    def forward(self, x):
+        y = self.inner(x)
+        if y.sum() > 0:  # no graph has this
+            y = -y
+        return y
+
+
+class Rare(torch.nn.Module):
+    """Calls an operator that few runtimes have."""
+
+    def forward(self, x):
+        return x.digamma()
+
+
+class Ours(Runtime):
+    """A runtime that computes what it is told."""
+
+    describes = "ours"
+
+    def __init__(self, answer, error=None):
+        self._answer, self._error = answer, error
+
+    def missing(self):
+        return None
+
+    def export(self, program, folder):
+        if self._error:
+            raise self._error
+        (folder / "model").write_bytes(b"12345")
+
+    def open(self, folder, threads):
+        assert (folder / "model").stat().st_size == 5
+        return OpenRuntime(self._answer, "ours 1", threads, {})
+
+
+def built(monkeypatch, runtime, model):
+    monkeypatch.setattr(registry, "load", lambda *_: runtime)
+    return _runtimes.build("ours", model.module, model.forward, [model.example])
+
+
+def test_a_branch_on_data_is_refused_with_the_line_that_stands_in_the_way(monkeypatch):
+    model = made(module=Branching())
+    line = next(n for n, text in enumerate(Path(__file__).read_text().splitlines(), 1) if "no graph has this" in text)
+    with pytest.raises(Unsupported, match=rf"test_runtimes\.py:{line} in forward \(if y\.sum\(\) > 0:"):
+        built(monkeypatch, Ours(None), model)
+
+
+def test_an_operator_that_is_not_converted_is_told_with_its_line(monkeypatch):
+    model = made(module=Rare())
+    with pytest.raises(
+        Unsupported,
+        match=r"convert the model, aten\.digamma at test_runtimes\.py:\d+ in forward \(return x\.digamma\(\)\)",
+    ):
+        built(monkeypatch, Ours(None, ValueError("no rule for aten.digamma.default")), model)
+
+
+def test_a_runtime_that_computes_something_else_is_found(monkeypatch):
+    model = made()
+    right = model.module(model.example["input"])
+    for answer, error, agreement in ((right, 0.0, 1.0), (right * 1.01, 0.01, 1.0), (right.flip(-1), None, None)):
+        found = built(monkeypatch, Ours(lambda _, answer=answer: [answer]), model).values
+        assert found["exported_bytes"] == 5
+        assert error is None or found["relative_output_error"] == pytest.approx(error, rel=1e-4)
+        assert found["relative_output_error"] > 0.1 or error is not None
+        assert found["top1_agreement"] < 1.0 or agreement is not None
+    with pytest.raises(RuntimeError, match="NaN"):
+        built(monkeypatch, Ours(lambda _: [right * torch.nan]), model)
+
+
+@pytest.mark.parametrize(("error", "fires"), [(1e-6, False), (2e-3, True)])
+def test_its_difference_makes_the_case_suspect(error, fires):
+    case = a_case({"runtime": "ours"}, task=Task.INFER)
+    trial = a_trial(case_id=case.case_id, setup={"relative_output_error": [error]})
+    found = list(registry.load("checks", "runtime_differs").look(a_run([trial], cases=[case])))
+    assert [one.severity for one in found] == [Severity.WARNING] * fires
+    assert all(one.values == {"runtime": "ours", "error": error, "agreement": None} for one in found)
+
+
+def test_nothing_of_a_runtime_is_imported_by_the_controller_or_beside_it():
+    code = (
+        "import sys; from torchstone.core.schema.request import WorkloadRequest; "
+        "from torchstone.execution import plan; "
+        "plan.sketch(WorkloadRequest('infer', 'builtin:cnn', axes={'runtime': ('eager',)})); "
+        "from torchstone.plugins import registry; [one.missing() for _, one in registry.usable('runtimes')]; "
+        "print(sorted({'torch', 'onnxruntime', 'onnx', 'onnxscript', 'openvino'} & set(sys.modules)))"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
+
+
+def test_openvino_reports_nothing_to_its_makers():
+    if importlib.util.find_spec("openvino") is None:
+        pytest.skip("openvino is not installed")
+    code = (
+        "import sys; from torchstone.plugins.runtimes import openvino; openvino._openvino(); "
+        "print(sys.modules['openvino_telemetry'], [n for n in sys.modules if n.startswith('openvino_telemetry.')])"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "None []\n"
+
+
+def test_a_model_without_tensors_in_its_output_is_refused(monkeypatch):
+    model = LoadedModel(
+        module=torch.nn.Linear(2, 2), forward=lambda n, t: 1, loss=None, input=InputSpec("own"),
+        example={"input": torch.ones(1, 2)},
+    )  # fmt: skip
+    with pytest.raises(Unsupported, match="no tensor"):
+        built(monkeypatch, Ours(None), model)

@@ -1,0 +1,73 @@
+"""`--axis runtime=…` through the real CLI: the same model in eager mode and in ONNX Runtime."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from torchstone.core.units import significant
+
+pytest.importorskip("onnxruntime", reason="pip install 'torchstone[onnxruntime]'")
+
+MODELS = """
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self, branches):
+        super().__init__()
+        self.one, self.branches = torch.nn.Linear(32, 4), branches
+
+    def forward(self, x):
+        y = self.one(x)
+        if self.branches and y.sum() > 0:
+            y = -y
+        return y
+
+
+def plain():
+    return Net(False), torch.randn(8, 32)
+
+
+def branching():
+    return Net(True), torch.randn(8, 32)
+"""
+
+
+def measured(tmp_path, function: str) -> dict[str, Any]:
+    (tmp_path / "nets.py").write_text(MODELS)
+    words = ["run", "--task", "infer", "--model", f"py:nets.py:{function}", "--axis", "runtime=eager,onnxruntime"]
+    quick = ["--trials", "2", "--warmup", "1", "--iterations", "20", "--json", "--quiet"]
+    command = [sys.executable, "-m", "torchstone", *words, *quick]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, cwd=tmp_path)
+    assert told.returncode == 0, told.stderr
+    return {case["configuration"]["runtime"]: case for case in json.loads(told.stdout)["cases"]}
+
+
+def test_both_are_measured_and_what_the_other_took_and_differs_by_is_among_the_figures(tmp_path):
+    cases = measured(tmp_path, "plain")
+    own = {"export_time_s", "build_time_s", "exported_bytes", "output_error", "relative_output_error", "top1_agreement"}
+    assert own & set(cases["eager"]["estimates"]) == set()
+    found = cases["onnxruntime"]["estimates"]
+    assert own <= set(found)
+    assert found["relative_output_error"]["value"] < 1e-5
+    assert found["top1_agreement"]["value"] == 1.0
+    for case in cases.values():
+        assert {trial["outcome"]["status"] for trial in case["trials"]} == {"ok"}
+        assert case["estimates"]["throughput"]["trials"] == 2
+    shown = subprocess.check_output([sys.executable, "-m", "torchstone", "show", "latest"], text=True)
+    assert f"onnxruntime relative error {significant(found['relative_output_error']['value'], 2)}" in shown
+    facts = [cases[name]["trials"][0]["facts"] for name in ("eager", "onnxruntime")]
+    assert facts[0]["threads_in_effect"] == facts[1]["threads_in_effect"]
+    assert facts[1]["settings"]["runtime"]["values"]["library"].startswith("onnxruntime ")
+
+
+def test_a_model_that_cannot_be_exported_is_an_outcome_with_its_line_and_eager_mode_is_measured(tmp_path):
+    cases = measured(tmp_path, "branching")
+    assert {trial["outcome"]["status"] for trial in cases["eager"]["trials"]} == {"ok"}
+    first = cases["onnxruntime"]["trials"][0]["outcome"]
+    line = next(n for n, text in enumerate(MODELS.splitlines(), 1) if "y.sum()" in text)
+    assert first["status"] == "unsupported"
+    assert f"nets.py:{line} in forward" in first["message"]
