@@ -78,7 +78,7 @@ LEFT_OUT: Mapping[tuple[str, str], str] = {
 # What a medium folds: the answer of these is not a case's rate, and `--full` has that.
 FOLDED = {
     (kind, medium, "a figure of a case")
-    for kind in ("ab", "train") for medium in ("terminal", "show", "slides", "pdf")
+    for kind in ("ab", "diagnose", "train") for medium in ("terminal", "show", "slides", "pdf")
 }  # fmt: skip
 
 # ── a result, and what is to be seen of it ──────────────────────────────────────────────────────────────────

@@ -59,13 +59,13 @@ EVIDENCE = {
     "loader_unmeasured": "who waits for whom is not known: the loader alone was not measured",
     "device_unmeasured": "who waits for whom is not known: the device alone was not measured",
     "paced_by_loader": "the loader delivers {loader:items/s}, the device processes {device:number}: the device waits "
-    "{share:%} of the step; with enough workers up to {faster:times} as fast",
+    "{share:%} of the step",
     "paced_by_device": "the loader delivers {loader:items/s}, the device processes {device:number}: the loader is "
     "{ahead:times} as fast as it must be; more workers gain nothing",
     "paced_by_both": "the loader delivers {loader:items/s}, the device processes {device:number}: they keep pace, and "
     "only both together can get faster",
     "paced_by_turns": "the loader delivers {loader:items/s}, the device processes {device:number}: with 0 workers they "
-    "alternate, and the device waits {share:%} of the step; with enough workers up to {faster:times} as fast",
+    "alternate, and the device waits {share:%} of the step",
     "together_only": "together they reach only {rate:number} of the {possible:items/s} that this allows",
     "pageable_copies": "{copies:g} copies a step are from pageable memory: the host waits for each",
     "host_spends": "the host spends {time_s:s} a step on it",

@@ -40,14 +40,13 @@ class Feeding(msgspec.Struct, frozen=True):
     """Who waits for whom.
 
     `possible`: items/s of both together if nothing else is in the way. `wait_share`: share of a step in which the
-    device waits for data. `faster`: up to how many times faster a loader that is never waited for makes it.
+    device waits for data.
     """
 
     pace: FeedPace
     seen: tuple[Statement, ...]
     possible: float | None = None
     wait_share: float | None = None
-    faster: float | None = None
 
 
 def feeding(
@@ -70,19 +69,17 @@ def feeding(
     rate = whole or possible
     idle = max(0.0, 1.0 - rate / device)
     waits = idle if wait_share is None else min(idle, wait_share)
-    faster = 1.0 / (1.0 - waits)
     pace = _pace(loader, device, rate, workers)
     rates: dict[str, Scalar] = {
         "loader": loader,
         "device": device,
         "share": waits,
-        "faster": faster,
         "ahead": loader / device,
     }
     seen: tuple[Statement, ...] = (Statement(f"paced_by_{pace}", rates),)
     if whole is not None and whole < _SHORT * possible:
         seen = (*seen, Statement("together_only", {"rate": whole, "possible": possible}))
-    return Feeding(pace, seen, possible, waits, faster)
+    return Feeding(pace, seen, possible, waits)
 
 
 def _pace(loader: float, device: float, rate: float, workers: int | None) -> FeedPace:

@@ -100,7 +100,7 @@ def _headline(found: Comparison) -> str:
     said = f"{b} is {times} times as fast as {a} ({level})"
     if found.verdict == Judgement.UNCLEAR:
         return f"Unclear: {said}."
-    within = f", within ±{units.quantity(found.margin, 'ratio')}" if found.verdict == Judgement.SAME else ""
+    within = f", within ±{100.0 * found.margin:g} %" if found.verdict == Judgement.SAME else ""
     return f"{said}{within}: {found.verdict}."
 
 
@@ -144,7 +144,7 @@ def _would_show(ratio: Estimate, margin: float) -> str:
     """Return what more pairs would show if the ratio stays as it is: what asks for the wider interval of the two."""
     apart = abs(math.log(ratio.value))
     if math.log1p(margin) - apart > apart:
-        return f"that they are the same within ±{units.quantity(margin, 'ratio')}"
+        return f"that they are the same within ±{100.0 * margin:g} %"
     return "that they differ"
 
 

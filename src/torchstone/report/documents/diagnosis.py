@@ -63,9 +63,9 @@ def diagnosis_document(diagnosis: Diagnosis, report: Path | None = None) -> Docu
     return Document(f"Diagnosis of {diagnosis.about}", tuple(diagnosis_parts(diagnosis, report)))
 
 
-def diagnosis_parts(diagnosis: Diagnosis, report: Path | None = None) -> Iterator[Part]:
-    """Yield all that a diagnosis says. `report`: the page that was written."""
-    yield Text(_answer(diagnosis), Role.HEADLINE)
+def diagnosis_parts(diagnosis: Diagnosis, report: Path | None = None, doubt: str = "") -> Iterator[Part]:
+    """Yield all that a diagnosis says. `report`: the page that was written; `doubt`: what follows the answer."""
+    yield Text(f"{_answer(diagnosis)}{doubt}", Role.HEADLINE)
     yield from paragraphs(list(_about(diagnosis)))
     if diagnosis.disturbance is not None:
         yield Text("stop them, or wait until they are done, and diagnose again", Role.DETAIL)

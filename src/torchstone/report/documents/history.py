@@ -99,14 +99,22 @@ def _of_several(moved: Sequence[History], of: int) -> str:
         return f"none of {cases} changed"
     last = [one.changes[-1] for one in moved]
     most = max(last, key=lambda change: abs(math.log(change.ratio.value)))
-    largest = f"{'the largest change: ' * (len(moved) > 1)}{_times(most)} times the level before"
-    if len({(change.run_id, change.verdict) for change in last}) == 1:
+    alike = len(set(map(_times, last))) == 1
+    largest = f"{'' if alike else 'the largest change: '}{_times(most)} times the level before"
+    if _is_shared(last):
         shared = [one for one in most.changed if one.throughout and all(one in change.changed for change in last)]
         why = f", with {'; '.join(map(_changed, shared[:_MOST_CHANGED]))}" if shared else ""
-        return f"{most.verdict} in {len(moved)} of {cases} {_since(most)}{why}; {largest}"
+        since = f"since {most.started_utc[:_DAY]} (run {most.run_id})"
+        return f"{most.verdict} in {len(moved)} of {cases}, {since}{why}; {largest}"
     ends = Counter(str(change.verdict) for change in last)
     now = ", ".join(f"{word} in {count}" for word, count in ends.items())
-    return f"{len(moved)} of {cases} changed, the newest level {now}; {largest}, {_since(most)}"
+    since = f"since {most.started_utc[:_DAY]} (run {most.run_id})"
+    return f"{len(moved)} of {cases} changed, the newest level {now}; {largest}, {since}"
+
+
+def _is_shared(last: Sequence[LevelChange]) -> bool:
+    """Say whether one run changed all cases, each in the same way."""
+    return len({(change.run_id, change.verdict) for change in last}) == 1
 
 
 def _is_one(found: Sequence[History]) -> bool:
@@ -115,11 +123,8 @@ def _is_one(found: Sequence[History]) -> bool:
 
 
 def _of_one(metric: str, last: LevelChange) -> str:
-    return f"{metric}: {last.verdict} {_since(last)}, {_times(last)} times the level before."
-
-
-def _since(change: LevelChange) -> str:
-    return f"since {change.started_utc[:_DAY]} (run {change.run_id})"
+    since = f"since {last.started_utc[:_DAY]} (run {last.run_id})"
+    return f"{metric}: {last.verdict} {since}, {_times(last)} times the level before."
 
 
 def _times(change: LevelChange) -> str:
@@ -140,21 +145,16 @@ def _several(moved: Sequence[History]) -> Iterator[Part]:
     hosts = tuple(one.host for one in moved)
     columns = (
         Column("what", tuple(map(label, moved)), left=True, shorten=True),
-        *((Column("host", hosts, 4, left=True),) if len(set(hosts)) > 1 else ()),
-        Column("before", tuple(units.quantity(one.segments[-2].value, one.unit) for one in moved), 2),
+        *((Column("host", hosts, left=True, shorten=True),) if len(set(hosts)) > 1 else ()),
+        Column("before", tuple(units.quantity(one.segments[-2].value, one.unit) for one in moved), 3),
         Column(moved[0].metric, tuple(map(_latest, moved)), 1),
         Column("times", tuple(map(_times, last))),
-        Column("since", tuple(change.started_utc[:_DAY] for change in last)),
-        Column("with it", tuple(map(_first_changed, last)), 3, left=True, shorten=True),
-        Column("history", tuple(line(one, _SHORT_LINE) for one in moved), 4, left=True),
+        *((Column("since", tuple(change.started_utc[:_DAY] for change in last)),) if not _is_shared(last) else ()),
+        Column("history", tuple(line(one, _SHORT_LINE) for one in moved), 2, left=True),
     )
     yield Table(columns, most=_MOST_ROWS, how="--full, or name a case or a model")
     each = tuple(part for one in moved for part in _at_length(one))
     yield Section("each of them at length", each, folded=True)
-
-
-def _first_changed(change: LevelChange) -> str:
-    return next((_changed(one) for one in change.changed if one.throughout), "")
 
 
 # ── a history at length ─────────────────────────────────────────────────────────────────────────────────────

@@ -56,7 +56,7 @@ from torchstone.report.documents.diagnosis import diagnosis_parts
 from torchstone.report.documents.findings import finding_parts
 from torchstone.report.documents.full_report import report_section
 from torchstone.report.documents.load_results import goodput_parts
-from torchstone.report.documents.run_answer import answer_parts, point_words
+from torchstone.report.documents.run_answer import answer_parts, doubt, point_words
 from torchstone.report.documents.training import convergence_parts, training_parts
 from torchstone.report.documents.tune import tune_choices, tune_parts
 from torchstone.storage.query import read_run
@@ -102,7 +102,7 @@ def _first(run: RunSummary, shown: RunSummary) -> Iterable[Part]:
         case AbResult():
             return ab_parts(run.answer, read_run(Path(run.record)).trials, run.cases)
         case Diagnosis():
-            return diagnosis_parts(run.answer)
+            return diagnosis_parts(run.answer, doubt=doubt(run.cases))
         case Training():
             return training_parts(run, run.answer)
     return goodput_parts(run) if run.command[:1] == (SEARCH,) else answer_parts(shown)

@@ -64,7 +64,7 @@ def _of_group(run: RunSummary, cases: Sequence[CaseSummary]) -> str:
     chosen = choose([choice_of(case, run.machine, axes) for case in valid], rounds)
     if chosen is None:
         return undecided(valid, having, axes)
-    return _fastest(chosen, valid, rounds) + left_out(having, axes) + _disturbed(valid)
+    return _fastest(chosen, valid, rounds, len(having)) + left_out(having, axes) + _disturbed(valid)
 
 
 def rate_of(case: CaseSummary) -> Estimate | None:
@@ -128,11 +128,12 @@ def _step(case: CaseSummary, time: str) -> str:
     )
 
 
-def _fastest(chosen: Chosen, cases: Sequence[CaseSummary], rounds: InRounds) -> str:
+def _fastest(chosen: Chosen, cases: Sequence[CaseSummary], rounds: InRounds, having: int) -> str:
+    """Return the answer of those that may be chosen. `having`: of how many that have a rate."""
     top, best = chosen.highest_throughput, chosen.recommended
     named = {case.case_id: case for case in cases}
     text = f"Fastest: {point_words(top.point)}, {rate_words(named[top.case_id])}"
-    if not chosen.same:
+    if not chosen.same and len(cases) == having:  # one that is in doubt may be the next
         text += _lead(named[top.case_id], cases, rounds, list(top.point))
     if chosen.same:
         text += f"; not significantly different: {_listed(differing([one.point for one, _ in chosen.same], top.point))}"

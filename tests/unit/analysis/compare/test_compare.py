@@ -309,7 +309,8 @@ def test_three_machines_the_fastest_and_who_cannot_be_told_from_it():
     compared = judged(one, two, three)
     (told,) = answers(compared)
     assert told.faster == "C"
-    assert answer_words(told, compared).startswith("C is the fastest: 4.00 [3.9")
+    assert answer_words(told, compared).startswith("C is the fastest: 2.00 [1.9")
+    assert " times as fast as B, 4.00 [3.9" in answer_words(told, compared)
     compared = judged(one, two, a_stored_run(scaled(0.49, NOISY)))
     (told,) = answers(compared)
     assert (told.faster, told.standing, told.even, told.ahead) == (None, TaskResult.LEADS, ("B",), ())

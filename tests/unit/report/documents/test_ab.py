@@ -66,7 +66,7 @@ def test_a_side_that_computes_no_number_is_told():
     def sides(x, y):
         return printed({"steady": {"fingerprint": [1.5, x]}}, {"steady": {"fingerprint": [1.5, y]}})
 
-    assert "different results: the first loss that differs is 2.00000 and nan" in sides(2.0, math.nan)
+    assert "different results: loss 2.00000 (A) and nan (B)" in sides(2.0, math.nan)
     assert "different results" in sides(2.0, 2.1)
     assert "expected" not in sides(2.0, 2.1), "equal settings"
     assert "different results" not in sides(2.0, 2.0001)
@@ -80,7 +80,7 @@ def test_other_results_of_settings_that_change_them_are_no_alarm():
         return printed(*values, cases=(a, b))
 
     bf16 = sides(a_case({"precision": "bf16"}))
-    assert "is 2.00000 and 2.10000, as is expected of precision fp32 against bf16: see that quality holds" in bf16
+    assert "as is expected of precision fp32 against bf16: loss 2.00000 (A) and 2.10000 (B)" in bf16
     assert "expected of another device" in sides(a_case({"fused": "on"}, placement=Placement("cuda")))
     assert "expected of another model" in sides(a_case({"fused": "on"}, model="net:mlp"))
     assert "expected" not in sides(a_case({"fused": "off"})), "a setting for speed alone"
@@ -100,7 +100,7 @@ def test_the_answer_comes_first_in_one_sentence_with_its_interval():
     ("ends", "verdict", "said"),
     [
         ((1.031, 1.012, 1.05), "worse", "new is 0.970 [0.952, 0.988] times as fast as old (…): worse"),
-        ((1.003, 0.991, 1.015), "same", "new is 0.997 [0.985, 1.009] times as fast as old (…), within ±2.0 %: same"),
+        ((1.003, 0.991, 1.015), "same", "new is 0.997 [0.985, 1.009] times as fast as old (…), within ±2 %: same"),
         ((1.01, 0.98, 1.04), "unclear", "Unclear: new is 0.990 [0.962, 1.020] times as fast as old (…)"),
         ((0.3, 0.1, 0.9), "better",
          "new is at least 1.11 times as fast as old (…): better; its size is not known to ±50 % yet"),
@@ -138,12 +138,14 @@ def test_it_is_told_whether_threads_were_pinned_and_how_much_was_measured(pinned
 
 
 def test_what_would_settle_it_or_that_nothing_would():
-    def unclear(more, **other):
-        ratio = Estimate(1.01, 0.98, 1.04, 0.99, "ratio", "pairs", 10, 100)
+    def unclear(more, value=1.005, **other):
+        ratio = Estimate(value, 0.98, 1.04, 0.99, "ratio", "pairs", 10, 100)
         text = printed({}, {}, ratio=ratio, verdict=Judgement.UNCLEAR, trials_to_settle=more, **other)
         return " ".join(text.split())
 
-    assert "About 50 more pairs needed (80 % power at the observed ratio): --within 2m." in unclear(50)
+    settles = "(80 % power at the observed ratio): --within 2m."
+    assert f"About 50 more pairs needed to show that they are the same within ±2 % {settles}" in unclear(50)
+    assert f"About 50 more pairs needed to show that they differ {settles}" in unclear(50, 1.015)
     never = unclear(None)
     assert "More than 1,000 further pairs needed (80 % power at the observed ratio); if " in never
     assert re.search(r"widen the equivalence margin: --margin [45]%", never)

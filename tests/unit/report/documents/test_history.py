@@ -23,7 +23,12 @@ def test_a_change_with_what_changed_with_it():
     assert line.endswith("8 runs, 2026-11-01 to 2026-11-08, ±1.0 % from run to run")
     assert text.count(times) == 1
     both = terminal(document(a_history(), a_history(host="other")), 120)
-    assert both.count(f"2026-11-05 WORSE: {times}, from run run04 on\n") == 2
+    said = "throughput: worse in 2 of 2 cases, since 2026-11-05 (run run04), with torch 2.12.0 → 2.13.0"
+    assert " ".join(both.split()).startswith(f"{said}; {times}.")
+    rows = [line for line in both.splitlines() if line.startswith("train hf:")]
+    assert [("0.900 [0.880, 0.920]" in row, CHANGED in row) for row in rows] == [(True, True)] * 2
+    every = terminal(document(a_history(), a_history(host="other")), 120, every=True)
+    assert every.count(f"2026-11-05 WORSE: {times}, from run run04 on\n") == 2
 
 
 def test_where_nothing_that_is_recorded_changed_that_is_said():
