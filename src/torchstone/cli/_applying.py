@@ -10,6 +10,7 @@ from torchstone.analysis.summary import RunSummary
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.axis import AXES, AxisStage, Scalar
+from torchstone.core.schema.estimate import Verdict
 from torchstone.core.schema.request import IN_HOST_MEMORY, PIN
 
 
@@ -31,6 +32,8 @@ def apply_answer(path: Path, run: RunSummary) -> None:
         write_settings(path, settings, str(case.workload.task))
     except UsageError as fault:
         raise UsageError(f"{fault}. Once it is fixed: torchstone show {run.run_id} --apply {path}") from None
+    if case.verdict != Verdict.VALID:
+        print(f"these settings are not certain to be the best: {case.verdict}. tune again", file=sys.stderr)
     if others := list(_unwritten(case.configuration, settings, present, path)):
         print(f"measured with settings that were not written: {', '.join(others)}", file=sys.stderr)
 

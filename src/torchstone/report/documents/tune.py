@@ -6,21 +6,23 @@ import shlex
 from collections.abc import Iterator
 
 from torchstone.analysis.advice.choices import Chosen, is_unusable
-from torchstone.analysis.summary import RunSummary
+from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.estimate import Estimate, too_wide
 from torchstone.report.diagnosis_messages import text
-from torchstone.report.document import Command, Facts, Part, Role, Text
+from torchstone.report.document import Command, Facts, Part, Role, Text, paragraphs
 from torchstone.report.documents.case_table import chosen_parts
-from torchstone.report.documents.run_answer import point_words, rate_words, scalar_word
+from torchstone.report.documents.run_answer import doubt, point_words, rate_words, scalar_word
 
 
 def tune_parts(run: RunSummary, answer: TuneResult) -> Iterator[Part]:
     """Yield what a completed tune found, above the tables of its run."""
     case = next(case for case in run.cases if case.case_id == answer.recommended.case_id)
-    yield Text(_sentences(answer, rate_words(case)), Role.HEADLINE)
-    yield Facts((("settings", point_words(answer.settings)), *_facts(run, answer)))
+    yield Text(_sentences(answer, case), Role.HEADLINE)
+    settings = point_words(answer.settings)
+    shown = () if settings == point_words(answer.recommended.point) else (("settings", settings),)
+    yield Facts((*shown, *_facts(run, answer)))
     if case.workload.is_program:
         from torchstone.execution.program.trial import words_of
 
@@ -29,21 +31,24 @@ def tune_parts(run: RunSummary, answer: TuneResult) -> Iterator[Part]:
 
 
 def tune_choices(run: RunSummary, answer: TuneResult) -> Iterator[Part]:
-    """Yield the fastest, the most efficient and the recommended of the settings, and the Pareto front."""
+    """Yield more reasons, the fastest, the most efficient and the recommended of the settings, and the Pareto front."""
+    yield from paragraphs([text(reason) for reason in answer.why[1:]], Role.DETAIL)
     case = next(case for case in run.cases if case.case_id == answer.recommended.case_id)
     chosen = Chosen(answer.highest_throughput, answer.best_efficiency, answer.recommended, answer.pareto)
     work, accelerator = case.workload, case.placement.device != "cpu"
     yield from chosen_parts(chosen, str(work.task), work.item, accelerator=accelerator)
 
 
-def _sentences(answer: TuneResult, rate: str) -> str:
-    best = answer.recommended
+def _sentences(answer: TuneResult, case: CaseSummary) -> str:
+    best, rate, suspect = answer.recommended, rate_words(case), doubt([case])
     if _is_alone(answer):
         now = ", the present settings" if _is_present(answer) else ""
-        told = f"Not decided: of {answer.points} settings only one was run ({point_words(best.point)}{now}), {rate}."
+        one = point_words(best.point)
+        told = f"Not decided: of {answer.points} settings only one was run ({one}{now}), {rate}."
+        told += suspect
         return f"{told} That is {_gain(answer.gain)}." if answer.gain is not None else told
-    settled = "Recommended" if not is_unusable(best) else "Best found, not certain"
-    text = f"{settled}: {point_words(best.point)}, {rate}."
+    settled = "Best found, not certain" if suspect or is_unusable(best) else "Recommended"
+    text = f"{settled}: {point_words(best.point)}, {rate}.{suspect}"
     if answer.gain is not None:
         text = f"{text} That is {_gain(answer.gain)}."
     elif _is_present(answer):
@@ -75,7 +80,7 @@ def _facts(run: RunSummary, answer: TuneResult) -> Iterator[tuple[str, str]]:
         yield "not run", f"no step with {values}"
     if answer.epoch_time_s is not None:
         yield "epoch", f"{_with_interval(answer.epoch_time_s)} expected"
-    yield from (("why" if number == 0 else "", text(reason)) for number, reason in enumerate(answer.why))
+    yield from (("why", text(reason)) for reason in answer.why[:1])
     yield "cost", _cost(answer)
 
 
