@@ -243,7 +243,7 @@ def longer(run: RunSummary) -> str | None:
         return None
     rates = [case for case in run.cases if case.workload.task != Task.LOADGEN]  # that of a load was asked for
     more = [(case, needed) for case in rates if (needed := _more_s(case, aim)) > 0.0]
-    if not more:
+    if not more or not any(case.verdict == Verdict.VALID for case, _ in more):  # more of the same helps no doubt
         return None
     whole_s = _BESIDE * (spent_s + sum(needed for _, needed in more))
     what = "a throughput is" if len(more) == 1 else f"{len(more)} throughputs are"
