@@ -79,7 +79,7 @@ def run_document(
     `pictures`: what stands below the tables and what to doubt (documents/run.py). `reported`: every figure of
     the cases from this place up to that one only. `curves`: the losses, where the record has been read already.
     """
-    shown = run if every else without_probes(run)
+    shown = without_probes(run)
     report = (msgspec.structs.replace(report_section(run, reported), folded=True),) if every else ()
     rest = run_parts(shown, every=every, pictures=pictures, curves=curves)
     return Document(run.name, (*_first(run, shown), *rest, *report))
@@ -588,6 +588,8 @@ def run_pictures(summary: RunSummary, run: Run, training: TrainingMetrics | None
     found = [chart for charts in kinds.values() for chart in charts]
     if not found:
         return ()
+    if isinstance(summary.answer, Diagnosis):  # which has shown what its remedies gain
+        return (Section(MORE, tuple(Section(kind, tuple(c)) for kind, c in kinds.items() if c), folded=True),)
     first = _side_by_side(found) or found[0]
     panels = first.picture.panels
     rest = {kind: tuple(c for chart in charts for c in _without(chart, panels)) for kind, charts in kinds.items()}
