@@ -83,6 +83,54 @@ def test_it_answers_as_eager_mode_does_and_tells_what_that_took(name):
     assert prepared.results()["fingerprint"] == pytest.approx(eager.results()["fingerprint"], rel=1e-5)
 
 
+QUANTIZED = [(name, q) for name in NAMES for q in registry.load("runtimes", name).quantizations]
+
+
+@pytest.mark.parametrize(("name", "quantization"), [("eager", "int8-dynamic"), *QUANTIZED])
+def test_quantized_it_is_smaller_and_near_what_eager_mode_answers(name, quantization):
+    if name != "eager" and lacking(name):
+        pytest.skip(lacking(name))
+    if name == "openvino" and importlib.util.find_spec("nncf") is None:
+        pytest.skip("nncf is not installed")
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 256))
+    model = made(module=module, example={"input": torch.randn(8, 256)})
+    prepared, batches = ready(model, runtime=name, quantization=quantization)
+    found = prepared.build(batches.next)
+    assert 1e-4 < found["relative_output_error"] < 0.05
+    assert found["top1_agreement"] > 0.8
+    assert 131_000 < found["exported_bytes"] < 180_000  # 2 × 256 × 256 numbers
+    assert prepared.facts.settings["runtime"].value == name
+    prepared.step(batches.next, unmarked)
+    prepared.enter("throughput")
+    assert prepared.count(batches.next()).flops is None, "a share of the peak of fp32 would be wrong"
+
+
+@pytest.mark.parametrize(
+    ("axes", "module"),
+    [
+        ({"quantization": "int8-weights"}, torch.nn.Linear(6, 3)),
+        ({"quantization": "int8-dynamic"}, torch.nn.ReLU()),
+        ({"quantization": "int8-dynamic", "precision": "bf16"}, torch.nn.Linear(6, 3)),
+        ({"quantization": "int8-dynamic", "compile": "default"}, torch.nn.Linear(6, 3)),
+        ({"quantization": "int8-dynamic", "runtime": "aoti"}, torch.nn.Linear(6, 3)),
+        ({"quantization": "int8-dynamic", "runtime": "onnxruntime"}, torch.nn.ReLU()),
+    ],
+)
+def test_what_cannot_be_quantized_is_unsupported(axes, module):
+    if axes.get("runtime") == "onnxruntime" and lacking("onnxruntime"):
+        pytest.skip(lacking("onnxruntime"))
+    with pytest.raises(Unsupported, match="quantization=int8"):
+        prepared, batches = ready(made(module=module), **axes)
+        prepared.build(batches.next)
+
+
+@pytest.mark.parametrize("axis", ["runtime", "quantization"])
+def test_a_case_that_does_not_ask_for_it_has_the_identity_that_it_had(axis):
+    (configuration,) = plan.sketch(WorkloadRequest("infer", "builtin:cnn")).configurations
+    assert axis not in configuration
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_an_absent_library_is_told_with_what_installs_it(name, monkeypatch):
     monkeypatch.setattr(f"torchstone.plugins.runtimes.{name}.find_spec", lambda _: None, raising=False)
@@ -188,7 +236,7 @@ class Ours(Runtime):
 
 def built(monkeypatch, runtime, model):
     monkeypatch.setattr(registry, "load", lambda *_: runtime)
-    return _runtimes.build("ours", model.module, model.forward, [model.example])
+    return _runtimes.build(_runtimes.Variant("ours"), model.module, model.forward, [model.example])
 
 
 def test_a_branch_on_data_is_refused_with_the_line_that_stands_in_the_way(monkeypatch):

@@ -277,9 +277,13 @@ class OpenRuntime(NamedTuple):
 
 
 class Runtime(ABC):
-    """runtimes/<name>.py: computes a model that torch.export has exported, on the CPU, in fp32."""
+    """runtimes/<name>.py: computes a model that torch.export has exported, on the CPU, in fp32 or quantized.
+
+    `quantizations`: words of that axis which `quantize` has.
+    """
 
     describes: str
+    quantizations: tuple[str, ...] = ()
 
     @abstractmethod
     def missing(self) -> str | None:
@@ -288,6 +292,9 @@ class Runtime(ABC):
     @abstractmethod
     def export(self, program: Any, folder: Path) -> None:
         """Write a torch.export.ExportedProgram as files of this runtime. Raises whatever its library raises."""
+
+    def quantize(self, folder: Path, quantization: str) -> None:  # noqa: B027  only called for those it has
+        """Put quantized files in place of those exported. Raises Unsupported where something for that is missing."""
 
     @abstractmethod
     def open(self, folder: Path, threads: int) -> OpenRuntime:

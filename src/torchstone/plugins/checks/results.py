@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from torchstone.core.figures import figures, loss_curve, raw
 from torchstone.core.fingerprints import TOLERANCE, furthest
 from torchstone.core.messages import Value, Values
+from torchstone.core.schema.axis import variant_name
 from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
@@ -271,7 +272,7 @@ def runtime_differs(run: Run) -> Iterator[Finding]:
         worst = max(found, key=lambda values: values.get("relative_output_error", 0.0))
         if worst.get("relative_output_error", 0.0) > TOLERANCE:
             values: Values = {
-                "runtime": str(case.configuration.get("runtime")),
+                "runtime": variant_name(case.configuration),
                 "error": worst["relative_output_error"],
                 "agreement": worst.get("top1_agreement"),
             }

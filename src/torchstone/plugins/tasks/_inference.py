@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.advice import Statement
+from torchstone.core.schema.axis import UNQUANTIZED, Scalar
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.facts import merged
@@ -46,7 +47,7 @@ class PreparedInference(Prepared):
 
         from torchstone.plugins.tasks import _graphs, _runtimes, _settings
 
-        self._runtime = _runtimes.runtime_of(case.configuration, device)
+        self._variant = _runtimes.variant_of(case.configuration, device)
         _settings.refuse(case.configuration, model, device)
         _settings.set_numerics(case.configuration)
         self._plain = _settings.arrange(model.module.eval(), case.configuration, device)
@@ -71,13 +72,13 @@ class PreparedInference(Prepared):
             self._looked, self._moments = True, moments(output)
 
     def build(self, pull: Callable[[], Batch]) -> Mapping[str, float]:
-        """Export the model to its runtime, and compare its answers with eager mode's."""
+        """Export the model to its runtime, quantize it, and compare its answers with those of eager mode in fp32."""
         from torchstone.plugins.tasks import _runtimes
 
-        if self._runtime is None:
+        if self._variant is None:
             return {}
         batches = [pull().tensors for _ in range(_runtimes.COMPARED)]
-        built = _runtimes.build(self._runtime, self._plain, self._plain_forward, batches)
+        built = _runtimes.build(self._variant, self._plain, self._plain_forward, batches)
         self._forward = lambda _module, tensors: built.answer(tensors)
         self.facts = merged(self.facts, built.facts)
         return built.values
@@ -92,6 +93,9 @@ class PreparedInference(Prepared):
         import torch
 
         from torchstone.plugins.tasks import _flops
+
+        if self._variant is not None and self._variant.quantization != UNQUANTIZED:
+            return StepCounts(why_not=Statement("integer_products"))
 
         def work(module: Any, tensors: Mapping[str, Any]) -> None:
             with torch.no_grad():  # inference mode forbids what torch's counter hangs on parameters given to a module

@@ -24,7 +24,7 @@ from torchstone.analysis.advice.in_rounds import BEST, SAME, InRounds, marks
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.schema.answer import Choice
-from torchstone.core.schema.axis import AXES, AxisStage, Scalar, scalar_word
+from torchstone.core.schema.axis import AXES, AxisStage, Scalar, scalar_word, variant_name
 from torchstone.core.schema.case import Task, model_name, portable
 from torchstone.core.schema.estimate import Estimate, Verdict, too_wide
 from torchstone.core.schema.machine import Machine
@@ -176,9 +176,9 @@ def _parts(run: RunSummary, cases: Sequence[CaseSummary], varying: Sequence[str]
 
 
 def _outputs(cases: Sequence[CaseSummary]) -> Iterator[str]:
-    """Yield how far the outputs of each runtime are from eager mode's, at worst over its Cases."""
-    for runtime in dict.fromkeys(case.configuration.get("runtime") for case in cases):
-        own = [case.estimates for case in cases if case.configuration.get("runtime") == runtime]
+    """Yield how far the outputs of each runtime and format are from eager mode's, at worst over its Cases."""
+    for runtime in dict.fromkeys(variant_name(case.configuration) for case in cases):
+        own = [case.estimates for case in cases if variant_name(case.configuration) == runtime]
         errors = [found["relative_output_error"].value for found in own if "relative_output_error" in found]
         same = [found["top1_agreement"].value for found in own if "top1_agreement" in found]
         if errors:
