@@ -35,6 +35,7 @@ from torchstone.core.schema.model import LoadedModel, ModelCard
 from torchstone.core.schema.peak_memory import PeakMemory
 from torchstone.core.schema.peaks import StepCounts
 from torchstone.core.schema.procedure import LoadMeasured, LoadPlan, Tell
+from torchstone.core.schema.quality import AnswerCounts
 from torchstone.core.schema.ranks import Collective
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.search import Point, Probe, ProbeResult, SearchProblem
@@ -192,6 +193,13 @@ class Prepared(ABC):
         Threads that are started here may use every core that is the trial's. `facts` may be others when it is done.
         """
         return {}
+
+    def compare(self, samples: Samples, seed: int) -> AnswerCounts | None:
+        """Count how what was built answers real items beside its reference; None where there is no other, or no class.
+
+        Called once a Case, after `build`.
+        """
+        return None
 
     def enter(self, window: str) -> None:  # noqa: B027  most steps are the same in all windows
         """Be told of which window (`Engine.windows`) the next steps are; steps before the first are warm-up."""

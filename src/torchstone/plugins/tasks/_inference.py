@@ -13,6 +13,7 @@ from torchstone.core.schema.facts import merged
 from torchstone.core.schema.metric import FORWARD
 from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.peaks import StepCounts
+from torchstone.core.schema.quality import AnswerCounts
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
 
@@ -59,6 +60,7 @@ class PreparedInference(Prepared):
         self._plain_forward = model.forward
         self._forward = _settings.in_precision(model.forward, case.configuration, device)
         self._precision = case.configuration.get("precision")
+        self._configuration = case.configuration
         self._looked = False
         self._moments: Any = None
         self.facts = _settings.in_effect(case.configuration, device)
@@ -82,6 +84,23 @@ class PreparedInference(Prepared):
         self._forward = lambda _module, tensors: built.answer(tensors)
         self.facts = merged(self.facts, built.facts)
         return built.values
+
+    def compare(self, samples: Samples, seed: int) -> AnswerCounts | None:
+        """Count the items of which both predict the same class."""
+        from torchstone.plugins.tasks import _answers, _runtimes
+
+        if self._variant is None:
+            return None
+
+        def answer(tensors: Mapping[str, Any]) -> Sequence[Any]:
+            found: Sequence[Any] = self._forward(None, tensors)
+            return found
+
+        def reference(tensors: Mapping[str, Any]) -> Sequence[Any]:
+            return _runtimes.outputs_of(self._plain_forward(self._plain, tensors))
+
+        with self._inference_mode():
+            return _answers.counted(answer, reference, samples, self._configuration, seed)
 
     def enter(self, window: str) -> None:
         self._compile_pool.close()

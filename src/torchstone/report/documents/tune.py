@@ -13,13 +13,13 @@ from torchstone.core.schema.estimate import Estimate, too_wide
 from torchstone.report.diagnosis_messages import text
 from torchstone.report.document import Command, Facts, Part, Role, Text
 from torchstone.report.documents.case_table import chosen_parts
-from torchstone.report.documents.run_answer import point_words, rate_words, scalar_word
+from torchstone.report.documents.run_answer import point_words, rate_and_quality, scalar_word
 
 
 def tune_parts(run: RunSummary, answer: TuneResult) -> Iterator[Part]:
     """Yield what a completed tune found, above the tables of its run."""
     case = next(case for case in run.cases if case.case_id == answer.recommended.case_id)
-    yield Text(_sentences(answer, rate_words(case)), Role.HEADLINE)
+    yield Text(_sentences(answer, rate_and_quality(case)), Role.HEADLINE)
     yield Facts((("settings", point_words(answer.settings)), *_facts(run, answer)))
     if case.workload.is_program:
         from torchstone.execution.program.trial import words_of

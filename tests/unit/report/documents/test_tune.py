@@ -4,10 +4,14 @@ from pathlib import Path
 
 import pytest
 from build import a_run
+from msgspec.structs import replace
 from results import a_tuned
 
 from torchstone.analysis.summary import summarize
+from torchstone.core.quality import judged
+from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.estimate import Estimate
+from torchstone.core.schema.quality import AnswerCounts
 from torchstone.report.document import Document
 from torchstone.report.documents.run import without_probes
 from torchstone.report.documents.run_answer import rate_words
@@ -37,6 +41,15 @@ def test_the_answer_comes_first_with_its_rate_and_its_gain():
     rate = rate_words(recommended_case(a_tuned()))
     said = f"Recommended: batch_size 32, {rate}. That is 2.00 [1.90, 2.10] times the present settings (2 rounds)."
     assert tune_document(a_tuned()).headline == said
+
+
+def test_the_loss_of_quality_of_what_is_recommended_stands_behind_its_rate():
+    run = a_tuned()
+    assert isinstance(run.answer, TuneResult)
+    quality = judged(AnswerCounts(2000, 1990, 1800, 6, 4), 0.01)
+    summary = replace(run, cases=tuple(replace(case, quality=quality) for case in run.cases))
+    headline = Document("tune", tuple(tune_parts(summary, run.answer))).headline
+    assert "as good: accuracy 0.1 [-0.2, 0.5] points lower (2,000 items). That is 2.00 [1.90, 2.10]" in str(headline)
 
 
 @pytest.mark.parametrize("width", [60, 100])
