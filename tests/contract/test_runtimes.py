@@ -109,6 +109,20 @@ def test_quantized_it_is_smaller_and_near_what_eager_mode_answers(name, quantiza
     assert prepared.count(batches.next()).flops is None, "a share of the peak of fp32 would be wrong"
 
 
+def test_torchs_transformer_layers_are_quantized_without_their_fast_path():
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(64, 4, 128, batch_first=True).eval()
+    model = made(module=layer, example={"input": torch.randn(8, 10, 64)})
+    before = torch.backends.mha.get_fastpath_enabled()
+    try:
+        prepared, batches = ready(model, quantization="int8-dynamic")
+        assert 1e-4 < prepared.build(batches.next)["relative_output_error"] < 0.05
+        options = prepared.facts.settings["runtime"].values["options"]
+        assert "mha.fastpath_enabled=False" in options
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+
+
 @pytest.mark.parametrize(
     ("axes", "module"),
     [

@@ -189,19 +189,8 @@ def _case(
     if top is not None:
         found.update(shares(found, top))
     computed = [(t.figures.values.get("relative_output_error"), t.facts.answers) for t in ended_well(taken)]
-    quality = quality_of(computed, margin)
+    grade = quality_of(computed, margin)
     limit = bound({name: one.value for name, one in found.items()}, top) if top is not None else None
     return CaseSummary(
-        case_id,
-        case.workload,
-        case.configuration,
-        case.placement,
-        judged,
-        own,
-        found,
-        taken,
-        top,
-        limit,
-        pairs,
-        quality,
+        case_id, case.workload, case.configuration, case.placement, judged, own, found, taken, top, limit, pairs, grade
     )

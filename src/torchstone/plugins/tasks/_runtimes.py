@@ -98,7 +98,10 @@ def build(variant: Variant, module: Any, forward: Forward, batches: Sequence[Map
         opened_s = time.perf_counter()
     with torch.inference_mode():
         asked_s = time.perf_counter()
-        opened.answer(batches[0])
+        try:
+            opened.answer(batches[0])
+        except (AttributeError, NotImplementedError, TypeError) as error:
+            raise Unsupported(f"{variant} cannot compute the model: {_said(error)}") from error
         answered_s = time.perf_counter()
         pairs = ((opened.answer(batch), outputs_of(forward(module, batch))) for batch in batches)
         found = differences(str(variant), pairs)
@@ -147,6 +150,9 @@ def _quantized(variant: Variant, module: Any, forward: Forward, _: Mapping[str, 
         return outputs_of(forward(quantized, tensors))
 
     options = {"quantized.engine": str(torch.backends.quantized.engine)}
+    if any(isinstance(part, torch.nn.TransformerEncoderLayer) for part in quantized.modules()):
+        torch.backends.mha.set_fastpath_enabled(False)  # it takes weights that are tensors, and fails on others
+        options["mha.fastpath_enabled"] = "False"
     return lambda: OpenRuntime(answer, f"torch {torch.__version__}", torch.get_num_threads(), options)
 
 
