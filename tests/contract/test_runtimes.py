@@ -1,5 +1,6 @@
 """What every runtime must do: compute what eager mode computes, with as many threads as it is given."""
 
+import copy
 import importlib.util
 import subprocess
 import sys
@@ -13,16 +14,18 @@ import torch
 from build import a_case, a_run, a_trial
 
 from torchstone.core.errors import MissingError, Unsupported, UsageError
+from torchstone.core.quality import judged
 from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.model import InputSpec, LoadedModel
+from torchstone.core.schema.quality import AnswerCounts
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.execution import plan
 from torchstone.execution.timing.loop import unmarked
 from torchstone.extend import OpenRuntime, Runtime
 from torchstone.plugins import registry
-from torchstone.plugins.tasks import _runtimes
+from torchstone.plugins.tasks import _answers, _runtimes
 
 NAMES = registry.names("runtimes")
 SLOW = ("aoti",)  # a C++ compiler builds the model
@@ -81,6 +84,68 @@ def test_it_answers_as_eager_mode_does_and_tells_what_that_took(name):
         prepared.step(batches.next, unmarked)
         eager.step(same.next, unmarked)
     assert prepared.results()["fingerprint"] == pytest.approx(eager.results()["fingerprint"], rel=1e-5)
+
+
+QUANTIZED = [(name, q) for name in NAMES for q in registry.load("runtimes", name).quantizations]
+
+
+@pytest.mark.parametrize(("name", "quantization"), [("eager", "int8-dynamic"), *QUANTIZED])
+def test_quantized_it_is_smaller_and_near_what_eager_mode_answers(name, quantization):
+    if name != "eager" and lacking(name):
+        pytest.skip(lacking(name))
+    if name == "openvino" and importlib.util.find_spec("nncf") is None:
+        pytest.skip("nncf is not installed")
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 256))
+    model = made(module=module, example={"input": torch.randn(8, 256)})
+    prepared, batches = ready(model, runtime=name, quantization=quantization)
+    found = prepared.build(batches.next)
+    assert 1e-4 < found["relative_output_error"] < 0.05
+    assert found["top1_agreement"] > 0.8
+    assert 131_000 < found["exported_bytes"] < 180_000  # 2 × 256 × 256 numbers
+    assert prepared.facts.settings["runtime"].value == name
+    prepared.step(batches.next, unmarked)
+    prepared.enter("throughput")
+    assert prepared.count(batches.next()).flops is None, "a share of the peak of fp32 would be wrong"
+
+
+def test_torchs_transformer_layers_are_quantized_without_their_fast_path():
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(64, 4, 128, batch_first=True).eval()
+    model = made(module=layer, example={"input": torch.randn(8, 10, 64)})
+    before = torch.backends.mha.get_fastpath_enabled()
+    try:
+        prepared, batches = ready(model, quantization="int8-dynamic")
+        assert 1e-4 < prepared.build(batches.next)["relative_output_error"] < 0.05
+        options = prepared.facts.settings["runtime"].values["options"]
+        assert "mha.fastpath_enabled=False" in options
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+
+
+@pytest.mark.parametrize(
+    ("axes", "module"),
+    [
+        ({"quantization": "int8-weights"}, torch.nn.Linear(6, 3)),
+        ({"quantization": "int8-dynamic"}, torch.nn.ReLU()),
+        ({"quantization": "int8-dynamic", "precision": "bf16"}, torch.nn.Linear(6, 3)),
+        ({"quantization": "int8-dynamic", "compile": "default"}, torch.nn.Linear(6, 3)),
+        ({"quantization": "int8-dynamic", "runtime": "aoti"}, torch.nn.Linear(6, 3)),
+        ({"quantization": "int8-dynamic", "runtime": "onnxruntime"}, torch.nn.ReLU()),
+    ],
+)
+def test_what_cannot_be_quantized_is_unsupported(axes, module):
+    if axes.get("runtime") == "onnxruntime" and lacking("onnxruntime"):
+        pytest.skip(lacking("onnxruntime"))
+    with pytest.raises(Unsupported, match="quantization=int8"):
+        prepared, batches = ready(made(module=module), **axes)
+        prepared.build(batches.next)
+
+
+@pytest.mark.parametrize("axis", ["runtime", "quantization"])
+def test_a_case_that_does_not_ask_for_it_has_the_identity_that_it_had(axis):
+    (configuration,) = plan.sketch(WorkloadRequest("infer", "builtin:cnn")).configurations
+    assert axis not in configuration
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -188,7 +253,7 @@ class Ours(Runtime):
 
 def built(monkeypatch, runtime, model):
     monkeypatch.setattr(registry, "load", lambda *_: runtime)
-    return _runtimes.build("ours", model.module, model.forward, [model.example])
+    return _runtimes.build(_runtimes.Variant("ours"), model.module, model.forward, [model.example])
 
 
 def test_a_branch_on_data_is_refused_with_the_line_that_stands_in_the_way(monkeypatch):
@@ -227,6 +292,97 @@ def test_its_difference_makes_the_case_suspect(error, fires):
     found = list(registry.load("checks", "runtime_differs").look(a_run([trial], cases=[case])))
     assert [one.severity for one in found] == [Severity.WARNING] * fires
     assert all(one.values == {"runtime": "ours", "error": error, "agreement": None} for one in found)
+
+
+class Scores(torch.nn.Module):
+    """Gives the classes that its input holds."""
+
+    def forward(self, x):
+        return torch.nn.functional.one_hot(x.long().squeeze(-1), 4).float()
+
+
+def items_of(classes, labels=None):
+    """Items whose class eager mode answers rightly, or with other labels."""
+    told = [{}] * len(classes) if labels is None else [{"labels": torch.tensor(label)} for label in labels]
+    return [{"input": torch.tensor([float(one)]), **more} for one, more in zip(classes, told, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("shift", "labels", "found"),
+    [
+        (0, None, (16, 16)),
+        (1, None, (16, 0)),
+        (0, [0, 1, 2, 3] * 4, (16, 16, 16, 0, 0)),
+        (1, [0, 1, 2, 3] * 4, (16, 0, 0, 16, 0)),
+        (1, [1, 2, 3, 3] * 4, (16, 0, 0, 4, 12)),
+    ],
+)
+def test_items_are_counted_by_who_answers_them_right(shift, labels, found):
+    scores = Scores()
+    items = items_of([0, 1, 2, 3] * 4, labels)
+    counts = _answers.counted(
+        lambda tensors: [scores((tensors["input"] + shift) % 4)],
+        lambda tensors: [scores(tensors["input"])],
+        items,
+        {"batch_size": 4},
+        seed=0,
+    )
+    assert counts == AnswerCounts(*found)
+
+
+def test_items_come_in_whole_batches_and_only_classes_are_compared():
+    scores = Scores()
+
+    def answer(tensors):
+        assert len(tensors["input"]) == 4
+        return [scores(tensors["input"])]
+
+    assert _answers.counted(answer, answer, items_of([1] * 11), {"batch_size": 4}, 0) == AnswerCounts(8, 8)
+    assert _answers.counted(answer, answer, items_of([1] * 3), {"batch_size": 4}, 0) is None
+    tokens = lambda tensors: [scores(tensors["input"])[:, None]]
+    assert _answers.counted(tokens, tokens, items_of([1] * 8), {"batch_size": 4}, 0) is None
+
+
+def damaged(kind, module):
+    dice = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        if kind == "noise":
+            module[0].weight += 0.5 * torch.randn(module[0].weight.shape, generator=dice)
+        elif kind == "dropped channels":
+            module[0].weight[::2], module[0].bias[::2] = 0.0, 0.0
+        elif kind == "swapped labels":
+            module[2].weight[[0, 1]], module[2].bias[[0, 1]] = module[2].weight[[1, 0]], module[2].bias[[1, 0]]
+        elif kind == "bf16":
+            module.bfloat16().float()
+    return module
+
+
+@pytest.mark.parametrize(
+    ("kind", "verdict"),
+    [("noise", "worse"), ("dropped channels", "worse"), ("swapped labels", "worse"), ("bf16", "as good")],
+)
+def test_planted_damage_is_found_and_an_honest_format_is_accepted(kind, verdict):
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(6, 32), torch.nn.ReLU(), torch.nn.Linear(32, 3))
+    other = damaged(kind, copy.deepcopy(module))
+    with torch.no_grad():
+        inputs = torch.randn(4000, 6)
+        items = [{"input": one, "labels": label} for one, label in zip(inputs, module(inputs).argmax(1), strict=True)]
+        counts = _answers.counted(
+            lambda t: [other(t["input"])], lambda t: [module(t["input"])], items, {"batch_size": 100}, 0
+        )
+    assert counts is not None
+    assert judged(counts, 0.01).verdict == verdict
+
+
+@pytest.mark.parametrize("axes", [{"runtime": "ours"}, {"runtime": "ours", "quantization": "int8-dynamic"}])
+def test_what_is_shown_to_be_as_good_is_not_suspect(axes):
+    case = a_case(axes, task=Task.INFER)
+    for answers, fires in ((AnswerCounts(1000, 1000), False), (AnswerCounts(1000, 900), True)):
+        facts = {"answers": answers}
+        trial = a_trial(case_id=case.case_id, setup={"relative_output_error": [0.01]}, facts=facts)
+        found = list(registry.load("checks", "runtime_differs").look(a_run([trial], cases=[case])))
+        assert len(found) == fires
 
 
 def test_nothing_of_a_runtime_is_imported_by_the_controller_or_beside_it():

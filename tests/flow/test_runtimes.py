@@ -71,3 +71,17 @@ def test_a_model_that_cannot_be_exported_is_an_outcome_with_its_line_and_eager_m
     line = next(n for n, text in enumerate(MODELS.splitlines(), 1) if "y.sum()" in text)
     assert first["status"] == "unsupported"
     assert f"nets.py:{line} in forward" in first["message"]
+
+
+def test_int8_that_answers_real_items_as_well_is_as_good_and_of_made_up_ones_nothing_is_known(tmp_path):
+    quick = ["--trials", "1", "--warmup", "1", "--iterations", "20", "--batch-sizes", "8", "--json", "--quiet"]
+    model = ["run", "--task", "infer", "--model", "builtin:mlp", "--axis", "quantization=none,int8-dynamic"]
+    for data, verdict, items in (("digits", "as good", 1792), ("synthetic", "undecided", 0)):
+        command = [sys.executable, "-m", "torchstone", *model, "--data", data, "--quality-margin", "5%", *quick]
+        told = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, cwd=tmp_path)
+        assert told.returncode == 0, told.stderr
+        cases = {case["configuration"]["quantization"]: case for case in json.loads(told.stdout)["cases"]}
+        assert cases["none"]["quality"] is None
+        found = cases["int8-dynamic"]["quality"]
+        assert (found["verdict"], found["items"], found["margin"]) == (verdict, items, 0.05)
+        assert (found["loss"] is None) == (items == 0)

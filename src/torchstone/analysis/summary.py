@@ -10,6 +10,7 @@ from torchstone.analysis.roofline import Bound, Ceilings, bound, ceilings, share
 from torchstone.core import units
 from torchstone.core.estimates import behind_estimates, estimates, pair_prior, priors_of
 from torchstone.core.figures import Figures
+from torchstone.core.quality import quality_of
 from torchstone.core.schema.answer import Answer
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement, Task, Workload
@@ -19,6 +20,7 @@ from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.peak_memory import peak_memory
 from torchstone.core.schema.peaks import Peaks
 from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.quality import Quality
 from torchstone.core.schema.run import SCHEMA, total_runtime_s
 from torchstone.core.schema.trial import Status, ended_well, estimation_trials
 from torchstone.core.stats.moderated import Prior
@@ -58,6 +60,7 @@ class CaseSummary(msgspec.Struct, frozen=True):
     ceilings: Ceilings | None = None
     bound: Bound | None = None
     pair_priors: Mapping[str, Prior] = {}
+    quality: Quality | None = None  # None: it computes what eager mode in fp32 does
 
     @property
     def peak_memory_bytes(self) -> float | None:
@@ -139,12 +142,13 @@ def summarize(entry: Entry, peaks: tuple[Peaks, ...] | None = None) -> RunSummar
     for trial in entry.trials:
         by_case.setdefault(trial.case_id, []).append(trial)
     taken = [tuple(by_case.get(case.case_id, ())) for case in head.plan.cases]
+    margin = head.procedure.quality_margin
     good = [behind_estimates([(trial, trial.figures) for trial in trials]) for trials in taken]
     priors = priors_of(good, head.usual.deviation if head.usual is not None else None)
     rounds = [[(t.number, t.figures) for t in estimation_trials(ended_well(trials))] for trials in taken]
     pairs = {name: prior for name in RATES if (prior := pair_prior(name, rounds)) is not None}
     cases = tuple(
-        _case(case, entry.findings, trials, machine, replicates, prior, pairs)
+        _case(case, entry.findings, trials, machine, replicates, prior, pairs, margin)
         for case, trials, replicates, prior in zip(head.plan.cases, taken, good, priors, strict=True)
     )
     known = {case.case_id for case in cases}
@@ -173,6 +177,7 @@ def _case(
     good: Sequence[Figures],
     priors: Mapping[str, Prior],
     pairs: Mapping[str, Prior],
+    margin: float,
 ) -> CaseSummary:
     case_id = case.case_id
     own = tuple(f for f in findings if f.subject == case_id)
@@ -183,7 +188,9 @@ def _case(
     top = ceilings(machine, case.placement, case.configuration, threads) if "achieved_flops" in found else None
     if top is not None:
         found.update(shares(found, top))
+    computed = [(t.figures.values.get("relative_output_error"), t.facts.answers) for t in ended_well(taken)]
+    grade = quality_of(computed, margin)
     limit = bound({name: one.value for name, one in found.items()}, top) if top is not None else None
     return CaseSummary(
-        case_id, case.workload, case.configuration, case.placement, judged, own, found, taken, top, limit, pairs
+        case_id, case.workload, case.configuration, case.placement, judged, own, found, taken, top, limit, pairs, grade
     )

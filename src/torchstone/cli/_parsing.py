@@ -65,6 +65,7 @@ RARE = {
     "--profiling",
     "--push",
     "--qos",
+    "--quality-margin",
     "--quiet",
     "--report",
     "--requeue-at-limit",

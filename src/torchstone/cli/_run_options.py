@@ -357,6 +357,12 @@ def _add_of_trials(how: argparse._ArgumentGroup) -> None:
     how.add_argument(
         "--profiling", action="store_true", help="record a torch.profiler trace of each case after its windows"
     )
+    how.add_argument(
+        "--quality-margin",
+        metavar="P",
+        help="maximum loss of accuracy of what counts as good as fp32 in eager mode (default 1%%); "
+        "for --axis runtime and quantization",
+    )
     how.add_argument("--no-foresight", action="store_true", help="do not skip cases predicted to run out of memory")
 
 
@@ -388,6 +394,9 @@ def with_procedure(request: RunRequest, options: argparse.Namespace) -> RunReque
         "nvtx": typed("nvtx") or None,
         "profile": typed("profiling") or None,
         "target": target,
+        "quality_margin": share(margin, "--quality-margin")
+        if (margin := typed("quality_margin")) is not None
+        else None,
         "aim": target,
         "telemetry_period_s": duration_s(typed("telemetry"), "--telemetry") if typed("telemetry") is not None else None,
         **{name: typed(name) for name in ("isolation", "disturbed", "heap", "settings")},

@@ -131,6 +131,7 @@ def _tune_request(options: argparse.Namespace) -> tuple[TuneRequest, ProgramRequ
         else None,
         min_throughput=_positive("--min-throughput", options.min_throughput),
         effective_batch=_positive("--effective-batch", options.effective_batch),
+        quality_margin=request.procedure.quality_margin,
     )
     probes = _positive("--probes", options.probes)
     if program is not None:

@@ -135,6 +135,7 @@ _PROCEDURE_KEYS: Mapping[str, Callable[[Any], Any]] = {
     "foresee": truth,
     "nvtx": truth,
     "profile": truth,
+    "quality_margin": share,
 }
 _OF_A_FIT = {"epochs", "fit"}  # said under `fit:`
 _OF_A_PROGRAM = {"in_place", "let_finish"}  # which no file describes

@@ -509,9 +509,9 @@ MESSAGES: dict[str, Words] = {
         "it may stay where it is, for machines with an accelerator",
     ),
     "runtime_differs": Words(
-        "{runtime} does not compute what eager mode does: relative error {error:2}, top-1 agreement "
-        "{agreement:percent}",
-        "do not use it before you know why: a format of fewer bits, an operator that was converted wrongly",
+        "{runtime} does not compute what eager mode in fp32 does, and is not shown to be as good: relative error "
+        "{error:2}, top-1 agreement {agreement:percent}",
+        "do not use it before you know why; give real --data, of which it answers more items",
     ),
     # ── data ────────────────────────────────────────────────────────────────────────────────────────────────
     "unreadable": Words(

@@ -35,6 +35,7 @@ from torchstone.core.schema.model import LoadedModel, ModelCard
 from torchstone.core.schema.peak_memory import PeakMemory
 from torchstone.core.schema.peaks import StepCounts
 from torchstone.core.schema.procedure import LoadMeasured, LoadPlan, Tell
+from torchstone.core.schema.quality import AnswerCounts
 from torchstone.core.schema.ranks import Collective
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.search import Point, Probe, ProbeResult, SearchProblem
@@ -193,6 +194,13 @@ class Prepared(ABC):
         """
         return {}
 
+    def compare(self, samples: Samples, seed: int) -> AnswerCounts | None:
+        """Count how what was built answers real items beside its reference; None where there is no other, or no class.
+
+        Called once a Case, after `build`.
+        """
+        return None
+
     def enter(self, window: str) -> None:  # noqa: B027  most steps are the same in all windows
         """Be told of which window (`Engine.windows`) the next steps are; steps before the first are warm-up."""
 
@@ -277,9 +285,13 @@ class OpenRuntime(NamedTuple):
 
 
 class Runtime(ABC):
-    """runtimes/<name>.py: computes a model that torch.export has exported, on the CPU, in fp32."""
+    """runtimes/<name>.py: computes a model that torch.export has exported, on the CPU, in fp32 or quantized.
+
+    `quantizations`: words of that axis which `quantize` has.
+    """
 
     describes: str
+    quantizations: tuple[str, ...] = ()
 
     @abstractmethod
     def missing(self) -> str | None:
@@ -288,6 +300,9 @@ class Runtime(ABC):
     @abstractmethod
     def export(self, program: Any, folder: Path) -> None:
         """Write a torch.export.ExportedProgram as files of this runtime. Raises whatever its library raises."""
+
+    def quantize(self, folder: Path, quantization: str) -> None:  # noqa: B027  only called for those it has
+        """Put quantized files in place of those exported. Raises Unsupported where something for that is missing."""
 
     @abstractmethod
     def open(self, folder: Path, threads: int) -> OpenRuntime:

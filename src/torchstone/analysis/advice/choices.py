@@ -1,6 +1,7 @@
 """Which of the measured Cases is fastest, which is most efficient, which to take, and which nothing beats.
 
-What has an interval wider than ±50 % is not chosen from: it may be the fastest, or not.
+What has an interval wider than ±50 % is not chosen from: it may be the fastest, or not. Nor is what computes something
+else than eager mode in fp32, and is not shown to be as good.
 
 Efficiency is items/s for each GB of memory among Cases within 95 % of the highest throughput: without that bound the
 smallest batch always wins. A Case is safe when its measured peak leaves a tenth of the device's memory free. Of Cases
@@ -16,6 +17,7 @@ import msgspec
 from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.summary import CaseSummary
 from torchstone.core import units
+from torchstone.core.quality import is_as_good
 from torchstone.core.schema.answer import Choice
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.trial import ended_well, estimation_trials
@@ -47,6 +49,7 @@ def choose(choices: Sequence[Choice], rounds: InRounds | None = None) -> Chosen 
 
     See `unusable` for what is left out. `rounds`: the Cases of the choices, where one run measured them in turn.
     """
+    choices = [choice for choice in choices if is_as_good(choice.quality)]
     wide, choices = unusable(choices), [c for c in choices if not is_unusable(c)]
     highest, best = highest_throughput(choices), recommended(choices, rounds)
     if highest is None or best is None or sum(c.throughput is not None for c in choices) < 2:
@@ -87,6 +90,7 @@ def choice_of(case: CaseSummary, machine: Machine, axes: Iterable[str]) -> Choic
         efficiency=throughput / (memory / _GB) if throughput is not None and memory else None,
         throughput_low=rate.low if rate is not None else None,
         throughput_high=rate.high if rate is not None else None,
+        quality=case.quality,
     )
 
 

@@ -121,6 +121,7 @@ def _axes(*axes: Axis) -> Mapping[str, Axis]:
 
 
 EAGER = "eager"  # the runtime that is torch itself
+UNQUANTIZED = "none"
 _S = AxisStage
 # The shared vocabulary. An engine says which of these it has; a name means one thing everywhere.
 AXES: Mapping[str, Axis] = _axes(
@@ -144,6 +145,9 @@ AXES: Mapping[str, Axis] = _axes(
     Axis("runtime", "str", EAGER, False,
          "library that computes the model: eager (torch), or one that it is exported to (torchstone list runtimes)",
          stage=_S.MODEL, on_request=True),
+    Axis("quantization", "str", UNQUANTIZED, True,
+         "int8-dynamic: weights and, while it computes, inputs of linear layers in 8 bits; int8-weights: weights alone",
+         values=(UNQUANTIZED, "int8-dynamic", "int8-weights"), stage=_S.MODEL, on_request=True),
     Axis("optimizer", "str", "adamw", True, "optimizer of the weights",
          values=("sgd", "adam", "adamw"), stage=_S.OPTIMIZER, flag="--optimizers"),
     Axis("learning_rate", "float", 5e-5, True, "step size of the optimizer",
@@ -244,3 +248,9 @@ def axis_values(name: str, asked: Sequence[Scalar]) -> tuple[Scalar, ...]:
     if not asked:
         raise UsageError(f"axis {name} has no value; write {name}={axis.default}")
     return tuple(dict.fromkeys(axis.parse(value) for value in asked))
+
+
+def variant_name(configuration: Mapping[str, Scalar]) -> str:
+    """Return what computes the model, and in which format: "onnxruntime int8-dynamic"; "eager" is torch in its own."""
+    runtime, quantization = configuration.get("runtime") or EAGER, configuration.get("quantization") or UNQUANTIZED
+    return str(runtime) if quantization == UNQUANTIZED else f"{runtime} {quantization}"

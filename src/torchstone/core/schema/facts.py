@@ -11,6 +11,7 @@ import msgspec
 from torchstone.core.messages import Value
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.quality import AnswerCounts
 
 
 class SettingFact(msgspec.Struct, frozen=True):
@@ -93,6 +94,7 @@ class Facts(msgspec.Struct, omit_defaults=True):
     nvtx: Statement | None = None
     trace: str | None = None
     template: int | None = None  # the process that it was forked from
+    answers: AnswerCounts | None = None  # of another runtime or format, beside eager mode in fp32
     # in the user's own process
     kept_bytes: int | None = None
     kept_s: float | None = None
@@ -187,6 +189,8 @@ def flat(facts: Facts) -> dict[str, Scalar]:
             found |= {f"setting_{axis}": setting.value for axis, setting in value.items()}
         elif isinstance(value, Statement):
             found[name] = value.id
+        elif isinstance(value, AnswerCounts):
+            found |= {f"{name}_{key}": count for key, count in msgspec.structs.asdict(value).items()}
         elif isinstance(value, dict):
             found |= {f"{name}_{key}" if name == "claimed" else f"{key}_{name}": one for key, one in value.items()}
         else:

@@ -388,7 +388,8 @@ def _measure(request: TrialRequest, line: EventPipe, ranks: Alone) -> Outcome:
     """Build what the Case says, measure it, send what was measured, and return how that went."""
     pinning = _pinning_for(request)
     setup = _set_up(request, line.send, pinning, ranks)
-    with _fed(setup, request.procedure.seed, pinning) as batches:
+    # Its items are the same in every trial of a Case.
+    with _fed(setup, request.procedure.seed, pinning, compare=request.number == 0) as batches:
         return measure_prepared(request, setup, batches, line.send, ranks)
 
 
@@ -428,8 +429,8 @@ def _set_up(
 
 
 @contextlib.contextmanager
-def _fed(setup: Setup, seed: int, pinning: Pinning) -> Iterator[Batches]:
-    """Open the feed of a set-up Case, and close it at the end."""
+def _fed(setup: Setup, seed: int, pinning: Pinning, *, compare: bool = False) -> Iterator[Batches]:
+    """Open the feed of a set-up Case, and close it at the end. `compare`: its answers to real items."""
     case, model = setup.case, setup.model
     samples = open_samples(case, model, seed)
     setup.tally.facts.dataset_items = dataset_items(case, samples, own=model.samples is not None)
@@ -437,6 +438,8 @@ def _fed(setup: Setup, seed: int, pinning: Pinning) -> Iterator[Batches]:
     try:
         for metric, value in setup.prepared.build(batches.next).items():
             setup.tally.setup(metric, value)
+        if compare and samples is not None and setup.tally.facts.dataset_items is not None:
+            setup.tally.add(Facts(answers=setup.prepared.compare(samples, seed)))
         setup.tally.add(setup.prepared.facts)
         pinning.bind()
         yield batches

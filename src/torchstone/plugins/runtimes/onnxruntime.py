@@ -7,9 +7,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from torchstone.core.errors import Unsupported
 from torchstone.plugins.protocols import OpenRuntime, Runtime
 
 _FILE = "model.onnx"
+_QUANTIZED = ("MatMulInteger", "DynamicQuantizeLSTM", "MatMulNBits")  # what quantizers make of operators
 _NEEDS = ("onnxruntime", "onnx", "onnxscript")
 # Threads that spin between operators are off in pools of every runtime here: theirs would be the only ones.
 _ENTRIES = {"session.intra_op.allow_spinning": "0", "session.inter_op.allow_spinning": "0"}
@@ -19,6 +21,7 @@ class OnnxRuntime(Runtime):
     """Opens sessions with as many threads as torch would use."""
 
     describes = "ONNX Runtime's CPU execution provider"
+    quantizations = ("int8-dynamic", "int8-weights")
 
     def missing(self) -> str | None:
         if all(find_spec(name) is not None for name in _NEEDS):
@@ -29,6 +32,29 @@ class OnnxRuntime(Runtime):
         import torch
 
         torch.onnx.export(program, dynamo=True, verbose=False, external_data=True, f=folder / _FILE)
+
+    def quantize(self, folder: Path, quantization: str) -> None:
+        import onnx
+        from onnxruntime import quantization as quantizers
+        from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+
+        whole = quantizers.onnx_model.ONNXModel(onnx.load(folder / _FILE))
+        whole.replace_gemm_with_matmul()  # a linear layer is either: only MatMul has weights in 8 bits
+        for file in folder.iterdir():
+            file.unlink()
+        if quantization == "int8-weights":
+            blocks = MatMulNBitsQuantizer(whole.model, bits=8, is_symmetric=True)
+            blocks.process()
+            quantized = blocks.model
+        else:
+            # Of convolutions there are no signed 8-bit kernels; linear and recurrent layers are what eager mode has.
+            kinds = ["MatMul", "LSTM"]
+            quantizers.quantize_dynamic(whole.model, folder / _FILE, kinds, use_external_data_format=True)
+            quantized = quantizers.onnx_model.ONNXModel(onnx.load(folder / _FILE))
+        if not any(node.op_type in _QUANTIZED for node in quantized.model.graph.node):
+            raise Unsupported(f"runtime=onnxruntime, quantization={quantization}: the model has no linear layer")
+        if quantization == "int8-weights":
+            quantized.save_model_to_file(folder / _FILE, use_external_data_format=True)
 
     def open(self, folder: Path, threads: int) -> OpenRuntime:
         import onnxruntime

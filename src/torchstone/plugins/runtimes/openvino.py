@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from torchstone.core.errors import Unsupported
 from torchstone.plugins.protocols import OpenRuntime, Runtime
 
 _FILE = "model.xml"
 # fp32 as eager mode has it: where the CPU has bf16 products, OpenVINO else takes them by itself.
 _FP32 = {"INFERENCE_PRECISION_HINT": "f32"}
+# Numbers of an input that share a scale where products are of 8 bits (as OpenVINO has it by itself); 0: they are not.
+_INPUT_GROUPS = {"int8-dynamic": "32", "int8-weights": "0"}
 # One stream of all threads, on the cores that the kernel gives them, as torch's are.
 _ALIKE = {"NUM_STREAMS": "1", "ENABLE_CPU_PINNING": "NO", "ENABLE_HYPER_THREADING": "YES"}
 
@@ -21,6 +26,7 @@ class OpenVino(Runtime):
     """Compiles models for one stream of as many threads as torch would use."""
 
     describes = "OpenVINO's CPU plug-in"
+    quantizations = tuple(_INPUT_GROUPS)
 
     def missing(self) -> str | None:
         return None if find_spec("openvino") else "runtime openvino: pip install 'torchstone[openvino]'"
@@ -28,6 +34,22 @@ class OpenVino(Runtime):
     def export(self, program: Any, folder: Path) -> None:
         openvino = _openvino()
         openvino.save_model(openvino.convert_model(program), folder / _FILE, compress_to_fp16=False)
+
+    def quantize(self, folder: Path, quantization: str) -> None:
+        if find_spec("nncf") is None:
+            raise Unsupported(f"runtime=openvino, quantization={quantization} needs nncf: pip install nncf")
+        openvino = _openvino()
+        import nncf
+
+        model = openvino.Core().read_model(folder / _FILE)
+        with redirect_stdout(io.StringIO()):  # bars of progress
+            model = nncf.compress_weights(model, mode=nncf.CompressWeightsMode.INT8_SYM)
+        model.set_rt_info(_INPUT_GROUPS[quantization], ["runtime_options", "DYNAMIC_QUANTIZATION_GROUP_SIZE"])
+        small = folder / "quantized.xml"
+        openvino.save_model(model, small, compress_to_fp16=False)
+        del model  # its weights are in the file that goes
+        for suffix in (".xml", ".bin"):
+            small.with_suffix(suffix).replace((folder / _FILE).with_suffix(suffix))
 
     def open(self, folder: Path, threads: int) -> OpenRuntime:
         import torch

@@ -221,7 +221,7 @@ def _loader_settings(samples: Any, configuration: Mapping[str, Scalar], seed: in
         prefetch or 0,
         {
             "batch_size": int(configuration["batch_size"] or 1),
-            "collate_fn": _collate_of(samples),
+            "collate_fn": collate_of(samples),
             "num_workers": workers,
             "prefetch_factor": prefetch,
             "worker_init_fn": partial(_end_with, os.getpid()),
@@ -235,7 +235,7 @@ def _closed() -> Batch:
     raise StopIteration
 
 
-def _collate_of(samples: Any) -> Callable[[Sequence[Any]], Batch]:
+def collate_of(samples: Any) -> Callable[[Sequence[Any]], Batch]:
     """Return how items become a batch: the user's own way where the data has one."""
     own: Callable[[Sequence[Any]], Batch] | None = getattr(samples, "collate", None)
     return own or collate
@@ -245,7 +245,7 @@ def _random_batches(samples: Any, size: int, seed: int) -> list[Batch]:
     """Return batches of items drawn at random; of several ranks, its part of each batch that all have together."""
     order = torch.randperm(len(samples), generator=torch.Generator().manual_seed(seed)).tolist()
     rank, ranks = place_among_ranks()
-    wanted, stack = min(_RESIDENT_BATCHES, len(order) // (size * ranks)), _collate_of(samples)
+    wanted, stack = min(_RESIDENT_BATCHES, len(order) // (size * ranks)), collate_of(samples)
     begins = [(n * ranks + rank) * size for n in range(wanted)]
     return [stack([samples[i] for i in order[begin : begin + size]]) for begin in begins]
 

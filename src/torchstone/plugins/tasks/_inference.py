@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.advice import Statement
+from torchstone.core.schema.axis import UNQUANTIZED, Scalar
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.facts import merged
 from torchstone.core.schema.metric import FORWARD
 from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.peaks import StepCounts
+from torchstone.core.schema.quality import AnswerCounts
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
 
@@ -46,7 +48,7 @@ class PreparedInference(Prepared):
 
         from torchstone.plugins.tasks import _graphs, _runtimes, _settings
 
-        self._runtime = _runtimes.runtime_of(case.configuration, device)
+        self._variant = _runtimes.variant_of(case.configuration, device)
         _settings.refuse(case.configuration, model, device)
         _settings.set_numerics(case.configuration)
         self._plain = _settings.arrange(model.module.eval(), case.configuration, device)
@@ -58,6 +60,7 @@ class PreparedInference(Prepared):
         self._plain_forward = model.forward
         self._forward = _settings.in_precision(model.forward, case.configuration, device)
         self._precision = case.configuration.get("precision")
+        self._configuration = case.configuration
         self._looked = False
         self._moments: Any = None
         self.facts = _settings.in_effect(case.configuration, device)
@@ -71,16 +74,33 @@ class PreparedInference(Prepared):
             self._looked, self._moments = True, moments(output)
 
     def build(self, pull: Callable[[], Batch]) -> Mapping[str, float]:
-        """Export the model to its runtime, and compare its answers with eager mode's."""
+        """Export the model to its runtime, quantize it, and compare its answers with those of eager mode in fp32."""
         from torchstone.plugins.tasks import _runtimes
 
-        if self._runtime is None:
+        if self._variant is None:
             return {}
         batches = [pull().tensors for _ in range(_runtimes.COMPARED)]
-        built = _runtimes.build(self._runtime, self._plain, self._plain_forward, batches)
+        built = _runtimes.build(self._variant, self._plain, self._plain_forward, batches)
         self._forward = lambda _module, tensors: built.answer(tensors)
         self.facts = merged(self.facts, built.facts)
         return built.values
+
+    def compare(self, samples: Samples, seed: int) -> AnswerCounts | None:
+        """Count the items of which both predict the same class."""
+        from torchstone.plugins.tasks import _answers, _runtimes
+
+        if self._variant is None:
+            return None
+
+        def answer(tensors: Mapping[str, Any]) -> Sequence[Any]:
+            found: Sequence[Any] = self._forward(None, tensors)
+            return found
+
+        def reference(tensors: Mapping[str, Any]) -> Sequence[Any]:
+            return _runtimes.outputs_of(self._plain_forward(self._plain, tensors))
+
+        with self._inference_mode():
+            return _answers.counted(answer, reference, samples, self._configuration, seed)
 
     def enter(self, window: str) -> None:
         self._compile_pool.close()
@@ -92,6 +112,9 @@ class PreparedInference(Prepared):
         import torch
 
         from torchstone.plugins.tasks import _flops
+
+        if self._variant is not None and self._variant.quantization != UNQUANTIZED:
+            return StepCounts(why_not=Statement("integer_products"))
 
         def work(module: Any, tensors: Mapping[str, Any]) -> None:
             with torch.no_grad():  # inference mode forbids what torch's counter hangs on parameters given to a module

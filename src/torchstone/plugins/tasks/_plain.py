@@ -30,7 +30,7 @@ class Infer(FedEngine):
 
     describes = "forward passes in eval mode: latency in a closed loop, throughput back to back"
     axes: tuple[str, ...] = (
-        *(*SIZES, "precision", "compile", "runtime", "channels_last", "sdpa", "threads"),
+        *(*SIZES, "precision", "compile", "runtime", "quantization", "channels_last", "sdpa", "threads"),
         *(*LOADER, "feed", "mode"),
     )
 
@@ -40,8 +40,8 @@ class Infer(FedEngine):
     def peak_memory(self, case: Case, model: LoadedModel, drawn: Mapping[str, Any], device: Device) -> PeakMemory:
         from torchstone.plugins.tasks import _peak_memory, _runtimes
 
-        if (name := _runtimes.runtime_of(case.configuration, device)) is not None:
-            raise Unsupported(f"runtime={name}: its memory cannot be predicted without running it")
+        if (variant := _runtimes.variant_of(case.configuration, device)) is not None:
+            raise Unsupported(f"{variant}: its memory cannot be predicted without running it")
         return _peak_memory.peak_memory(self, case, model, drawn, device)
 
 

@@ -1,7 +1,8 @@
-"""Exports a model, opens it in a runtime, and compares its outputs with those of eager mode on the same inputs."""
+"""Exports a model, quantizes it, opens it in a runtime, and compares its outputs with those of eager mode in fp32."""
 
 from __future__ import annotations
 
+import copy
 import logging
 import math
 import re
@@ -18,11 +19,11 @@ import torch
 from torch.utils import _pytree as pytree
 
 from torchstone.core.errors import Unsupported
-from torchstone.core.schema.axis import AXES, EAGER, Scalar
+from torchstone.core.schema.axis import AXES, EAGER, UNQUANTIZED, Scalar
 from torchstone.core.schema.facts import Facts, SettingFact
 from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Device
-from torchstone.plugins.protocols import Runtime
+from torchstone.plugins.protocols import OpenRuntime, Runtime
 
 COMPARED = 4  # batches: as many as a resident feed has
 _MOST = 200  # characters of what a library says
@@ -31,18 +32,32 @@ _LIBRARIES = (str(Path(torch.__file__).parent), str(Path(__file__).parents[2]))
 Forward = Callable[[Any, Mapping[str, Any]], Any]
 
 
-def runtime_of(configuration: Mapping[str, Scalar], device: Device) -> str | None:
-    """Return the runtime asked for, or None: eager. Raises Unsupported for what it is not asked beside."""
-    name = str(configuration.get("runtime", EAGER))
-    if name == EAGER:
+class Variant(NamedTuple):
+    """What computes in place of eager mode in fp32."""
+
+    runtime: str
+    quantization: str = UNQUANTIZED
+
+    def __str__(self) -> str:
+        """Return its settings as they are typed."""
+        axes = ("runtime", self.runtime, EAGER), ("quantization", self.quantization, UNQUANTIZED)
+        return ", ".join(f"{axis}={value}" for axis, value, default in axes if value != default)
+
+
+def variant_of(configuration: Mapping[str, Scalar], device: Device) -> Variant | None:
+    """Return what is asked for, or None: eager, in fp32. Raises Unsupported for what it is not asked beside."""
+    asked = (str(configuration.get(axis, AXES[axis].default)) for axis in ("runtime", "quantization"))
+    variant = Variant(*asked)
+    if variant == Variant(EAGER):
         return None
     kind = torch.device(device.torch_device).type
     if kind != "cpu":
-        raise Unsupported(f"runtime={name}: measured on the CPU only so far, not on {kind}")
-    for axis, only in {"precision": "fp32", "compile": "off", "sdpa": "auto", "channels_last": False}.items():
+        raise Unsupported(f"{variant}: measured on the CPU only so far, not on {kind}")
+    torchs_own = {"sdpa": "auto", "channels_last": False} if variant.runtime != EAGER else {}
+    for axis, only in ({"precision": "fp32", "compile": "off"} | torchs_own).items():
         if configuration.get(axis, only) not in (only, AXES[axis].default):
-            raise Unsupported(f"runtime={name}, {axis}={configuration[axis]}: only runtime={EAGER} has that")
-    return name
+            raise Unsupported(f"{variant}, {axis}={configuration[axis]}: not possible together")
+    return variant
 
 
 class Exportable(torch.nn.Module):
@@ -71,26 +86,25 @@ class Built(NamedTuple):
     facts: Facts
 
 
-def build(name: str, module: Any, forward: Forward, batches: Sequence[Mapping[str, Any]]) -> Built:
-    """Export the module by its first batch, open it, and ask it every batch. Raises Unsupported where it cannot be."""
-    runtime: Runtime = registry.load("runtimes", name)
-    if (lacking := runtime.missing()) is not None:
-        raise Unsupported(lacking)
-    with tempfile.TemporaryDirectory(prefix="torchstone-runtime-") as place:
+def build(variant: Variant, module: Any, forward: Forward, batches: Sequence[Mapping[str, Any]]) -> Built:
+    """Build the variant by its first batch, and ask it every batch. Raises Unsupported where it cannot be."""
+    with tempfile.TemporaryDirectory(prefix="torchstone-runtime-") as place, _quiet(), torch.no_grad():
         folder, begin_s = Path(place), time.perf_counter()
-        with _quiet(), torch.no_grad():
-            _export(name, runtime, Exportable(module, forward), batches[0], folder)
+        write = _quantized if variant.runtime == EAGER else _exported
+        opener = write(variant, module, forward, batches[0], folder)
         exported_s = time.perf_counter()
         size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-        with _quiet():
-            opened = runtime.open(folder, torch.get_num_threads())
+        opened = opener()
         opened_s = time.perf_counter()
     with torch.inference_mode():
         asked_s = time.perf_counter()
-        opened.answer(batches[0])
+        try:
+            opened.answer(batches[0])
+        except (AttributeError, NotImplementedError, TypeError) as error:
+            raise Unsupported(f"{variant} cannot compute the model: {_said(error)}") from error
         answered_s = time.perf_counter()
         pairs = ((opened.answer(batch), outputs_of(forward(module, batch))) for batch in batches)
-        found = differences(name, pairs)
+        found = differences(str(variant), pairs)
     values = {
         "export_time_s": exported_s - begin_s,
         "build_time_s": opened_s - exported_s,
@@ -99,23 +113,66 @@ def build(name: str, module: Any, forward: Forward, batches: Sequence[Mapping[st
         **found,
     }
     options = tuple(f"{name}={value}" for name, value in opened.options.items())
-    how = SettingFact(name, "library", {"library": opened.library, "options": options})
+    how = SettingFact(variant.runtime, "library", {"library": opened.library, "options": options})
     facts = Facts(threads_in_effect=opened.threads, settings={"runtime": how})
     return Built(opened.answer, values, facts)
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Leave out what exporters say of versions to come and of libraries that the model does not use."""
-    logger = logging.getLogger("torch.onnx")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
+    """Leave out what exporters and quantizers say of versions to come and of libraries that the model does not use."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        logger.setLevel(before)
+        logging.disable(before)
+
+
+Opener = Callable[[], OpenRuntime]
+
+
+def _quantized(variant: Variant, module: Any, forward: Forward, _: Mapping[str, Any], folder: Path) -> Opener:
+    """Write a copy with dynamically quantized linear and recurrent layers. Raises Unsupported where there are none."""
+    if variant.quantization != "int8-dynamic":
+        raise Unsupported(f"{variant}: runtime={EAGER} has only quantization=int8-dynamic")
+    try:
+        quantized = torch.ao.quantization.quantize_dynamic(copy.deepcopy(module))
+    except Exception as error:
+        raise Unsupported(f"{variant}: torch cannot quantize the model: {_said(error)}") from error
+    if not any(".quantized.dynamic." in type(part).__module__ for part in quantized.modules()):
+        raise Unsupported(f"{variant}: the model has no linear or recurrent layer, which are all that is quantized")
+    torch.save(quantized.state_dict(), folder / "model.pt")
+
+    def answer(tensors: Mapping[str, Any]) -> Sequence[Any]:
+        return outputs_of(forward(quantized, tensors))
+
+    options = {"quantized.engine": str(torch.backends.quantized.engine)}
+    if any(isinstance(part, torch.nn.TransformerEncoderLayer) for part in quantized.modules()):
+        torch.backends.mha.set_fastpath_enabled(False)  # it takes weights that are tensors, and fails on others
+        options["mha.fastpath_enabled"] = "False"
+    return lambda: OpenRuntime(answer, f"torch {torch.__version__}", torch.get_num_threads(), options)
+
+
+def _exported(variant: Variant, module: Any, forward: Forward, batch: Mapping[str, Any], folder: Path) -> Opener:
+    """Write the runtime's files, quantized where that is asked for."""
+    runtime: Runtime = registry.load("runtimes", variant.runtime)
+    known = (UNQUANTIZED, *runtime.quantizations)
+    if variant.quantization not in known:
+        raise Unsupported(f"{variant}: runtime={variant.runtime} has only quantization={', '.join(known)}")
+    if (lacking := runtime.missing()) is not None:
+        raise Unsupported(lacking)
+    _export(variant.runtime, runtime, Exportable(module, forward), batch, folder)
+    if variant.quantization != UNQUANTIZED:
+        try:
+            runtime.quantize(folder, variant.quantization)
+        except Unsupported:
+            raise
+        except Exception as error:
+            raise Unsupported(f"{variant}: its library cannot quantize the model: {_said(error)}") from error
+    return lambda: runtime.open(folder, torch.get_num_threads())
 
 
 def _export(name: str, runtime: Runtime, module: Exportable, batch: Mapping[str, Any], folder: Path) -> None:
@@ -168,7 +225,7 @@ def _operator(program: Any, said: str) -> str:
     return ""
 
 
-def differences(name: str, pairs: Iterable[tuple[Sequence[Any], Sequence[Any]]]) -> dict[str, float]:
+def differences(variant: str, pairs: Iterable[tuple[Sequence[Any], Sequence[Any]]]) -> dict[str, float]:
     """Return how far a runtime's outputs are from eager mode's, over pairs of both for the same inputs.
 
     Top-1: of the first output, where its rows have several numbers. Raises RuntimeError where one is NaN or infinite
@@ -187,7 +244,7 @@ def differences(name: str, pairs: Iterable[tuple[Sequence[Any], Sequence[Any]]])
             same = ours[0].argmax(-1) == theirs[0].argmax(-1)
             agreeing, rows = agreeing + int(same.sum()), rows + same.numel()
     if not math.isfinite(squares):
-        raise RuntimeError(f"runtime={name}: numbers of its output are NaN or infinite where eager mode's are not")
+        raise RuntimeError(f"{variant}: numbers of its output are NaN or infinite where eager mode's are not")
     found = {"output_error": largest, "relative_output_error": _relative(squares, norm)}
     return {**found, "top1_agreement": agreeing / rows} if rows else found
 

@@ -23,8 +23,9 @@ from torchstone.analysis.advice.grouping import groups, on_devices_here, varying
 from torchstone.analysis.advice.in_rounds import BEST, SAME, InRounds, marks
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
+from torchstone.core.quality import is_as_good
 from torchstone.core.schema.answer import Choice
-from torchstone.core.schema.axis import AXES, AxisStage, Scalar, scalar_word
+from torchstone.core.schema.axis import AXES, AxisStage, Scalar, scalar_word, variant_name
 from torchstone.core.schema.case import Task, model_name, portable
 from torchstone.core.schema.estimate import Estimate, Verdict, too_wide
 from torchstone.core.schema.machine import Machine
@@ -34,7 +35,7 @@ from torchstone.core.schema.procedure import SERVER
 from torchstone.core.schema.trial import Status, ended_well, estimation_trials, replicates
 from torchstone.report.document import Column, Part, Role, Section, Table, Text
 from torchstone.report.documents.load_results import verdict_column
-from torchstone.report.documents.run_answer import band, differing, point_words
+from torchstone.report.documents.run_answer import band, differing, point_words, quality_words
 
 
 class _Figure(msgspec.Struct, frozen=True):
@@ -176,14 +177,16 @@ def _parts(run: RunSummary, cases: Sequence[CaseSummary], varying: Sequence[str]
 
 
 def _outputs(cases: Sequence[CaseSummary]) -> Iterator[str]:
-    """Yield how far the outputs of each runtime are from eager mode's, at worst over its Cases."""
-    for runtime in dict.fromkeys(case.configuration.get("runtime") for case in cases):
-        own = [case.estimates for case in cases if case.configuration.get("runtime") == runtime]
+    """Yield how far the outputs of each runtime and format are from eager mode's, at worst over its Cases."""
+    for runtime in dict.fromkeys(variant_name(case.configuration) for case in cases):
+        own = [case.estimates for case in cases if variant_name(case.configuration) == runtime]
         errors = [found["relative_output_error"].value for found in own if "relative_output_error" in found]
         same = [found["top1_agreement"].value for found in own if "top1_agreement" in found]
+        judged = (quality_words(case.quality) for case in cases if variant_name(case.configuration) == runtime)
         if errors:
-            top = f", top-1 agreement {units.percent(min(same), 1)}" if same else ""
-            yield f"{runtime} relative error {units.significant(max(errors), 2)}{top}"
+            top = f"top-1 agreement {units.percent(min(same), 1)}" if same else ""
+            told = next(filter(None, (*judged, top)), "")
+            yield f"{runtime} relative error {units.significant(max(errors), 2)}{told and f', {told}'}"
 
 
 def legend(sections: Sequence[Section]) -> Iterator[Text]:
@@ -271,7 +274,11 @@ def _efficiency(cases: Sequence[CaseSummary], machine: Machine) -> Column:
     """Items/s for each GB; the best is the one of DESIGN §9, among those near the top."""
     choices = {c.case_id: choice_of(c, machine, ()) for c in cases}
     several = sum(one.efficiency is not None for one in choices.values()) > 1
-    judged = [one for c in cases if c.verdict == Verdict.VALID and not is_unusable(one := choices[c.case_id])]
+    judged = [
+        one
+        for c in cases
+        if c.verdict == Verdict.VALID and is_as_good(c.quality) and not is_unusable(one := choices[c.case_id])
+    ]
     best = best_efficiency(judged) if several and len(judged) > 1 else None
     cells = [""] * len(cases)
     if several:

@@ -9,9 +9,11 @@ from torchstone.analysis.advice.grouping import absent, groups, on_devices_here,
 from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
+from torchstone.core.quality import is_as_good
 from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import Task, model_name
 from torchstone.core.schema.estimate import Estimate, Severity, Verdict, too_wide
+from torchstone.core.schema.quality import Quality, QualityVerdict
 from torchstone.core.schema.trial import Purpose, Status, ended_well, estimation_trials, replicates
 from torchstone.report.document import Part, Role, Section, Text, paragraphs
 from torchstone.report.documents.load_results import load_lines
@@ -58,13 +60,59 @@ def _of_group(run: RunSummary, cases: Sequence[CaseSummary]) -> str:
     if len(cases) == 1:
         return _alone(cases[0]) + doubt(cases) + _disturbed(cases)
     # What is SUSPECT may be the fastest, or not: nothing is chosen from it.
+    lesser = [case for case in having if not is_as_good(case.quality)]
+    having = [case for case in having if case not in lesser]
     valid = [case for case in having if case.verdict == Verdict.VALID]
     axes = varying_axes(cases)
     rounds = InRounds(valid)
     chosen = choose([choice_of(case, run.machine, axes) for case in valid], rounds)
-    if chosen is None:
-        return undecided(valid, having, axes)
-    return _fastest(chosen, valid, rounds, len(having)) + left_out(having, axes) + _disturbed(valid)
+    if chosen is not None:
+        text = _fastest(chosen, valid, rounds, len(having) - len(lesser))
+    elif len(valid) == 1 and lesser:
+        only = valid[0]
+        text = (
+            f"Fastest: {point_words({axis: only.configuration.get(axis) for axis in axes})}, {rate_and_quality(only)}."
+        )
+    else:
+        return undecided(valid, having, axes) + _not_as_good(lesser, axes)
+    return text + _not_as_good(lesser, axes) + left_out(having, axes) + _disturbed(valid)
+
+
+def _not_as_good(cases: Sequence[CaseSummary], axes: Sequence[str]) -> str:
+    """Return the Cases that are not shown to be as good as eager mode in fp32, however fast they are."""
+    told = [
+        f"{point_words({axis: case.configuration.get(axis) for axis in axes})}, {rate_and_quality(case)}"
+        for case in cases
+    ]
+    more = f"; and {len(told) - _NAMED} more" if len(told) > _NAMED else ""
+    return f" Not shown to be as good: {'; '.join(told[:_NAMED])}{more}." if told else ""
+
+
+def rate_and_quality(case: CaseSummary) -> str:
+    """Return its rate, and behind it how good it is, where it computes something else than eager mode in fp32."""
+    told = quality_words(case.quality)
+    return f"{rate_words(case)}, {told}" if told else rate_words(case)
+
+
+_QUALITY = {
+    QualityVerdict.AS_GOOD: "as good",
+    QualityVerdict.WORSE: "worse",
+    QualityVerdict.UNDECIDED: "undecided",
+}
+
+
+def quality_words(quality: Quality | None) -> str:
+    """Return "worse: accuracy 2.3 [1.1, 3.5] points lower (872 items)"; "" for what computes the same."""
+    if quality is None:
+        return ""
+    verdict = _QUALITY[quality.verdict]
+    if quality.loss is None or quality.low is None or quality.high is None:
+        return f"{verdict}: compared on no real items with classes (--data)"
+    loss, low, high = (f"{100.0 * share + 0.0:.1f}" for share in (quality.loss, quality.low, quality.high))
+    found = f"{loss} [{low}, {high}]"
+    what = f"accuracy {found} points lower" if quality.labelled else f"another class for {found} % of items"
+    told = f"{verdict}: {what} ({quality.items:,} items)"
+    return f"{told}; {quality.items_needed:,} items would decide" if quality.items_needed is not None else told
 
 
 def rate_of(case: CaseSummary) -> Estimate | None:
@@ -113,6 +161,7 @@ def _alone(case: CaseSummary) -> str:
     told += [_step(case, units.quantity(step.value, "s"))] if step is not None else []
     told += [units.quantity(held, "bytes")] if held is not None else []
     why = f"; from {_range(rate)}, as {too_wide(rate.trials)}" if rate and wide else ""
+    told += [words] if (words := quality_words(case.quality)) else []
     return f"{', '.join(told)}{why}."
 
 
@@ -132,7 +181,7 @@ def _fastest(chosen: Chosen, cases: Sequence[CaseSummary], rounds: InRounds, hav
     """Return the answer of those that may be chosen. `having`: of how many that have a rate."""
     top, best = chosen.highest_throughput, chosen.recommended
     named = {case.case_id: case for case in cases}
-    text = f"Fastest: {point_words(top.point)}, {rate_words(named[top.case_id])}"
+    text = f"Fastest: {point_words(top.point)}, {rate_and_quality(named[top.case_id])}"
     if not chosen.same and len(cases) == having:  # one that is in doubt may be the next
         text += _lead(named[top.case_id], cases, rounds, list(top.point))
     if chosen.same:
@@ -140,7 +189,8 @@ def _fastest(chosen: Chosen, cases: Sequence[CaseSummary], rounds: InRounds, hav
     text += "."
     if best.case_id != top.case_id:
         held = f", {units.quantity(best.memory_bytes, 'bytes')}" if best.memory_bytes is not None else ""
-        text += f" Recommended: {point_words(best.point)}{held}."
+        told = quality_words(named[best.case_id].quality)
+        text += f" Recommended: {point_words(best.point)}{held}{f', {told}' if told else ''}."
     if chosen.wide:
         fewest = min(one.trials for one in chosen.wide)
         text += f" Not compared: {_listed([one.point for one in chosen.wide])}, {too_wide(fewest)}."
@@ -198,7 +248,7 @@ _MACHINE = {
 def _why(cases: Sequence[CaseSummary]) -> str:
     """Return what made the machine unfit in all cases; "" where nothing did."""
     raised = [{one.check for one in case.findings if one.severity != Severity.INFO} for case in cases]
-    why = [words for check, words in _MACHINE.items() if all(check in own for own in raised)]
+    why = [words for check, words in _MACHINE.items() if raised and all(check in own for own in raised)]
     return f": {why[0]}" if why else ""
 
 

@@ -13,7 +13,7 @@ from torchstone.core.schema.estimate import Estimate, too_wide
 from torchstone.report.diagnosis_messages import text
 from torchstone.report.document import Command, Facts, Part, Role, Text, paragraphs
 from torchstone.report.documents.case_table import chosen_parts
-from torchstone.report.documents.run_answer import doubt, point_words, rate_words, scalar_word
+from torchstone.report.documents.run_answer import doubt, point_words, rate_and_quality, scalar_word
 
 
 def tune_parts(run: RunSummary, answer: TuneResult) -> Iterator[Part]:
@@ -40,7 +40,7 @@ def tune_choices(run: RunSummary, answer: TuneResult) -> Iterator[Part]:
 
 
 def _sentences(answer: TuneResult, case: CaseSummary) -> str:
-    best, rate, suspect = answer.recommended, rate_words(case), doubt([case])
+    best, rate, suspect = answer.recommended, rate_and_quality(case), doubt([case])
     if _is_alone(answer):
         now = ", the present settings" if _is_present(answer) else ""
         one = point_words(best.point)

@@ -12,13 +12,14 @@ from torchstone.analysis.advice.choices import best_efficiency, choice_of, highe
 from torchstone.analysis.advice.feeding import feeding
 from torchstone.analysis.summary import CaseSummary, summarize
 from torchstone.core.figures import figures
-from torchstone.core.fingerprints import TOLERANCE
+from torchstone.core.quality import is_as_good, quality_of, quality_of_trials
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.answer import Choice, TuneResult, TuneSpec
 from torchstone.core.schema.axis import Scalar, followers
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.peak_memory import peak_memory
+from torchstone.core.schema.quality import AnswerCounts
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.search import Part, Point, Probe, ProbeResult
 from torchstone.core.schema.trial import Stage, Status, Trial, estimation_trials, replicates, undisturbed
@@ -38,20 +39,20 @@ _LATENCY = ("latency_per_batch_p95_s", "latency_per_batch_p50_s", "step_time_p50
 
 
 def value_of(values: Mapping[str, float], objective: str) -> float | None:
-    """Return what figures are worth: the figure itself, or its inverse where less is better.
-
-    Those of a runtime that does not compute what eager mode does are worth nothing.
-    """
-    if values.get("relative_output_error", 0.0) > TOLERANCE:
-        return None
+    """Return what figures are worth: the figure itself, or its inverse where less is better."""
     names, less = OBJECTIVES[objective]
     found = _first(values, names)
     return None if found is None or found <= 0.0 else 1.0 / found if less else found
 
 
-def reading_of(trial: Trial, probe: Probe, spec: TuneSpec) -> ProbeResult:
-    """Return what a searcher is told of the trial that its probe became."""
+def reading_of(trial: Trial, probe: Probe, spec: TuneSpec, answers: AnswerCounts | None = None) -> ProbeResult:
+    """Return what a searcher is told of the trial that its probe became; nothing of what is not shown to be as good.
+
+    `answers`: the items that were compared in an earlier trial of its Case.
+    """
     values = figures(trial).values
+    compared = (values.get("relative_output_error"), trial.facts.answers or answers)
+    good = is_as_good(quality_of([compared], spec.constraints.quality_margin))
     whole = probe.part == Part.WHOLE
     value = value_of(values, spec.objective if whole else "throughput")
     retries, window_s = trial.values("allocator_retries"), trial.values("window_time_s", Stage.STEADY)
@@ -59,7 +60,7 @@ def reading_of(trial: Trial, probe: Probe, spec: TuneSpec) -> ProbeResult:
         probe=probe,
         status=trial.outcome.status,
         cost_s=trial.duration_s,
-        value=value if trial.outcome.status == Status.OK else None,
+        value=value if good and trial.outcome.status == Status.OK else None,
         peak_bytes=peak_memory(values, spec.base.placement.device),
         wait_share=values.get("data_wait_share"),
         step_s=values.get("step_time_p50"),
@@ -258,7 +259,12 @@ def ranked(found: Mapping[str, Sequence[Trial]], spec: TuneSpec) -> list[str]:
 
 
 def worth_of(trials: Sequence[Trial], spec: TuneSpec) -> float | None:
-    """Return the geometric mean of what the trials of a Case are worth; None where one failed or missed a limit."""
+    """Return the geometric mean of what the trials of a Case are worth.
+
+    None where one failed or missed a limit, and where it is not shown to be as good as eager mode in fp32.
+    """
+    if not is_as_good(quality_of_trials(trials, spec.constraints.quality_margin)):
+        return None
     logs: list[float] = []
     used = {trial.trial_id for trial in estimation_trials(trials)}
     for trial in trials:

@@ -20,6 +20,7 @@ from torchstone.core.figures import figures
 from torchstone.core.schema.answer import TuneSpec
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.quality import AnswerCounts
 from torchstone.core.schema.run import Head, Run
 from torchstone.core.schema.search import Part, Point, Probe, ProbeResult, SearchProblem
 from torchstone.core.schema.trial import Purpose, Status, Trial
@@ -55,6 +56,7 @@ class Probes:
             t for t in recorded if t.purpose == Purpose.PROBE and t.outcome.status != Status.INTERRUPTED
         )
         self._taken: dict[str, int] = {}
+        self._answers: dict[str, AnswerCounts | None] = {}  # the first trial of a Case compares items
         self.readings: list[ProbeResult] = []
 
     def take(self, probe: Probe) -> ProbeResult:
@@ -71,7 +73,8 @@ class Probes:
             self._recorded.clear()  # another torchstone searched differently: from here on everything is new
             self._open_run.add(case)
             trial = self._open_run.take(case, number, Purpose.PROBE, self._how(probe))
-        reading = reading_of(trial, probe, self._space.spec)
+        self._answers[case_id] = answers = trial.facts.answers or self._answers.get(case_id)
+        reading = reading_of(trial, probe, self._space.spec, answers)
         self.readings.append(reading)
         self._watcher.learned(reading)
         return reading
@@ -266,7 +269,11 @@ def no_answer(run: Run) -> str | None:
                 tried.append((missed[1], missed[0], case))
     if not tried:
         ends = sorted({f"{t.outcome.status}: {t.outcome.message}" for t in run.trials if t.outcome.status != "ok"})
-        otherwise = "their outputs are not those of eager mode" if run.trials else "no trial was started"
+        otherwise = (
+            "none is shown to be as good as eager mode in fp32 (--quality-margin)"
+            if run.trials
+            else "no trial was started"
+        )
         return f"no configuration could be measured: {'; '.join(ends[:3]) or otherwise}"
     factor, constraint, case = min(tried, key=lambda found: found[0])
     point = ", ".join(f"{axis}={value}" for axis, value in space.point_of(case).items())

@@ -4,14 +4,20 @@ import re
 from pathlib import Path
 
 import msgspec
+import pytest
 from build import a_case, a_finding, a_run, a_sweep, a_trial
 from stored import a_stored_run, case, machine
 
-from torchstone.analysis.summary import summarize
+from torchstone.analysis.advice.choices import choice_of, choose
+from torchstone.analysis.summary import RunSummary, summarize
+from torchstone.core.quality import is_as_good
+from torchstone.core.schema.case import Task
 from torchstone.core.schema.estimate import Severity
+from torchstone.core.schema.quality import AnswerCounts
 from torchstone.core.schema.trial import Disturbance, Disturber, Outcome, Status
 from torchstone.plugins.checking import look
 from torchstone.report.document import Document, Role, Section, Text
+from torchstone.report.documents.case_table import choice_parts
 from torchstone.report.documents.run import note_parts, run_parts
 from torchstone.report.documents.run_answer import answer_lines, answer_parts
 from torchstone.report.renderers.terminal import terminal
@@ -179,3 +185,54 @@ def test_how_many_disturbed_trials_are_left_out_stands_in_the_answer():
     run = msgspec.structs.replace(run, findings=tuple(look(run)))
     (text,) = answer_lines(summarize(entry_of(run, Path("x"))))
     assert text.endswith(" 1 of 5 trials left out: other programs (make) used up to 0.8 CPU cores.")
+
+
+def of_formats(answers: AnswerCounts | None) -> RunSummary:
+    """A run of fp32 and of int8, which is twice as fast and answers items so."""
+    exact, narrow = (a_case({"quantization": word}, task=Task.INFER) for word in ("none", "int8-dynamic"))
+    trials = []
+    for n in range(3):
+        steps_s = [0.02 * (1.0 + 0.01 * n)] * 20
+        trials.append(a_trial(steps_s, case_id=exact.case_id, trial_id=f"a{n}", number=n, order=n))
+        facts, setup = {"answers": None if n else answers}, {"relative_output_error": [0.01]}
+        twice = [step_s / 2 for step_s in steps_s]
+        own = a_trial(twice, case_id=narrow.case_id, trial_id=f"b{n}", number=n, order=n, facts=facts, setup=setup)
+        trials.append(own)
+    return summarize(entry_of(a_run(trials, cases=[exact, narrow]), Path("x")))
+
+
+def test_what_is_shown_to_be_as_good_is_the_fastest_and_its_loss_is_told():
+    (text,) = answer_lines(of_formats(AnswerCounts(2000, 1990, 1800, 4, 4)))
+    assert text.startswith("Fastest: batch_size 16, quantization int8-dynamic, ")
+    assert "as good: accuracy 0.0 [-0.3, 0.3] points lower (2,000 items)" in text
+    assert "Not shown" not in text
+
+
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [
+        (AnswerCounts(2000, 1900, 1700, 90, 10), "worse: accuracy 4.0 [3.1, 5.0] points lower (2,000 items)."),
+        (AnswerCounts(300, 300, 290, 0, 0), "points lower (300 items); 381 items would decide."),
+        (AnswerCounts(2000, 1900), "worse: another class for 5.0 [4.1, 6.0] % of items (2,000 items)."),
+        (None, "undecided: compared on no real items with classes (--data)."),
+    ],
+)
+def test_what_is_not_shown_to_be_as_good_is_listed_and_never_chosen(answers, told):
+    summary = of_formats(answers)
+    (text,) = answer_lines(summary)
+    assert text.startswith("Fastest: batch_size 16, quantization none, ")
+    assert "Not shown to be as good: batch_size 16, quantization int8-dynamic, " in text
+    assert text.endswith(told)
+    assert "Recommended" not in text
+    assert list(choice_parts(summary, summary.cases, ["quantization"])) == []
+    choices = [choice_of(one, summary.machine, ["quantization"]) for one in summary.cases]
+    assert [is_as_good(one.quality) for one in choices] == [True, False]
+    assert choose(choices) is None
+
+
+def test_of_formats_of_which_none_is_shown_to_be_as_good_none_is_the_fastest():
+    summary = of_formats(None)
+    narrow = summary.cases[1]
+    wider = msgspec.structs.replace(narrow, case_id="other", configuration={**narrow.configuration, "runtime": "ours"})
+    (text,) = answer_lines(msgspec.structs.replace(summary, cases=(narrow, wider)))
+    assert text.startswith("Which is fastest is not known. Not shown to be as good: ")

@@ -2,13 +2,16 @@
 
 from pathlib import Path
 
-import msgspec
 import pytest
 from build import a_run
+from msgspec.structs import replace
 from results import a_tuned
 
 from torchstone.analysis.summary import summarize
+from torchstone.core.quality import judged
+from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.estimate import Estimate, Verdict
+from torchstone.core.schema.quality import AnswerCounts
 from torchstone.report.document import Document
 from torchstone.report.documents.run import without_probes
 from torchstone.report.documents.run_answer import rate_words
@@ -38,6 +41,15 @@ def test_the_answer_comes_first_with_its_rate_and_its_gain():
     rate = rate_words(recommended_case(a_tuned()))
     said = f"Recommended: batch_size 32, {rate}. That is 2.00 [1.90, 2.10] times the present settings (2 rounds)."
     assert tune_document(a_tuned()).headline == said
+
+
+def test_the_loss_of_quality_of_what_is_recommended_stands_behind_its_rate():
+    run = a_tuned()
+    assert isinstance(run.answer, TuneResult)
+    quality = judged(AnswerCounts(2000, 1990, 1800, 6, 4), 0.01)
+    summary = replace(run, cases=tuple(replace(case, quality=quality) for case in run.cases))
+    headline = Document("tune", tuple(tune_parts(summary, run.answer))).headline
+    assert "as good: accuracy 0.1 [-0.2, 0.5] points lower (2,000 items). That is 2.00 [1.90, 2.10]" in str(headline)
 
 
 @pytest.mark.parametrize("width", [60, 100])
@@ -100,8 +112,8 @@ def test_what_differs_too_much_between_trials_is_found_and_not_recommended():
 
 def test_what_is_in_doubt_is_found_and_not_recommended():
     run = a_tuned()
-    cases = tuple(msgspec.structs.replace(case, verdict=Verdict.SUSPECT) for case in run.cases)
-    text = " ".join(shown(msgspec.structs.replace(run, cases=cases)).split())
+    cases = tuple(replace(case, verdict=Verdict.SUSPECT) for case in run.cases)
+    text = " ".join(shown(replace(run, cases=cases)).split())
     assert text.startswith("Best found, not certain: batch_size 32, ")
     assert ". SUSPECT. That is 2.00 [1.90, 2.10] times the present settings" in text
 

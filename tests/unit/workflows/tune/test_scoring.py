@@ -3,9 +3,10 @@ from build import a_case, a_trial, a_tune_spec
 
 from torchstone.core.schema.answer import Constraints
 from torchstone.core.schema.case import Placement
+from torchstone.core.schema.quality import AnswerCounts
 from torchstone.core.schema.search import Part, Probe
 from torchstone.core.schema.trial import Measurement, Stage, Status
-from torchstone.workflows.tune.answering import reading_of, shortfall, value_of
+from torchstone.workflows.tune.answering import reading_of, shortfall, value_of, worth_of
 
 
 def test_less_latency_and_less_energy_are_worth_more():
@@ -15,9 +16,25 @@ def test_less_latency_and_less_energy_are_worth_more():
     assert value_of({"throughput": 100.0}, "energy") is None, "an energy that nobody read is not free"
 
 
-def test_a_runtime_that_computes_something_else_is_worth_nothing():
-    assert value_of({"throughput": 100.0, "relative_output_error": 1e-6}, "throughput") == 100.0
-    assert value_of({"throughput": 100.0, "relative_output_error": 2e-3}, "throughput") is None
+@pytest.mark.parametrize(
+    ("error", "answers", "margin", "counts"),
+    [
+        (1e-6, None, 0.01, True),
+        (2e-3, None, 0.01, False),
+        (2e-3, AnswerCounts(1000, 999), 0.01, True),
+        (2e-3, AnswerCounts(1000, 970), 0.01, False),
+        (2e-3, AnswerCounts(1000, 970), 0.05, True),
+        (2e-3, AnswerCounts(1000, 970, 900, 10, 20), 0.02, True),
+        (2e-3, AnswerCounts(300, 300), 0.01, False),  # too few to know
+    ],
+)
+def test_what_is_not_shown_to_be_as_good_is_worth_nothing(error, answers, margin, counts):
+    first = a_trial(setup={"relative_output_error": [error]}, facts={"answers": answers})
+    second = a_trial(setup={"relative_output_error": [error]})
+    spec = a_tune_spec(constraints=Constraints(quality_margin=margin))
+    assert (reading_of(first, Probe({}), spec).value is not None) == counts
+    assert (reading_of(second, Probe({}), spec, answers).value is not None) == counts
+    assert (worth_of([first, second], spec) is not None) == counts
 
 
 def test_the_constraint_that_is_missed_most_is_named():

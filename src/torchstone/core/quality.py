@@ -1,0 +1,49 @@
+"""Whether what computes something else than eager mode in fp32 is as good as that: decided here alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from torchstone.core.figures import figures
+from torchstone.core.fingerprints import TOLERANCE
+from torchstone.core.schema.quality import AnswerCounts, Quality, QualityVerdict
+from torchstone.core.schema.trial import Trial
+from torchstone.core.stats.paired_shares import items_to_decide, loss_interval
+
+
+def quality_of(found: Iterable[tuple[float | None, AnswerCounts | None]], margin: float) -> Quality | None:
+    """Judge a Case by relative error and counts of each of its trials; None where it computes the same.
+
+    All trials compare the same items: those of the trial that compared most are taken, never the sum.
+    """
+    told = list(found)
+    if max((error for error, _ in told if error is not None), default=0.0) <= TOLERANCE:
+        return None
+    counts = max((one for _, one in told if one is not None), key=lambda one: one.items, default=None)
+    return Quality(QualityVerdict.UNDECIDED, margin) if counts is None else judged(counts, margin)
+
+
+def quality_of_trials(trials: Iterable[Trial], margin: float) -> Quality | None:
+    """Judge a Case by its trials."""
+    found = ((figures(trial).values.get("relative_output_error"), trial.facts.answers) for trial in trials)
+    return quality_of(found, margin)
+
+
+def judged(counts: AnswerCounts, margin: float) -> Quality:
+    """Return the verdict: a test of non-inferiority at 2.5 %, as its 95 % interval has two sides."""
+    n, lost, gained, accuracy = counts.items, counts.lost, counts.gained, None
+    labelled = lost is not None and gained is not None and counts.right is not None
+    if lost is None or gained is None or counts.right is None:
+        lost, gained = n - counts.same, 0  # at worst: wherever they differ, eager mode was right
+    else:
+        accuracy = (counts.right + gained) / n
+    low, high = loss_interval(lost, gained, n)
+    verdict = QualityVerdict.AS_GOOD if high < margin else QualityVerdict.UNDECIDED
+    verdict = QualityVerdict.WORSE if low > margin else verdict
+    needed = items_to_decide(lost, gained, n, margin) if verdict == QualityVerdict.UNDECIDED else None
+    return Quality(verdict, margin, n, labelled, (lost - gained) / n, low, high, accuracy, needed)
+
+
+def is_as_good(quality: Quality | None) -> bool:
+    """Say whether it may be recommended: it computes the same, or is shown to be as good."""
+    return quality is None or quality.verdict == QualityVerdict.AS_GOOD

@@ -1,0 +1,48 @@
+"""Quality: whether a model in another runtime or format answers as well as it does in eager mode in fp32."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+MARGIN = 0.01  # the loss that is given up without a word, a share of the items
+
+
+class AnswerCounts(msgspec.Struct, frozen=True):
+    """Items of real data that both answered. `same`: with the same class.
+
+    Where items have labels: `right`, both were; `lost`, only eager mode in fp32 was; `gained`, only the other was.
+    """
+
+    items: int
+    same: int
+    right: int | None = None
+    lost: int | None = None
+    gained: int | None = None
+
+
+class QualityVerdict(StrEnum):
+    """What the interval of the loss says, beside the margin."""
+
+    AS_GOOD = "as good"  # its upper end is below
+    WORSE = "worse"  # its lower end is above
+    UNDECIDED = "undecided"
+
+
+class Quality(msgspec.Struct, frozen=True):
+    """The loss of quality of what does not compute the same, with its 95 % interval; None: no items were compared.
+
+    `loss`: accuracy of eager mode in fp32 minus the other's, on the same items; where these have no labels, the share
+    that got another class, which no loss of accuracy exceeds. `items_needed`: at these rates, where it is undecided.
+    """
+
+    verdict: QualityVerdict
+    margin: float
+    items: int = 0
+    labelled: bool = False
+    loss: float | None = None
+    low: float | None = None
+    high: float | None = None
+    accuracy: float | None = None  # of what was measured
+    items_needed: int | None = None
