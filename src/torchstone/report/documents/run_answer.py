@@ -67,7 +67,7 @@ def _of_group(run: RunSummary, cases: Sequence[CaseSummary]) -> str:
     rounds = InRounds(valid)
     chosen = choose([choice_of(case, run.machine, axes) for case in valid], rounds)
     if chosen is not None:
-        text = _fastest(chosen, valid, rounds, len(having) - len(lesser))
+        text = _fastest(chosen, valid, rounds, len(having))
     elif len(valid) == 1 and lesser:
         only = valid[0]
         text = (
