@@ -190,7 +190,7 @@ def _generation(trial: Trial) -> FigureValues:
 def _of_load(trial: Trial) -> FigureValues:
     """Return what a load generator measured: the latency of queries, and how many items their batches had."""
     found = _order_statistics(QUERY, raw(trial, "query_latency_s"))
-    if found or raw(trial, "batch_time_s"):
+    if raw(trial, "batch_time_s"):
         items = raw(trial, "items")
         found["items_per_batch"] = (fmean(items), len(items))
     return found
