@@ -49,9 +49,9 @@ def shapes_differ(same: Comparability) -> bool:
 def _settings(a: CaseTrials, b: CaseTrials) -> Iterator[Differing]:
     """Yield the settings that differ: what they do to the result is what matters about them."""
     mine, yours = traits(a.case), traits(b.case)
-    others = dict.fromkeys((*a.case.configuration, *b.case.configuration))
+    others = (name for name in a.case.configuration if name in b.case.configuration)  # another tool's
     for name in dict.fromkeys((*AXES, *others)):
-        if mine.get(name) == yours.get(name):
+        if mine[name] == yours[name]:
             continue
         axis, matters = AXES.get(name), None
         if name == "batch_size":
@@ -60,7 +60,7 @@ def _settings(a: CaseTrials, b: CaseTrials) -> Iterator[Differing]:
             matters = Statement("items_differ")
         elif axis is not None and axis.changes_result:
             matters = Statement("result_changes")
-        yield Differing(name, mine.get(name), yours.get(name), matters)
+        yield Differing(name, mine[name], yours[name], matters)
     for name in ("count", "nodes"):
         if mine[name] != yours[name]:
             yield Differing(f"{name} of devices", mine[name], yours[name], _OTHER_SHARING)

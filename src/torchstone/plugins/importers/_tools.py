@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import re
@@ -300,6 +301,12 @@ def _setting(value: object) -> Scalar:
     return found if found is not None and math.isfinite(found) else None
 
 
+def _of_text(value: object) -> Scalar:
+    """Return a parameter as a setting, a whole number also where a text spells it."""
+    known = whole(value)
+    return known if known is not None else _setting(value)
+
+
 # ── timm ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 # timm's benchmark.py: its results CSV, a row a model, with the columns infer_* and train_*.
@@ -427,18 +434,20 @@ class LlamaBench(Importer):
     def recognises(self, path: Path, beginning: bytes) -> bool:
         if path.suffix == ".csv":
             return header_of(beginning) >= _LLAMA
-        of_sql = b"CREATE TABLE IF NOT EXISTS llama_bench" in beginning or b"INSERT INTO llama_bench" in beginning
-        return of_sql or (
-            beginning.lstrip()[:1] in (b"[", b"{") and b'"n_gen"' in beginning and b'"avg_ts"' in beginning
-        )
+        if path.suffix == ".sql":
+            return b"INSERT INTO llama_bench" in beginning
+        return beginning.lstrip()[:1] in (b"[", b"{") and b'"n_gen"' in beginning and b'"avg_ts"' in beginning
 
     def read(self, path: Path) -> Sequence[Run]:
         text = text_of(path)
         rows = _llama_rows(path, text)
         if not rows or not all(isinstance(row, dict) and row.keys() >= _LLAMA for row in rows):
             raise UsageError(f"{path}: no results of llama-bench, or one without {', '.join(sorted(_LLAMA))}")
-        machine = _llama_machine(rows[0])
-        making = draft.Draft("llama-bench", path, digest(text), machine, rows[0].get("test_time"))
+        kind, first = _llama_device(rows[0]), rows[0]
+        devices = () if kind == "cpu" else (draft.a_device(kind, 0, word(first.get("gpu_info"))),)
+        software = {"llama.cpp": word(str(first.get("build_commit") or ""))}
+        machine = draft.a_machine({"processor": first.get("cpu_info")}, devices, software=software)
+        making = draft.Draft("llama-bench", path, digest(text), machine, first.get("test_time"))
         for row in rows:
             _add_llama(making, row)
         return [making.run()]
@@ -451,10 +460,12 @@ def _llama_rows(path: Path, text: str) -> list[Any]:
         found = documents(text, str(path))
         return found[0] if len(found) == 1 and isinstance(found[0], list) else found
     rows: list[Any] = []
-    for names, values in _INSERT.findall(text):  # the tool escapes nothing
-        fields, cells = names.split(", "), values.split("', '")
-        if len(fields) != len(cells):
-            raise UsageError(f"{path}: row {len(rows) + 1}: {len(cells)} values of {len(fields)} fields")
+    for place, line in enumerate(io.StringIO(text), 1):
+        if (row := _INSERT.match(line)) is None:
+            continue
+        fields, cells = row[1].split(", "), row[2].split("', '")  # the tool escapes nothing
+        if len(fields) != len(cells) or len(rows) == draft.MOST_ROWS:
+            raise UsageError(f"{path}:{place}: {len(cells)} values of {len(fields)} fields, or too many rows")
         rows.append(dict(zip(fields, cells, strict=True)))
     return rows
 
@@ -465,17 +476,9 @@ def _llama_device(row: Mapping[str, Any]) -> str:
     return found or ("cpu" if all(name in _HOSTS for name in names) else draft.UNKNOWN)
 
 
-def _llama_machine(row: Mapping[str, Any]) -> Machine:
-    kind = _llama_device(row)
-    devices = () if kind == "cpu" else (draft.a_device(kind, 0, word(row.get("gpu_info"))),)
-    software = {"llama.cpp": word(str(row.get("build_commit") or ""))}
-    return draft.a_machine({"processor": row.get("cpu_info")}, devices, software=software)
-
-
 def _add_llama(making: draft.Draft, row: Mapping[str, Any]) -> None:
     prompt, made = number(row["n_prompt"]) or 0.0, number(row["n_gen"]) or 0.0
-    settings = {_AXES.get(name, name): _setting(value) for name, value in row.items() if name not in _NO_SETTINGS}
-    settings |= {_AXES[name]: whole(row.get(name)) for name in _AXES}
+    settings = {_AXES.get(name, name): _of_text(value) for name, value in row.items() if name not in _NO_SETTINGS}
     case = draft.a_case(
         Task.GENERATE, f"gguf:{word(row.get('model_type')) or draft.UNKNOWN}", settings, Placement(_llama_device(row)),
         item="sequence", data="synthetic",
@@ -575,8 +578,10 @@ def _add_nvbench(making: draft.Draft, path: Path, name: str, state: Mapping[str,
     said["step_time_mean"] = number(tags.get("nv/batch/time/gpu/mean", {}).get("value"))
     spread = said["latency_per_batch_std_s"]
     said["latency_per_batch_std_s"] = spread if spread is not None and math.isfinite(spread) else None
-    settings = {word(axis) or draft.UNKNOWN: _setting(v) for axis, v in _named_values(state.get("axis_values")).items()}
+    settings = {word(axis) or draft.UNKNOWN: _of_text(v) for axis, v in _named_values(state.get("axis_values")).items()}
     item = "call" if said["throughput"] is None else "element"
+    if item == "call" and (mean_s := said["latency_per_batch_mean_s"]):
+        said["throughput"] = 1.0 / mean_s  # it gives no rate of calls, which are one by one
     place = Placement("cpu") if host else Placement("cuda", min(whole(state.get("device")) or 0, 1024))
     case = draft.a_case(Task.CALL, f"nvbench:{name}", settings, place, item=item)
     if state.get("is_skipped") is True:
@@ -610,8 +615,10 @@ def _samples_of(path: Path, about: Mapping[str, Any]) -> tuple[float, ...]:
 #   timestamps                of the tokens of each sequence, since the call; null unless asked for
 #   inter_token_latency       (last - first) / (timestamps - 1); older: / timestamps. Those of generate(), which are of
 #                             one sequence, have one more at its end: it divides by a gap too many, and older by two
-# Weights are bfloat16, and the prompt one text cut to sequence_length: neither is in the file. So the time per token is
-# taken from the times of the tokens, or of the rest of the call, and what the tool says of it is a claim.
+# So the time per token is taken from the times of the tokens, or of the rest of the call; the tool's own is a claim.
+# Not in the file: weights are bfloat16; each prompt is one text cut to sequence_length, which some 400 tokens reach.
+
+_PROMPT = 256  # tokens that it surely has
 
 
 class TransformersBenchmark(Importer):
@@ -661,9 +668,10 @@ def _add_transformers(making: draft.Draft, entry: Mapping[str, Any], placement: 
         "continuous_batching": True if config.get("continuous_batching") is True else None,
         "kernelize": True if config.get("kernelize") is True else None,
     }
-    case = draft.a_case(
-        Task.GENERATE, f"hf:{word(about.get('model_id')) or draft.UNKNOWN}", settings, placement, item="sequence"
-    )
+    length = whole(config.get("sequence_length"))
+    data = "synthetic:full" if length is not None and length <= _PROMPT else draft.UNKNOWN
+    model = f"hf:{word(about.get('model_id')) or draft.UNKNOWN}"
+    case = draft.a_case(Task.GENERATE, model, settings, placement, item="sequence", data=data)
     whole_s, first = numbers(found.get("e2e_latency")), numbers(found.get("time_to_first_token"))
     if about.get("success") is False or not whole_s:
         making.add(case, {}, outcome=Outcome(Status.CRASHED, "the tool says no more"))
