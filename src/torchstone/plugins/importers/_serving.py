@@ -204,9 +204,7 @@ class GuideLlm(Importer):
         found = parsed(text, str(path))
         about, benchmarks = part(found, "metadata"), part(found).get("benchmarks")
         if whole(about.get("version")) != 2:
-            raise UsageError(
-                f"{path}: version {about.get('version')!s:.20} of GuideLLM's report; version 2 can be read"
-            )
+            raise UsageError(f"{path}: not version 2 of GuideLLM's report, which alone can be read")
         if not isinstance(benchmarks, list) or not benchmarks:
             raise UsageError(f"{path}: no benchmarks")
         tool = f"GuideLLM {word(about.get('guidellm_version')) or ''}".strip()
@@ -221,8 +219,9 @@ class GuideLlm(Importer):
 
 def _moment(seconds: float | None) -> str | None:
     """Return a moment of this century, as ISO 8601."""
-    known = seconds is not None and 0.0 < seconds < 4e9
-    return datetime.fromtimestamp(seconds, UTC).isoformat() if known and seconds is not None else None
+    if seconds is None or not 0.0 < seconds < 4e9:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat()
 
 
 def _add_guidellm(making: draft.Draft, one: Mapping[str, Any], model: object) -> None:
@@ -259,13 +258,12 @@ def _add_guidellm(making: draft.Draft, one: Mapping[str, Any], model: object) ->
 
 def _guidellm_requests(one: Mapping[str, Any], totals: Mapping[str, Any]) -> list[Measurement]:
     """Return its successful requests within the time measured; none where the file has but a sample of them."""
-    listed = part(one, "requests").get("successful")
     begin_s, end_s = number(one.get("start_time")), number(one.get("end_time"))
-    if not isinstance(listed, list) or begin_s is None or end_s is None:
+    if begin_s is None or end_s is None:
         return []
     latencies: list[float] = []
     first, each, ended = [], [], []
-    for request in map(part, listed):
+    for request in map(part, listed(part(one, "requests").get("successful"))):
         sent_s, done_s = number(request.get("request_start_time")), number(request.get("request_end_time"))
         latency = number(request.get("request_latency"))
         if done_s is None or latency is None or done_s < begin_s or (done_s if sent_s is None else sent_s) > end_s:

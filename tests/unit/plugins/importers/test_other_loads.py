@@ -137,7 +137,7 @@ def test_guidellm_leaves_warm_up_out_and_a_sample_of_requests_is_not_all_of_them
 
 def test_another_version_of_a_report_is_refused(tmp_path: Path) -> None:
     path = changed("guidellm_benchmarks.json", tmp_path, lambda found: found["metadata"].update(version=1))
-    with pytest.raises(UsageError, match="version 1"):
+    with pytest.raises(UsageError, match="version 2"):
         read_foreign("guidellm", path)
     path = changed("nvbench.json", tmp_path, lambda found: found["meta"]["version"]["json"].update(major=2))
     with pytest.raises(UsageError, match="version 1"):
