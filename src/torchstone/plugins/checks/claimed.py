@@ -11,9 +11,8 @@ from torchstone.core.figures import figures, raw
 from torchstone.core.messages import Value, Values
 from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.estimate import Finding, Severity
-from torchstone.core.schema.metric import FIGURES
+from torchstone.core.schema.metric import may_be_zero
 from torchstone.core.schema.peak_memory import DEVICE_PEAKS
-from torchstone.core.schema.quantity import Unit
 from torchstone.core.schema.run import Run, is_imported
 from torchstone.core.schema.trial import Stage, Trial
 from torchstone.core.stats.readings import gauge, increase, inside, integral, spans_s
@@ -407,9 +406,6 @@ def _sensors(trial: Trial) -> Iterator[Seen]:
 
 # ── zeros ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-_NEVER = (Unit.SECOND, Unit.BYTE, Unit.JOULE, Unit.WATT, Unit.HERTZ, Unit.CELSIUS, Unit.ITEM_RATE, Unit.TOKEN_RATE)
-# A spread may be none, a phase may not be there, and a batch may lie ready.
-_MAY_BE = ("step_time_std", "data_wait_s", "kv_cache_bytes")
 _GAUGES = ("device_power_w", "device_temperature_c", "device_clock_hz", "device_memory_used_bytes")
 _READINGS = 3
 _NAMED = 4
@@ -430,8 +426,7 @@ def zero_for_missing(run: Run) -> Iterator[Finding]:
 
 def _zeros(trial: Trial) -> Iterator[str]:
     for name, value in trial.facts.claimed.items():
-        known = name in FIGURES and FIGURES[name].unit in _NEVER
-        if value == 0.0 and known and name not in _MAY_BE and not name.startswith("phase_"):
+        if value == 0.0 and not may_be_zero(name):
             yield name
     for series in trial.series:
         readings = inside(series.at_s, series.values, spans_s(trial))

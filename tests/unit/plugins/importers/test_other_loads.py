@@ -90,6 +90,7 @@ def test_appended_benchmarks_are_trials_and_no_streaming_is_no_time_of_zero() ->
     assert len(run.trials) == 3
     assert len(run.head.plan.cases) == 1
     assert {check for check, _ in seen(run)} >= {"zero_for_missing", "only_summaries"}
+    assert not [name for name in figures(run.trials[0]).values if name.startswith("time_to_first_token")]
 
 
 def test_loads_that_differ_are_not_compared(tmp_path: Path) -> None:
