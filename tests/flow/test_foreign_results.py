@@ -100,6 +100,20 @@ def test_what_is_no_result_is_said_in_one_line(said, tmp_path):
     assert "r.csv:2: 4 cells under 2 names" in err
 
 
+def test_a_hostile_file_of_a_load_is_refused_in_one_line(said, tmp_path):
+    raw = json.loads((SAMPLES / "vllm_bench.json").read_text())
+    path = tmp_path / "vllm.json"
+    for hostile in ({"duration": "long"}, {"completed": None}, {"itls": "[" * 10}):
+        path.write_text(json.dumps({**raw, "latencies": None, **hostile}))
+        code, _, err = said("import", str(path))
+        assert (code, err.count("\n")) == ((2, 1) if "itls" not in hostile else (0, 0))
+    deep = json.dumps(raw).replace('"ttfts": [', '"ttfts": ' + "[" * 100_000)
+    for text in (deep, json.dumps(raw)[:-40], "\n".join([json.dumps(raw), "{}"])):
+        path.write_text(text)
+        code, out, err = said("import", str(path))
+        assert (code, out, err.count("\n")) == (2, "", 1)
+
+
 def test_what_was_never_measured_is_not_believed(said, tmp_path):
     run = a_run(cases=[a_case(), a_case({"batch_size": 2})])
     part = tmp_path / "part.jsonl"

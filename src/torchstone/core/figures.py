@@ -9,7 +9,7 @@ from statistics import fmean, median
 import msgspec
 
 from torchstone.core.over_ranks import communication, over_ranks
-from torchstone.core.schema.metric import FIGURES, OF_RUNTIMES
+from torchstone.core.schema.metric import FIGURES, OF_RUNTIMES, may_be_zero
 from torchstone.core.schema.trial import Stage, Trial
 from torchstone.core.stats.convergence import ending, rate
 from torchstone.core.stats.disturbance import undisturbed_part
@@ -69,6 +69,8 @@ def figures(trial: Trial) -> Figures:
     claimed = trial.facts.claimed  # of another tool's: where it kept no raw values, its word is all there is
     steps = claimed.get("steps", 1.0)
     for name, value in claimed.items():
+        if value == 0.0 and not may_be_zero(name):
+            continue  # it stands for what is missing
         found.setdefault(name, (value, int(steps) if 1.0 <= steps < math.inf else 1))
     kept = {n: found[n] for n in dict.fromkeys((*FIGURES, *phases)) if n in found and math.isfinite(found[n][0])}
     return Figures({n: v for n, (v, _) in kept.items()}, {n: s for n, (_, s) in kept.items()})
@@ -190,7 +192,7 @@ def _generation(trial: Trial) -> FigureValues:
 def _of_load(trial: Trial) -> FigureValues:
     """Return what a load generator measured: the latency of queries, and how many items their batches had."""
     found = _order_statistics(QUERY, raw(trial, "query_latency_s"))
-    if found or raw(trial, "batch_time_s"):
+    if raw(trial, "batch_time_s"):
         items = raw(trial, "items")
         found["items_per_batch"] = (fmean(items), len(items))
     return found

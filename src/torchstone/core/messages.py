@@ -210,6 +210,11 @@ MESSAGES: dict[str, Words] = {
     ),
     "few_samples": Words("only {steps:steady step|steady steps} in the {window} window"),
     "failed_trials": Words("{well} trials succeeded, {failed} did not: {endings}"),
+    "failed_requests": Words(
+        "{failed:request failed or was cut off|requests failed or were cut off}; latencies and rates are of {answered} "
+        "that were answered",
+        "load the server less, or for longer, until all are answered",
+    ),
     "unsupported_percentile": Words("{figure} is reported from {steps} steps, but needs {needed}"),
     "loadgen_invalid": Words("LoadGen: INVALID in {loads} of {of} loads: {why:; }"),
     "loadgen_invalid.errors": Words("LoadGen: INVALID in {loads} of {of} loads: {why:; }; its errors: {errors:; }"),
@@ -427,6 +432,8 @@ MESSAGES: dict[str, Words] = {
     "wrong_summary.nanoseconds": Words(f"{_SUMMARY}: nanoseconds and seconds were mixed up", _RAW),
     "wrong_summary.minutes": Words(f"{_SUMMARY}: minutes and seconds were mixed up", _RAW),
     "wrong_summary.standard_error": Words(f"{_SUMMARY}: that is the standard error of the mean", _RAW),
+    "wrong_summary.zeros": Words(f"{_SUMMARY}: times that are missing were counted as 0", _RAW),
+    "wrong_summary.gaps": Words(f"{_SUMMARY}: it was divided by the tokens, not by the times between them", _RAW),
     "wrong_summary.warmup": Words(f"{_SUMMARY}: it includes the warm-up steps", _RAW),
     "out_of_order": Words("{figure}: {lower} ({low:4}) is above {upper} ({high:4})", _MIXED_UP),
     "out_of_order.large_deviation": Words(

@@ -18,7 +18,15 @@ from torchstone.storage.record_reader import check_run
 _BEGINNING = 64 * 1024
 _FAULT_CHARACTERS = 200  # characters of a fault
 _OURS = (b'{"record":"head"', b'{"record":"document"')
-_FORMATS = (".json", ".jsonl", ".csv", ".txt", ".log", ".out")  # a model's weights need not be opened to be told apart
+_FORMATS = (
+    ".json",
+    ".jsonl",
+    ".csv",
+    ".txt",
+    ".log",
+    ".out",
+    ".sql",
+)  # a model's weights need not be opened to be told apart
 
 
 def recognised(path: Path) -> str | None:

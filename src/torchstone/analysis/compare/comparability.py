@@ -20,6 +20,7 @@ from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.readings import gauge, other_cpu_cores, steal_share
 
+_OTHER_SHARING = Statement("other_sharing")
 _WORK = 0.01  # of the operations an item: more is another network, or other shapes
 SHAPES = axes_of(AxisStage.BATCH, AxisStage.ITEM, AxisStage.GENERATION)  # what a step or an item consists of
 
@@ -48,20 +49,21 @@ def shapes_differ(same: Comparability) -> bool:
 def _settings(a: CaseTrials, b: CaseTrials) -> Iterator[Differing]:
     """Yield the settings that differ: what they do to the result is what matters about them."""
     mine, yours = traits(a.case), traits(b.case)
-    for name, axis in AXES.items():
+    others = (name for name in a.case.configuration if name in b.case.configuration)  # another tool's
+    for name in dict.fromkeys((*AXES, *others)):
         if mine[name] == yours[name]:
             continue
-        matters = None
+        axis, matters = AXES.get(name), None
         if name == "batch_size":
             matters = Statement("steps_differ")
         elif name in SHAPES:
             matters = Statement("items_differ")
-        elif axis.changes_result:
+        elif axis is not None and axis.changes_result:
             matters = Statement("result_changes")
         yield Differing(name, mine[name], yours[name], matters)
     for name in ("count", "nodes"):
         if mine[name] != yours[name]:
-            yield Differing(f"{name} of devices", mine[name], yours[name], Statement("other_sharing"))
+            yield Differing(f"{name} of devices", mine[name], yours[name], _OTHER_SHARING)
 
 
 def _against(a: CaseTrials, b: CaseTrials) -> Iterator[Statement]:
@@ -98,7 +100,7 @@ def _labels(a: CaseTrials, b: CaseTrials, settings: Sequence[Differing]) -> Iter
             "setting_compared", {"setting": one.what, "baseline": str(one.baseline), "candidate": str(one.candidate)}
         )
         for one in settings
-        if one.what in AXES
+        if one.matters != _OTHER_SHARING
     ]
     if changed:
         yield Statement("settings_compared", {"settings": tuple(changed)})

@@ -179,13 +179,17 @@ def _distinct(found: Sequence[Matched]) -> Iterator[Matched]:
 
 
 def traits(case: Case) -> dict[str, Scalar]:
-    """Return everything that tells one Case of a model from another, by name; axes of a later version by default."""
+    """Return everything that tells one Case of a model from another, by name; axes of a later version by default.
+
+    Settings that are no axes are another tool's.
+    """
     canonical = case.workload.canonical()
     data = str(canonical["data"]) + "".join(f" {key}={value}" for key, value in case.workload.data_options.items())
     fixed = ", ".join(f"{key}={value}" for key, value in sorted(case.workload.fixed.items()))
     place = case.placement
     return {
-        **{name: case.configuration.get(name, axis.default) for name, axis in AXES.items()},
+        **{name: axis.default for name, axis in AXES.items()},
+        **case.configuration,
         "data": data,
         "device": place.device,
         "count": place.count,
@@ -206,15 +210,18 @@ def _matched(
         letter: [{**traits(one.case), _SIDE: one.side if sided else None} for one in entries]
         for letter, entries in group.items()
     }
+    others = dict.fromkeys(name for cases in own.values() for each in cases for name in each)
     varying = [
-        name for name in (*AXES, *_TRAITS) if any(len({each[name] for each in cases}) > 1 for cases in own.values())
+        name
+        for name in dict.fromkeys((*AXES, *_TRAITS, *others))
+        if any(len({each.get(name) for each in cases}) > 1 for cases in own.values())
     ]
     rows: dict[tuple[Scalar, ...], dict[str, list[CaseTrials]]] = {}
     for one in participants:
         for entry, known in zip(group.get(one.letter, ()), own.get(one.letter, ()), strict=True):
             if entry.side == "B" and not sided:
                 continue  # its trials are those of the entry before
-            key = tuple(known[name] for name in varying)
+            key = tuple(known.get(name) for name in varying)
             taken = derived.case_trials(entry.run, entry.case, entry.side if sided else None)
             rows.setdefault(key, {}).setdefault(one.letter, []).append(taken)
     task, model = which

@@ -86,7 +86,7 @@ class Placement(msgspec.Struct, frozen=True):
         return {"device": self.device, "count": self.count, "nodes": self.nodes}
 
     def __str__(self) -> str:
-        return self.device if self.device in ("cpu", "mps") else f"{self.device}:{self.index}"
+        return self.device if self.device in ("cpu", "mps", "unknown") else f"{self.device}:{self.index}"
 
 
 class Case(msgspec.Struct, frozen=True, dict=True):

@@ -371,3 +371,13 @@ FIGURES = table(
     ("energy_per_step_j", _U.JOULE, _L, _P.ONLY, _P.SUM, "energy over the steps of the steady windows"),
     named=_NAMED,
 )  # fmt: skip
+
+_NEVER_ZERO = (_U.SECOND, _U.BYTE, _U.JOULE, _U.WATT, _U.HERTZ, _U.CELSIUS, _U.ITEM_RATE, _U.TOKEN_RATE)
+# A spread may be none, a phase may not be there, and a batch may lie ready.
+_MAY_BE_ZERO = ("step_time_std", "data_wait_s", "kv_cache_bytes")
+
+
+def may_be_zero(name: str) -> bool:
+    """Say whether a figure may be exactly 0: of others that stands for a value that is missing."""
+    never = name in FIGURES and FIGURES[name].unit in _NEVER_ZERO
+    return not never or name in _MAY_BE_ZERO or name.startswith("phase_")

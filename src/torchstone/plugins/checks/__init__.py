@@ -2,7 +2,14 @@
 
 BY_TOPIC = {
     "enough": (
-        *("several_machines", "few_trials", "few_samples", "failed_trials", "unsupported_percentile"),
+        *(
+            "several_machines",
+            "few_trials",
+            "few_samples",
+            "failed_trials",
+            "failed_requests",
+            "unsupported_percentile",
+        ),
         *("loadgen_invalid", "only_summaries"),
     ),
     "steady": ("not_settled", "warmup_left_in", "drift", "several_modes"),

@@ -11,9 +11,8 @@ from torchstone.core.figures import figures, raw
 from torchstone.core.messages import Value, Values
 from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.estimate import Finding, Severity
-from torchstone.core.schema.metric import FIGURES
+from torchstone.core.schema.metric import may_be_zero
 from torchstone.core.schema.peak_memory import DEVICE_PEAKS
-from torchstone.core.schema.quantity import Unit
 from torchstone.core.schema.run import Run, is_imported
 from torchstone.core.schema.trial import Stage, Trial
 from torchstone.core.stats.readings import gauge, increase, inside, integral, spans_s
@@ -91,7 +90,8 @@ def _volume(case: Case, trial: Trial) -> Seen | None:
 
 def _right(case: Case, trial: Trial, claimed: Mapping[str, float]) -> Iterator[tuple[float, float, bool]]:
     """Yield (items, seconds, whether the rate may not be lower either), the surest first."""
-    items, steps_s = sum(raw(trial, "items")), sum(t for _, each in windows(trial) for t in each)
+    steps_s = sum(t for _, each in windows(trial) for t in each) or sum(raw(trial, "window_time_s"))  # of a load
+    items = sum(raw(trial, "items"))
     if items > 0.0 and steps_s > 0.0:
         yield items, steps_s, False
     total_items, total_s = claimed.get("total_items", 0.0), claimed.get("total_time_s", 0.0)
@@ -157,6 +157,8 @@ def _is_mean_of_rates(trial: Trial, claimed: Mapping[str, float], rate: float, s
 
 TOLERANCE = 0.005
 _FACTORS = {1e3: "milliseconds", 1e6: "microseconds", 60.0: "minutes", 1e9: "nanoseconds"}
+_TOKEN_TIMES = ("time_to_first_token", "time_per_output_token")
+_OF_EACH = ("query_latency", *_TOKEN_TIMES)  # one value a request
 _SHARES = {"p50": 0.5, "p90": 0.90, "p95": 0.95, "p99": 0.99}
 
 
@@ -176,17 +178,39 @@ def wrong_summary(run: Run) -> Iterator[Finding]:
 
 def _wrong_summaries(trial: Trial) -> Iterator[Seen]:
     claimed = trial.facts.claimed
+    for name in _OF_EACH:
+        if (values := raw(trial, f"{name}_s")) and all(map(math.isfinite, values)):
+            for severity, why, told in _compared(_said(claimed, f"{name}_{{}}_s"), values, ()):
+                reason = why or _of_tokens(name, told, trial)
+                worst = Severity.WARNING if reason == "gaps" else severity  # a tool may mean another thing by it
+                yield worst, reason, {**told, "figure": f"{name}_{told['figure']}"}
     for name, times in windows(trial):
-        words = "latency_per_batch_{}_s" if name == "latency" else "step_time_{}"
-        said = {
-            word: claimed[key]
-            for word in (*_SHARES, "mean", "std", "min", "max")
-            if (key := words.format(word)) in claimed
-        }
+        said = _said(claimed, "latency_per_batch_{}_s" if name == "latency" else "step_time_{}")
         if "total_time_s" in claimed and sum(n == name for n, _ in windows(trial)) == 1:
             said["total"] = claimed["total_time_s"]
         if times and all(map(math.isfinite, times)):
             yield from _compared(said, times, trial.values("step_time_s", Stage.WARMUP))
+
+
+def _said(claimed: Mapping[str, float], words: str) -> dict[str, float]:
+    found = {word: claimed.get(words.format(word)) for word in (*_SHARES, "mean", "std", "min", "max")}
+    return {word: value for word, value in found.items() if value is not None}
+
+
+def _of_tokens(name: str, told: Mapping[str, Value], trial: Trial) -> str:
+    """Return the mistake that explains the mean of a time of tokens; nothing where none does.
+
+    GuideLLM counts what is missing as 0.0 (schemas/metrics.py: `req.time_to_first_token_ms or 0.0`); transformers
+    counts the end of a generation as a token (benchmark_runner.py: `BenchmarkStreamer.end`).
+    """
+    ratio = float(str(told["reported"])) / (float(str(told["actual"])) or math.inf)
+    count, tokens = trial.facts.claimed.get("steps", 0.0), trial.facts.new_tokens
+    if name not in _TOKEN_TIMES or told["figure"] != "mean":
+        return ""
+    if count > len(raw(trial, f"{name}_s")) and abs(ratio * count / len(raw(trial, f"{name}_s")) - 1.0) < TOLERANCE:
+        return "zeros"
+    gaps = (tokens - 1) if name == _TOKEN_TIMES[1] and tokens else 0
+    return "gaps" if any(gaps and abs(ratio * n / gaps - 1.0) < TOLERANCE for n in (gaps + 1, gaps + 2)) else ""
 
 
 def _compared(said: Mapping[str, float], times: tuple[float, ...], warmup: tuple[float, ...]) -> Iterator[Seen]:
@@ -243,6 +267,7 @@ _FAMILIES = {
     "loss": "loss_{}",
     "time_to_first_token": "time_to_first_token_{}_s",
     "time_per_output_token": "time_per_output_token_{}_s",
+    "query_latency": "query_latency_{}_s",
 }
 _RISING = ("min", "p50", "p90", "p95", "p99", "max")
 
@@ -381,9 +406,6 @@ def _sensors(trial: Trial) -> Iterator[Seen]:
 
 # ── zeros ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-_NEVER = (Unit.SECOND, Unit.BYTE, Unit.JOULE, Unit.WATT, Unit.HERTZ, Unit.CELSIUS, Unit.ITEM_RATE, Unit.TOKEN_RATE)
-# A spread may be none, a phase may not be there, and a batch may lie ready.
-_MAY_BE = ("step_time_std", "data_wait_s", "kv_cache_bytes")
 _GAUGES = ("device_power_w", "device_temperature_c", "device_clock_hz", "device_memory_used_bytes")
 _READINGS = 3
 _NAMED = 4
@@ -404,8 +426,7 @@ def zero_for_missing(run: Run) -> Iterator[Finding]:
 
 def _zeros(trial: Trial) -> Iterator[str]:
     for name, value in trial.facts.claimed.items():
-        known = name in FIGURES and FIGURES[name].unit in _NEVER
-        if value == 0.0 and known and name not in _MAY_BE and not name.startswith("phase_"):
+        if value == 0.0 and not may_be_zero(name):
             yield name
     for series in trial.series:
         readings = inside(series.at_s, series.values, spans_s(trial))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from torchstone.core.figures import PERCENTILES
+from torchstone.core.figures import PERCENTILES, figures
 from torchstone.core.messages import Values
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.procedure import SERVER, Procedure
 from torchstone.core.schema.run import Run, is_imported
-from torchstone.core.schema.trial import Status, Trial
+from torchstone.core.schema.trial import Stage, Status, Trial
 from torchstone.core.stats.quantile import needed
 from torchstone.plugins.checks._cases import (
     INLINE,
@@ -34,6 +34,7 @@ _ENOUGH_STEPS_IN_ALL = 10
 # An interrupted trial says that somebody pressed a key, and nothing of the Case.
 _NO_FAILURE = (Status.OK, Status.INTERRUPTED)
 _VALID = "VALID"  # LoadGen's word
+_FEW_FAILED = 0.01  # of all requests: so many of the slowest decide the 99th percentile
 
 
 @check("cases measured on several machines, by jobs of a cluster")
@@ -143,6 +144,23 @@ def _on_failure(status: Status, run: Run) -> str:
     return here_or_there(run, "smaller_batch" if status == Status.OUT_OF_MEMORY else "see_message")
 
 
+@check("a load on a server of which requests failed, or were cut off")
+def failed_requests(run: Run) -> Iterator[Finding]:
+    """Fire where another tool counts requests without an answer: they are in no latency and no rate, and are no sample.
+
+    Those cut off at the end of a load are the long ones (GuideLLM's incomplete; vLLM's calculate_metrics and AIPerf's
+    metrics leave out what is no success).
+    """
+    for case_id, _, trials in sound(run):
+        counts = [trial.facts.other.get("failed_requests") for trial in trials]
+        failed = sum(count for count in counts if isinstance(count, int))
+        if failed > 0:
+            answered = sum(figures(trial).values.get("total_items", 0.0) for trial in trials)
+            values: Values = {"failed": failed, "answered": round(answered)}
+            few = failed <= _FEW_FAILED * (failed + answered)
+            yield Finding("failed_requests", Severity.INFO if few else Severity.WARNING, case_id, values)
+
+
 @check("percentiles reported from too few samples")
 def unsupported_percentile(run: Run) -> Iterator[Finding]:
     """Fire on percentiles claimed from fewer steps than MLPerf LoadGen's rule asks for (64, 130, 662).
@@ -191,7 +209,6 @@ def only_summaries(run: Run) -> Iterator[Finding]:
     if not is_imported(run):
         return
     for case_id, _, trials in sound(run):
-        if not any(times for trial in trials for _, times in windows(trial)) and any(
-            trial.facts.claimed for trial in trials
-        ):
+        kept = any(m.stage == Stage.STEADY and m.values for trial in trials for m in trial.measurements)
+        if not kept and any(trial.facts.claimed for trial in trials):
             yield Finding("only_summaries", Severity.INFO, case_id)

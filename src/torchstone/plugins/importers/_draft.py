@@ -62,6 +62,20 @@ def parsed(text: str, where: str) -> Any:
         raise UsageError(f"{where}: is nested too deeply, or has a number with thousands of digits") from None
 
 
+def documents(text: str, where: str) -> list[Any]:
+    """Return the value of a JSON text, or those of JSON lines, objects each. Raises UsageError naming the place."""
+    first, _, rest = text.strip().partition("\n")
+    if not (rest and first.startswith("{") and first.rstrip().endswith("}")):
+        return [parsed(text, where)]
+    found: list[Any] = []
+    for place, line in enumerate(io.StringIO(text), 1):  # a list of all lines may take 20 times as much
+        if place > MOST_ROWS:
+            raise UsageError(f"{where}: more than {MOST_ROWS} lines")
+        if line.strip():
+            found.append(parsed(line, f"{where}:{place}"))
+    return found
+
+
 def rows_of(text: str, where: str) -> list[dict[str, str]]:
     """Return the rows of a CSV file with a header, names and values stripped. Raises UsageError naming the row.
 
@@ -135,6 +149,11 @@ def part(value: object, *keys: str) -> Mapping[str, Any]:
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value if isinstance(value, dict) else {}
+
+
+def listed(value: object) -> list[Any]:
+    """Return a list, or an empty one."""
+    return value if isinstance(value, list) else []
 
 
 def numbers(values: object) -> tuple[float, ...]:

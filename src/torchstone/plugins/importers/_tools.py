@@ -1,12 +1,16 @@
-"""Results of other tools: optimum-benchmark, pytest-benchmark and timm's benchmark.py."""
+"""Results of other tools that measure models, calls and kernels in their own process."""
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+import sys
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from torchstone.core.errors import UsageError
@@ -18,13 +22,18 @@ from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Measurement, Outcome, Stage, Status
 from torchstone.plugins.importers import _draft as draft
 from torchstone.plugins.importers._draft import (
+    bytes_of,
     digest,
+    documents,
+    header_of,
+    listed,
     number,
     numbers,
     parsed,
     part,
     rows_of,
     scaled,
+    table_of,
     text_of,
     whole,
     word,
@@ -292,6 +301,12 @@ def _setting(value: object) -> Scalar:
     return found if found is not None and math.isfinite(found) else None
 
 
+def _of_text(value: object) -> Scalar:
+    """Return a parameter as a setting, a whole number also where a text spells it."""
+    known = whole(value)
+    return known if known is not None else _setting(value)
+
+
 # ── timm ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 # timm's benchmark.py: its results CSV, a row a model, with the columns infer_* and train_*.
@@ -388,8 +403,307 @@ def _add(
         making.add(case, {}, outcome=Outcome(status, failed))
 
 
+# ── llama_bench ──────────────────────────────────────────────────────────────────────────────────────────────
+
+# llama.cpp's tools/llama-bench/llama-bench.cpp (fields as of early 2026): -o json, jsonl, csv and sql.
+#   n_prompt, n_gen           tokens of a repetition: a prompt in passes of n_batch, or texts token by token, or both
+#   samples_ns                of each repetition, waited for at its end; not in CSV and SQL
+#   avg_ns, stddev_ns         of those
+#   samples_ts, avg_ts        (n_prompt + n_gen) / time of each, and the mean of these rates
+# Before them, unless --no-warmup: one prompt, and one token of a text. All other fields are settings.
+
+_LLAMA = frozenset(("n_prompt", "n_gen", "avg_ns", "avg_ts"))
+_NO_SETTINGS = frozenset(
+    (
+        *("build_commit", "build_number", "cpu_info", "gpu_info", "backends", "model_filename", "model_type"),
+        *("model_size", "model_n_params", "test_time", "avg_ns", "stddev_ns", "avg_ts", "stddev_ts"),
+        *("samples_ns", "samples_ts"),
+    )
+)
+_AXES = {"n_prompt": "sequence_length", "n_gen": "new_tokens", "n_threads": "threads"}
+_BACKENDS = {"CUDA": "cuda", "ROCm": "rocm", "HIP": "rocm", "Metal": "mps", "MTL": "mps", "SYCL": "xpu"}
+_HOSTS = ("CPU", "BLAS")
+_INSERT = re.compile(r"INSERT INTO llama_bench \(([^()]*)\) VALUES \('(.*)'\);")
+
+
+class LlamaBench(Importer):
+    """A prompt or a text is an item; a repetition is an answer of a closed loop."""
+
+    describes = "llama-bench: -o json, jsonl, csv, sql"
+
+    def recognises(self, path: Path, beginning: bytes) -> bool:
+        if path.suffix == ".csv":
+            return header_of(beginning) >= _LLAMA
+        if path.suffix == ".sql":
+            return b"INSERT INTO llama_bench" in beginning
+        return beginning.lstrip()[:1] in (b"[", b"{") and b'"n_gen"' in beginning and b'"avg_ts"' in beginning
+
+    def read(self, path: Path) -> Sequence[Run]:
+        text = text_of(path)
+        rows = _llama_rows(path, text)
+        if not rows or not all(isinstance(row, dict) and row.keys() >= _LLAMA for row in rows):
+            raise UsageError(f"{path}: no results of llama-bench, or one without {', '.join(sorted(_LLAMA))}")
+        kind, first = _llama_device(rows[0]), rows[0]
+        devices = () if kind == "cpu" else (draft.a_device(kind, 0, word(first.get("gpu_info"))),)
+        software = {"llama.cpp": word(str(first.get("build_commit") or ""))}
+        machine = draft.a_machine({"processor": first.get("cpu_info")}, devices, software=software)
+        making = draft.Draft("llama-bench", path, digest(text), machine, first.get("test_time"))
+        for row in rows:
+            _add_llama(making, row)
+        return [making.run()]
+
+
+def _llama_rows(path: Path, text: str) -> list[Any]:
+    if path.suffix == ".csv":
+        return list(table_of(path, text, _LLAMA))
+    if text.lstrip()[:1] in ("[", "{"):
+        found = documents(text, str(path))
+        return found[0] if len(found) == 1 and isinstance(found[0], list) else found
+    rows: list[Any] = []
+    for place, line in enumerate(io.StringIO(text), 1):
+        if (row := _INSERT.match(line)) is None:
+            continue
+        fields, cells = row[1].split(", "), row[2].split("', '")  # the tool escapes nothing
+        if len(fields) != len(cells) or len(rows) == draft.MOST_ROWS:
+            raise UsageError(f"{path}:{place}: {len(cells)} values of {len(fields)} fields, or too many rows")
+        rows.append(dict(zip(fields, cells, strict=True)))
+    return rows
+
+
+def _llama_device(row: Mapping[str, Any]) -> str:
+    names = [name.strip() for name in str(row.get("backends") or "").split(",")]
+    found = next((ours for name, ours in _BACKENDS.items() for said in names if said.startswith(name)), None)
+    return found or ("cpu" if all(name in _HOSTS for name in names) else draft.UNKNOWN)
+
+
+def _add_llama(making: draft.Draft, row: Mapping[str, Any]) -> None:
+    prompt, made = number(row["n_prompt"]) or 0.0, number(row["n_gen"]) or 0.0
+    settings = {_AXES.get(name, name): _of_text(value) for name, value in row.items() if name not in _NO_SETTINGS}
+    case = draft.a_case(
+        Task.GENERATE, f"gguf:{word(row.get('model_type')) or draft.UNKNOWN}", settings, Placement(_llama_device(row)),
+        item="sequence", data="synthetic",
+    )  # fmt: skip
+    rate = number(row["avg_ts"])
+    claimed = {
+        "latency_per_batch_mean_s": scaled(row["avg_ns"], 1e-9),
+        "latency_per_batch_std_s": scaled(row.get("stddev_ns"), 1e-9),
+        "throughput": rate / (prompt + made) if rate is not None and prompt + made > 0.0 else None,
+        "items_per_step": 1.0,
+        "token_throughput": rate,
+        "output_token_throughput": rate if prompt == 0.0 else None,
+        "prompt_token_throughput": rate if made == 0.0 else None,
+    }
+    times = tuple(t * 1e-9 for t in numbers(row.get("samples_ns")))
+    measured = draft.closed_loop(times, 1.0)
+    if prompt > 0.0 and made == 0.0:
+        measured += [
+            draft.steady("tokens", [prompt] * len(times), "latency"),
+            draft.steady("time_to_first_token_s", times, "latency"),
+        ]
+    elif made > 0.0 and prompt == 0.0:
+        measured.append(draft.steady("time_per_output_token_s", [t / made for t in times], "latency"))
+    making.add(
+        case, claimed, measured, Facts(parameters=whole(row.get("model_n_params")), new_tokens=whole(made) or None)
+    )
+
+
+# ── nvbench ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+# NVBench 0.3 (commit 66212f1), nvbench/json_printer.cu: --json, and --jsonbin with the times of the samples in files
+# beside it. File version 1; numbers of summaries are texts; times in seconds.
+#   nv/cold/...        kernels one by one, the cache of the device flushed before each: times by CUDA events
+#   nv/batch/...       kernels back to back, the mean of all
+#   nv/cpu_only/...    what runs on the host
+#   nv/json/bin:nv/cold/sample_times    the name of a file of little-endian 32-bit floats, and how many
+# Deviations of less than 5 samples are infinite: that is none.
+
+_KERNELS: Mapping[str, tuple[str, str]] = {  # by figure: the tag below nv/cold and below nv/cpu_only
+    "latency_per_batch_mean_s": ("time/gpu/mean", "time/cpu/mean"),
+    "latency_per_batch_p50_s": ("time/gpu/median", "time/cpu/median"),
+    "latency_per_batch_min_s": ("time/gpu/min", "time/cpu/min"),
+    "latency_per_batch_max_s": ("time/gpu/max", "time/cpu/max"),
+    "latency_per_batch_std_s": ("time/gpu/stdev/absolute", "time/cpu/stdev/absolute"),
+    "steps": ("sample_size", "sample_size"),
+    "throughput": ("bw/item_rate", "bw/item_rate"),
+    "device_clock_hz": ("sm_clock_rate/mean", "sm_clock_rate/mean"),
+}
+
+
+class NvBench(Importer):
+    """A state of a benchmark is a Case; what was skipped is a trial that was."""
+
+    describes = "NVBench: --json, --jsonbin"
+
+    def recognises(self, path: Path, beginning: bytes) -> bool:
+        start = beginning.lstrip()
+        return path.suffix == ".json" and start.startswith(b"{") and b'"nvbench"' in start and b'"sm_version"' in start
+
+    def read(self, path: Path) -> Sequence[Run]:
+        text = text_of(path)
+        found = parsed(text, str(path))
+        version = part(found, "meta", "version")
+        if whole(part(version, "json").get("major")) != 1:
+            raise UsageError(f"{path}: not version 1 of NVBench's JSON, which alone can be read")
+        tool = f"NVBench {word(part(version, 'nvbench').get('string')) or ''}".strip()
+        devices = [
+            draft.a_device("cuda", index, word(one.get("name")), number(one.get("global_memory_size")))
+            for one in map(part, listed(part(found).get("devices")))
+            if (index := whole(one.get("id"))) is not None
+        ]
+        making = draft.Draft(tool, path, digest(text), draft.a_machine(devices=devices))
+        for benchmark, state in _states(part(found).get("benchmarks")):
+            _add_nvbench(making, path, word(benchmark.get("name")) or draft.UNKNOWN, state)
+        run = making.run()
+        if not run.trials:
+            raise UsageError(f"{path}: no benchmark has a state")
+        return [run]
+
+
+def _states(benchmarks: object) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    for benchmark in map(part, listed(benchmarks)):
+        for state in map(part, listed(benchmark.get("states"))):
+            yield benchmark, state
+
+
+def _named_values(values: object) -> dict[str, Any]:
+    """Return the values of a list of {name, type, value}."""
+    return {str(one.get("name")): one.get("value") for one in map(part, listed(values))}
+
+
+def _add_nvbench(making: draft.Draft, path: Path, name: str, state: Mapping[str, Any]) -> None:
+    tags = {str(one.get("tag")): _named_values(one.get("data")) for one in map(part, listed(state.get("summaries")))}
+    host = "nv/cold/sample_size" not in tags and "nv/cpu_only/sample_size" in tags
+    under = "nv/cpu_only" if host else "nv/cold"
+    said = {figure: number(tags.get(f"{under}/{both[host]}", {}).get("value")) for figure, both in _KERNELS.items()}
+    said["step_time_mean"] = number(tags.get("nv/batch/time/gpu/mean", {}).get("value"))
+    spread = said["latency_per_batch_std_s"]
+    said["latency_per_batch_std_s"] = spread if spread is not None and math.isfinite(spread) else None
+    settings = {word(axis) or draft.UNKNOWN: _of_text(v) for axis, v in _named_values(state.get("axis_values")).items()}
+    item = "call" if said["throughput"] is None else "element"
+    if item == "call" and (mean_s := said["latency_per_batch_mean_s"]):
+        said["throughput"] = 1.0 / mean_s  # it gives no rate of calls, which are one by one
+    place = Placement("cpu") if host else Placement("cuda", min(whole(state.get("device")) or 0, 1024))
+    case = draft.a_case(Task.CALL, f"nvbench:{name}", settings, place, item=item)
+    if state.get("is_skipped") is True:
+        making.add(case, {}, outcome=Outcome(Status.SKIPPED, word(state.get("skip_reason")) or ""))
+        return
+    times = _samples_of(path, tags.get(f"nv/json/bin:{under}/sample_times", {}))
+    making.add(case, said, draft.closed_loop(times, None if item == "element" else 1.0))
+
+
+def _samples_of(path: Path, about: Mapping[str, Any]) -> tuple[float, ...]:
+    """Return the times in the file that NVBench wrote beside its JSON; none where it is not there, or not as told."""
+    name, count = str(about.get("filename")), whole(about.get("size"))
+    file = path.parent / f"{path.name}-bin" / name.rpartition("/")[2]
+    if count is None or not file.name.removesuffix(".bin").isdigit() or file.is_symlink() or not file.is_file():
+        return ()
+    data = bytes_of(file)
+    if len(data) != 4 * count:
+        return ()
+    times = array("f", data)
+    if sys.byteorder == "big":
+        times.byteswap()
+    return tuple(times)
+
+
+# ── transformers_benchmark ───────────────────────────────────────────────────────────────────────────────────
+
+# transformers' benchmark_v2 (main of early 2026; framework/data_classes.py, benchmark_runner.py): an object of
+# hash: {metadata, measurements, config}. Times in seconds, a value an iteration, after warmup_iterations:
+#   e2e_latency               a call of generate() with batch_size prompts, num_tokens_to_generate tokens each
+#   time_to_first_token       the first of the batch
+#   timestamps                of the tokens of each sequence, since the call; null unless asked for
+#   inter_token_latency       (last - first) / (timestamps - 1); older: / timestamps. Those of generate(), which are of
+#                             one sequence, have one more at its end: it divides by a gap too many, and older by two
+# So the time per token is taken from the times of the tokens, or of the rest of the call; the tool's own is a claim.
+# Not in the file: weights are bfloat16; each prompt is one text cut to sequence_length, which some 400 tokens reach.
+
+_PROMPT = 256  # tokens that it surely has
+
+
+class TransformersBenchmark(Importer):
+    """A configuration is a Case; its raw values are kept."""
+
+    describes = "transformers benchmark_v2: <model>_benchmark_<time>.json"
+
+    def recognises(self, path: Path, beginning: bytes) -> bool:
+        names = (b'"hardware_info"', b'"e2e_latency"', b'"inter_token_latency"')
+        return path.suffix == ".json" and beginning.lstrip().startswith(b"{") and all(n in beginning for n in names)
+
+    def read(self, path: Path) -> Sequence[Run]:
+        text = text_of(path)
+        entries = [part(one) for one in part(parsed(text, str(path))).values()]
+        if not entries or not all(part(one, "measurements") and part(one, "config") for one in entries):
+            raise UsageError(f"{path}: no results of benchmark_v2, or one without measurements or config")
+        about = part(entries[0], "metadata", "hardware_info")
+        name, kind = word(about.get("gpu_name")), _kind_of(about.get("gpu_name"))
+        memory = scaled(about.get("gpu_memory_total_gb"), 2.0**30)
+        devices = () if kind == "cpu" else (draft.a_device(kind, 0, name, memory),)
+        begun = part(entries[0], "metadata").get("timestamp")
+        making = draft.Draft("transformers benchmark_v2", path, digest(text), draft.a_machine(about, devices), begun)
+        for one in entries:
+            _add_transformers(making, one, Placement(kind))
+        return [making.run()]
+
+
+def _kind_of(name: object) -> str:
+    """Return the kind of the device that torch names so; its CPU where it names none."""
+    said = str(name or "").lower()
+    if not said:
+        return "cpu"
+    return "rocm" if "amd" in said or "instinct" in said else "xpu" if "intel" in said else "cuda"
+
+
+def _add_transformers(making: draft.Draft, entry: Mapping[str, Any], placement: Placement) -> None:
+    about, config, found = part(entry, "metadata"), part(entry, "config"), part(entry, "measurements")
+    size, made = whole(config.get("batch_size")), whole(config.get("num_tokens_to_generate"))
+    compiled = part(config, "compile_kwargs").get("mode", config.get("compile_mode"))
+    settings: dict[str, Scalar] = {
+        "batch_size": size,
+        "sequence_length": whole(config.get("sequence_length")),
+        "new_tokens": made,
+        "precision": "bf16",
+        "compile": word(compiled) or ("default" if part(config, "compile_kwargs") else "off"),
+        "attn_implementation": word(config.get("attn_implementation")),
+        "continuous_batching": True if config.get("continuous_batching") is True else None,
+        "kernelize": True if config.get("kernelize") is True else None,
+    }
+    length = whole(config.get("sequence_length"))
+    data = "synthetic:full" if length is not None and length <= _PROMPT else draft.UNKNOWN
+    model = f"hf:{word(about.get('model_id')) or draft.UNKNOWN}"
+    case = draft.a_case(Task.GENERATE, model, settings, placement, item="sequence", data=data)
+    whole_s, first = numbers(found.get("e2e_latency")), numbers(found.get("time_to_first_token"))
+    if about.get("success") is False or not whole_s:
+        making.add(case, {}, outcome=Outcome(Status.CRASHED, "the tool says no more"))
+        return
+    said = numbers(found.get("inter_token_latency"))
+    measured = draft.closed_loop(whole_s, float(size) if size is not None else None)
+    measured.append(draft.steady("time_to_first_token_s", first, "latency"))
+    each = _per_token(found.get("timestamps"), whole_s, first, made or 0)
+    measured.append(draft.steady("time_per_output_token_s", each, "latency"))
+    used = [v for one in listed(found.get("gpu_metrics")) for v in numbers(part(one).get("memory_used"))]
+    claimed = {
+        "time_per_output_token_mean_s": fmean(said) if said else None,
+        "device_memory_used_bytes": max(used) * 2.0**30 if used else None,
+    }
+    making.add(case, claimed, measured, Facts(new_tokens=made))
+
+
+def _per_token(stamps: object, whole_s: Sequence[float], first: Sequence[float], made: int) -> list[float]:
+    """Return the mean time between the tokens of each call: of their times, or of the call after its first token."""
+    if made < 2 or len(first) != len(whole_s):
+        return []
+    calls = [[numbers(sequence) for sequence in listed(call)] for call in listed(stamps)]
+    if len(calls) == len(whole_s) and all(call and all(len(s) >= made for s in call) for call in calls):
+        return [fmean((s[made - 1] - s[0]) / (made - 1) for s in call) for call in calls]
+    return [(t - begun) / (made - 1) for t, begun in zip(whole_s, first, strict=True)]
+
+
 PLUGINS: Mapping[str, Importer] = {
+    "llama_bench": LlamaBench(),
+    "nvbench": NvBench(),
     "optimum_benchmark": OptimumBenchmark(),
     "pytest_benchmark": PytestBenchmark(),
     "timm": Timm(),
+    "transformers_benchmark": TransformersBenchmark(),
 }

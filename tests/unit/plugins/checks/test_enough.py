@@ -45,6 +45,16 @@ def test_failed_trials_names_how_they_ended() -> None:
     assert not look("failed_trials", a_run([a_trial(), a_trial(status=Status.INTERRUPTED)]))
 
 
+def test_failed_requests_counts_what_another_tool_left_out() -> None:
+    facts = {"other": {"failed_requests": 3}, "claimed": {"total_items": 40.0}}
+    (found,) = look("failed_requests", a_run([a_trial([], facts=facts), a_trial([], facts=facts)]))
+    assert found.values == {"failed": 6, "answered": 80}
+    assert found.severity == Severity.WARNING
+    many = {"other": {"failed_requests": 3}, "claimed": {"total_items": 400.0}}
+    assert [f.severity for f in look("failed_requests", a_run([a_trial([], facts=many)]))] == [Severity.INFO]
+    assert not look("failed_requests", a_run([a_trial(facts={"other": {"failed_requests": 0}}), a_trial()]))
+
+
 def test_not_settled_asks_for_twice_the_warm_up() -> None:
     facts = {"warmup_settled": False, "warmup_steps": 12}
     restless = a_trial([0.2 * 0.9**n for n in range(9)], facts=facts)

@@ -32,6 +32,14 @@ FLAWS = (
     ("training_benchmark_results_async.json", "device_unclear", "a world size of 1"),
     ("batch_comparison.jsonl", "wrong_rate", "the mean of per-step rates"),
     ("batch_comparison.jsonl", "impossible_energy", "power was sampled only 1 time"),
+    ("vllm_bench.json", "failed_requests", "2 requests failed or were cut off"),
+    ("vllm_bench.json", "unsupported_percentile", "p99 is reported from 20 steps"),
+    ("vllm_bench_appended.jsonl", "zero_for_missing", "time_to_first_token_mean_s"),
+    ("guidellm_benchmarks.json", "wrong_summary", "times that are missing were counted as 0"),
+    ("profile_export_aiperf.json", "failed_requests", "1 request failed"),
+    ("llama_bench.json", "wrong_rate", "the mean of per-step rates"),
+    ("llama_bench.json", "warmup_left_in", "takes 240 ms"),
+    ("qwen3_benchmark_20260301_130000.json", "wrong_summary", "divided by the tokens"),
     ("distilbert_benchmark_results.csv", "zero_for_missing", "throughput"),
 )
 
