@@ -111,7 +111,7 @@ def quality_words(quality: Quality | None) -> str:
     loss, low, high = (f"{100.0 * share + 0.0:.1f}" for share in (quality.loss, quality.low, quality.high))
     found = f"{loss} [{low}, {high}]"
     what = f"accuracy {found} points lower" if quality.labelled else f"another class for {found} % of items"
-    told = f"{verdict}: {what} ({quality.items:,} items)"
+    told = f"{verdict}: {what}, of {quality.items:,} items"
     return f"{told}; {quality.items_needed:,} items would decide" if quality.items_needed is not None else told
 
 

@@ -204,16 +204,16 @@ def of_formats(answers: AnswerCounts | None) -> RunSummary:
 def test_what_is_shown_to_be_as_good_is_the_fastest_and_its_loss_is_told():
     (text,) = answer_lines(of_formats(AnswerCounts(2000, 1990, 1800, 4, 4)))
     assert text.startswith("Fastest: batch_size 16, quantization int8-dynamic, ")
-    assert "as good: accuracy 0.0 [-0.3, 0.3] points lower (2,000 items)" in text
+    assert "as good: accuracy 0.0 [-0.3, 0.3] points lower, of 2,000 items" in text
     assert "Not shown" not in text
 
 
 @pytest.mark.parametrize(
     ("answers", "told"),
     [
-        (AnswerCounts(2000, 1900, 1700, 90, 10), "worse: accuracy 4.0 [3.1, 5.0] points lower (2,000 items)."),
-        (AnswerCounts(300, 300, 290, 0, 0), "points lower (300 items); 381 items would decide."),
-        (AnswerCounts(2000, 1900), "worse: another class for 5.0 [4.1, 6.0] % of items (2,000 items)."),
+        (AnswerCounts(2000, 1900, 1700, 90, 10), "worse: accuracy 4.0 [3.1, 5.0] points lower, of 2,000 items."),
+        (AnswerCounts(300, 300, 290, 0, 0), "points lower, of 300 items; 381 items would decide."),
+        (AnswerCounts(2000, 1900), "worse: another class for 5.0 [4.1, 6.0] % of items, of 2,000 items."),
         (None, "undecided: compared on no real items with classes (--data)."),
     ],
 )
