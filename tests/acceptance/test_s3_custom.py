@@ -52,7 +52,7 @@ if __name__ == "__main__":
     (case,) = done.cases
     print(json.dumps({"family": case.workload.family, "batch": case.configuration["batch_size"],
                       "status": str(case.trials[0].outcome.status), "rate": case.estimates["throughput"].value,
-                      "optimizer": case.trials[0].facts.optimizer, "document": str(done.document)}))
+                      "document": str(done.document)}))
 """
 SEVERAL = """
 import sys, torchstone
