@@ -20,7 +20,7 @@ from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.peak_memory import peak_memory
 from torchstone.core.schema.peaks import Peaks
 from torchstone.core.schema.procedure import Procedure
-from torchstone.core.schema.quality import Quality
+from torchstone.core.schema.quality import Margin, Quality
 from torchstone.core.schema.run import SCHEMA, total_runtime_s
 from torchstone.core.schema.trial import Status, ended_well, estimation_trials
 from torchstone.core.stats.moderated import Prior
@@ -177,7 +177,7 @@ def _case(
     good: Sequence[Figures],
     priors: Mapping[str, Prior],
     pairs: Mapping[str, Prior],
-    margin: float,
+    margin: Margin,
 ) -> CaseSummary:
     case_id = case.case_id
     own = tuple(f for f in findings if f.subject == case_id)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
+
 from torchstone.core.figures import figures
 from torchstone.core.fingerprints import TOLERANCE
-from torchstone.core.schema.quality import AnswerCounts, Quality, QualityVerdict
+from torchstone.core.schema.quality import AnswerCounts, Margin, Quality, QualityVerdict, margin_of
 from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.paired_shares import items_to_decide, loss_interval
 
 
-def quality_of(found: Iterable[tuple[float | None, AnswerCounts | None]], margin: float) -> Quality | None:
+def quality_of(found: Iterable[tuple[float | None, AnswerCounts | None]], margin: Margin) -> Quality | None:
     """Judge a Case by relative error and counts of each of its trials; None where it computes the same.
 
     All trials compare the same items: those of the trial that compared most are taken, never the sum.
@@ -20,10 +22,10 @@ def quality_of(found: Iterable[tuple[float | None, AnswerCounts | None]], margin
     if max((error for error, _ in told if error is not None), default=0.0) <= TOLERANCE:
         return None
     counts = max((one for _, one in told if one is not None), key=lambda one: one.items, default=None)
-    return Quality(QualityVerdict.UNDECIDED, margin) if counts is None else judged(counts, margin)
+    return Quality(QualityVerdict.UNDECIDED, margin_of(margin)) if counts is None else judged(counts, margin_of(margin))
 
 
-def quality_of_trials(trials: Iterable[Trial], margin: float) -> Quality | None:
+def quality_of_trials(trials: Iterable[Trial], margin: Margin) -> Quality | None:
     """Judge a Case by its trials."""
     found = ((figures(trial).values.get("relative_output_error"), trial.facts.answers) for trial in trials)
     return quality_of(found, margin)
@@ -44,6 +46,6 @@ def judged(counts: AnswerCounts, margin: float) -> Quality:
     return Quality(verdict, margin, n, labelled, (lost - gained) / n, low, high, accuracy, needed)
 
 
-def is_as_good(quality: Quality | None) -> bool:
+def is_as_good(quality: Quality | msgspec.UnsetType | None) -> bool:
     """Say whether it may be recommended: it computes the same, or is shown to be as good."""
-    return quality is None or quality.verdict == QualityVerdict.AS_GOOD
+    return not isinstance(quality, Quality) or quality.verdict == QualityVerdict.AS_GOOD

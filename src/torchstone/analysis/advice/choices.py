@@ -90,7 +90,7 @@ def choice_of(case: CaseSummary, machine: Machine, axes: Iterable[str]) -> Choic
         efficiency=throughput / (memory / _GB) if throughput is not None and memory else None,
         throughput_low=rate.low if rate is not None else None,
         throughput_high=rate.high if rate is not None else None,
-        quality=case.quality,
+        quality=case.quality if case.quality is not None else msgspec.UNSET,
     )
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.fit import Fit
-from torchstone.core.schema.quality import MARGIN
+from torchstone.core.schema.quality import Margin
 
 HEAPS = ("fixed", "huge", "default")
 DISTURBED = ("replace", "keep")
@@ -51,7 +51,7 @@ class Procedure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fit: Fit | None = None  # train to an end instead of measuring windows
     profile: bool = False  # a torch.profiler trace of a few steps after the measured windows
     in_place: bool = False  # a program runs in the folder that it was typed in, not in a work folder of each trial
-    quality_margin: float = MARGIN  # the loss of quality up to which another runtime or format is as good
+    quality_margin: Margin = msgspec.UNSET  # the loss of quality below which another runtime or format is as good
     let_finish: bool = False  # a program goes on to its own end after its window
 
     @property

@@ -6,7 +6,13 @@ from enum import StrEnum
 
 import msgspec
 
-MARGIN = 0.01  # the loss that is given up without a word, a share of the items
+MARGIN = 0.01  # the loss that is given up where no other was asked for, a share of the items
+Margin = float | msgspec.UnsetType  # as files have it, where it was asked for
+
+
+def margin_of(given: Margin) -> float:
+    """Return the margin that holds."""
+    return MARGIN if isinstance(given, msgspec.UnsetType) else given
 
 
 class AnswerCounts(msgspec.Struct, frozen=True):
