@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from over import over
+from source_texts import texts_of
 
 SOURCE = Path(__file__).parents[2] / "src" / "torchstone"
 LAYERS = ("core", "config", "analysis", "execution", "storage", "plugins", "workflows")
@@ -58,6 +59,21 @@ def readings(tree: ast.AST) -> Iterator[tuple[int, str]]:
             is_compared = is_searched or isinstance(node.ops[0], ast.Eq | ast.NotEq)
             if is_compared and any(map(is_text, compared)):
                 yield node.lineno, "a text is compared"
+
+
+# Where what is said is a Statement: its words are messages of report/.
+STATEMENTS = [f"analysis/recommend/{name}.py" for name in ("candidates", "hardware", "parameters", "recommend")]
+UNIT = "{0}s/s per GB"
+
+
+@over("name", STATEMENTS)
+def test_no_sentence_is_built(name: str) -> None:
+    texts = {text for text, _ in texts_of(FILES[name].read_text(encoding="utf-8"))}
+    assert {text for text in texts if " " in text} <= {UNIT}
+
+
+def test_a_sentence_is_found() -> None:
+    assert [text for text, _ in texts_of('def f(n):\n    yield f"{n} settings are not in here"')]
 
 
 @over("name", FILES)

@@ -85,7 +85,8 @@ def run_json(run: RunSummary) -> Mapping[str, Any]:
         more["goodput"] = goodputs(run)
     read = asdict(readings(run))
     cases = [{**asdict(case), "bound": with_texts(case.bound)} for case in run.cases]
-    return {**asdict(run), "cases": cases, **read, "advice": with_texts(read["advice"]), **more}
+    more |= {name: with_texts(read[name]) for name in ("advice", "convergence")}
+    return {**asdict(run), "cases": cases, **read, **more}
 
 
 def diagnosis_json(diagnosis: Diagnosis) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from torchstone.core.messages import OWN_DATA, not_compared
 from torchstone.core.schema.advice import Advice, Statement
 from torchstone.core.schema.axis import scalar_word
 from torchstone.core.schema.diagnosis import ChecklistItem
-from torchstone.core.schema.estimate import Finding
+from torchstone.core.schema.estimate import Finding, too_wide
 
 CAUSES = {  # titles
     "loader": "the step waits for the loader",
@@ -412,6 +412,40 @@ CHOSEN = {  # why a tune chose it
     "probes_ran_out": "{hit} of {probes} probes ran out of memory",
     "no_probe_ran_out": "no probe ran out of memory",
 }
+RECOMMENDED = {  # why settings and devices are left out of a recommendation, and what it cannot say
+    "settings_wide": "{count} of {of} settings: {why:; }",
+    "trials_differ": "{trials:wide}",
+    "trials_pooled": "trials with every {axes: and } count together, as it changes no speed",
+    "settings_suspect": "{count} of {of} settings are SUSPECT ({checks})",
+    "settings_few_trials": "{count} of {of} settings have fewer than {fewest} trials",
+    "settings_refused": "{count} of {of} settings: they nearly fill the memory or train worse",
+    "best_settings_differ": "the best settings differ between the devices ({settings:; }): part of the difference is "
+    "due to them",
+    "axis_values": "{axis} {values}",
+    "value_on": "{value} on {device}",
+    "torch_differs": "torch differs ({versions}): part of a difference may be due to it",
+    "several_runs": "measured in several runs: drift between runs is estimated, not measured",
+    "one_name": "{device} stands for {count} machines ({hosts}), which may differ",
+    "figures_suspect": "figures are SUSPECT ({checks}): see `torchstone show`",
+    "figures_suspect_of": "figures of {devices} are SUSPECT ({checks}): see `torchstone show`",
+    "some_one_trial": "some have one trial; its variation is taken from the others or assumed",
+    "memory_nearly_full": "settings that use more than {share:%} of the device's memory",
+    "precision_diverges": "precision {precision}: its loss diverges",
+    "precision_worse": "precision {precision}: its loss ends {difference:percent} above that of {against}",
+    "optimizer_unstable": "optimizer {optimizer}: its loss rises or diverges",
+    "optimizer_worse": "optimizer {optimizer}: its loss ends at {loss:.3g}, that of {best} at {least:.3g}",
+    "only_setting": "only measured setting; otherwise not recommended: {why}",
+    "far_from_top": "{count} setting{count:plural} more than {share:%} below the highest throughput",
+    "loss_not_compared": "quality not measured: {axis} {value}, its loss was not compared",
+    "effect_not_measured": "quality not measured: {axis} {value}, its effect on the results was not measured",
+    "loss_falls_slower": "per item its loss falls {share:%} as fast as with batch_size {batch_size}: a larger batch "
+    "may need another learning rate and more items to reach the same loss",
+    # what losses cannot say
+    "resident_data": "feed=resident repeats 4 batches: this is how fast they are learned by heart; measure again with "
+    "--axis feed=loader to see data as a training does",
+    "synthetic_data": "data synthetic is random: there is nothing to learn in it; name --data",
+    "one_seed": "every trial has the same seed: another one may change the order of what lies close together",
+}
 MESSAGES: Mapping[str, str] = (
     CAUSES
     | EVIDENCE
@@ -425,6 +459,7 @@ MESSAGES: Mapping[str, str] = (
     | COMPARED
     | MACHINE
     | CHOSEN
+    | RECOMMENDED
     | OWN_DATA
 )
 
@@ -515,6 +550,7 @@ _FORMATS: Mapping[str, Callable[[Any], str]] = {
     "plural": lambda count: "s" if count != 1 else "",
     "times": lambda factor: f"{factor:.2g} times" if factor < 9.95 else f"{factor:,.0f} times",
     "gain": lambda ratio: gain if (gain := units.ratio(*ratio)) != units.MISSING else "not known how many",
+    "wide": too_wide,
     "spread": lambda rate: units.spread(*rate),
 }
 _UNITS = ("s", "bytes", "ratio", "items/s", "number", "FLOP", "FLOP/s")

@@ -53,7 +53,9 @@ KINDS: Mapping[str, ResultKind] = {
     ),
     "cost": ResultKind("analysis.cost:CostAnswer", "cost:cost_document"),
     "recommendation": ResultKind(
-        "analysis.recommend.recommend:Recommendation", "recommendation:recommendation_document"
+        "analysis.recommend.recommend:Recommendation",
+        "recommendation:recommendation_document",
+        "report.diagnosis_messages:with_texts",
     ),
     "history": ResultKind("analysis.recommend.case_history:Histories", "history:history_document"),
     "evaluation": ResultKind(

@@ -22,6 +22,7 @@ from torchstone.analysis.advice.trainings import (
     trainings_of,
 )
 from torchstone.analysis.summary import CaseSummary, RunSummary
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.stats.convergence import MARGIN, Behaviour, Sameness
 from torchstone.core.stats.correlated import FEWEST, mean, paired_means
@@ -205,7 +206,7 @@ class Convergence(msgspec.Struct, frozen=True):
     learning_rates: tuple[LearningRates, ...]
     optimizers: tuple[Optimizers, ...]
     precisions: tuple[PrecisionEffect, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Statement, ...]
 
 
 def convergence(run: RunSummary, curves: Curves) -> list[Convergence]:
@@ -244,12 +245,9 @@ def _where(case: CaseSummary, others: Sequence[CaseSummary]) -> Mapping[str, Sca
     return {name: case.configuration[name] for name in names if name in case.configuration}
 
 
-def _notes(case: CaseSummary) -> Iterator[str]:
+def _notes(case: CaseSummary) -> Iterator[Statement]:
     if case.configuration.get("feed") == "resident":
-        yield (
-            "feed=resident repeats 4 batches: this is how fast they are learned by heart; measure again with "
-            "--axis feed=loader to see data as a training does"
-        )
+        yield Statement("resident_data")
     elif case.workload.data.partition(":")[0] == "synthetic":
-        yield "data synthetic is random: there is nothing to learn in it; name --data"
-    yield "every trial has the same seed: another one may change the order of what lies close together"
+        yield Statement("synthetic_data")
+    yield Statement("one_seed")

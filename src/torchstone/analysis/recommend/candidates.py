@@ -14,9 +14,10 @@ from torchstone.config.prices import Prices
 from torchstone.core import units
 from torchstone.core.errors import UsageError
 from torchstone.core.estimates import interval_of
+from torchstone.core.schema.advice import Statement, Value
 from torchstone.core.schema.axis import AXES, AxisStage, Scalar, axes_of
 from torchstone.core.schema.case import Case, Task
-from torchstone.core.schema.estimate import Estimate, Finding, Severity, too_wide
+from torchstone.core.schema.estimate import Estimate, Finding
 from torchstone.core.schema.peak_memory import memory_figures
 from torchstone.core.schema.trial import FEWEST_UNDISTURBED
 from torchstone.core.stats import best_of_many
@@ -282,52 +283,60 @@ def near_the_top(every: Sequence[RankedOffer]) -> list[RankedOffer]:
     return [one for one, rate in zip(every, rates, strict=True) if rate >= least + tops[one.offer.device]]
 
 
-def narrow_enough(entrants: Sequence[RankedOffer]) -> tuple[list[RankedOffer], list[str]]:
-    """Return the entrants whose trials agree well enough to choose by, and a line on those left out."""
+class Doubted(msgspec.Struct, frozen=True):
+    """What a check found in `count` of `of` settings, as the newest run has it."""
+
+    count: int
+    of: int
+    finding: Finding
+    run_id: str
+
+
+def narrow_enough(entrants: Sequence[RankedOffer]) -> tuple[list[RankedOffer], list[Statement]]:
+    """Return the entrants whose trials agree well enough to choose by, and why the others are left out."""
     kept = [one for one in entrants if not units.is_wide(one.offer.value, one.offer.low, one.offer.high)]
     wide = [one.offer for one in entrants if one not in kept]
-    return kept, [f"{len(wide)} of {len(entrants)} settings: {why_wide(wide)}"] if wide else []
+    return kept, [_of_settings("settings_wide", len(wide), entrants, why=why_wide(wide))] if wide else []
 
 
-def why_wide(offers: Sequence[Offer]) -> str:
+def _of_settings(name: str, count: int, entrants: Sequence[RankedOffer], **values: Value) -> Statement:
+    return Statement(name, {"count": count, "of": len(entrants), **values})
+
+
+def why_wide(offers: Sequence[Offer]) -> tuple[Statement, ...]:
     """Return why offers are no ground for a choice, whose trials differ too much: of the one with the fewest trials."""
     fewest = min(offers, key=lambda one: one.trials)
-    together = f"; trials with every {' and '.join(fewest.pooled)} count together, as it changes no speed"
-    return too_wide(fewest.trials) + together * bool(fewest.pooled)
+    wide = Statement("trials_differ", {"trials": fewest.trials})
+    return (wide, Statement("trials_pooled", {"axes": fewest.pooled})) if fewest.pooled else (wide,)
 
 
-def valid(entrants: Sequence[RankedOffer]) -> tuple[list[RankedOffer], list[str]]:
-    """Return the entrants that may be recommended, and a line on the others: those in doubt, or of too few trials.
+def valid(entrants: Sequence[RankedOffer]) -> tuple[list[RankedOffer], list[Statement]]:
+    """Return the entrants that may be recommended, and why the others may not: in doubt, or of too few trials.
 
     What a check calls SUSPECT may be the fastest, or not: nothing is chosen from it, nor from fewer than 3 trials.
     """
     kept = [one for one in entrants if not one.offer.doubts and one.offer.trials >= FEWEST_UNDISTURBED]
     doubtful = [one for one in entrants if one.offer.doubts]
-    said = []
-    if doubtful:
-        checks = ", ".join(dict.fromkeys(check for one in doubtful for check in one.offer.doubts))
-        said.append(f"{len(doubtful)} of {len(entrants)} settings are SUSPECT ({checks})")
-    return kept, [*said, *few_trials(entrants)]
+    checks = tuple(dict.fromkeys(check for one in doubtful for check in one.offer.doubts))
+    suspect = [_of_settings("settings_suspect", len(doubtful), entrants, checks=checks)] if doubtful else []
+    return kept, [*suspect, *few_trials(entrants)]
 
 
-def few_trials(entrants: Sequence[RankedOffer]) -> Iterator[str]:
-    """Yield a line on those that nothing speaks against but how few trials they have, if there are any."""
+def few_trials(entrants: Sequence[RankedOffer]) -> Iterator[Statement]:
+    """Yield how many there are that nothing speaks against but how few trials they have, if any."""
     few = sum(not one.offer.doubts and one.offer.trials < FEWEST_UNDISTURBED for one in entrants)
     if few:
-        yield f"{few} of {len(entrants)} settings have fewer than {FEWEST_UNDISTURBED} trials"
+        yield _of_settings("settings_few_trials", few, entrants, fewest=FEWEST_UNDISTURBED)
 
 
-def doubted(entrants: Sequence[RankedOffer]) -> Iterator[str]:
-    """Yield what makes figures SUSPECT, a line a check: of how many settings, and what it saw in the newest run."""
+def doubted(entrants: Sequence[RankedOffer]) -> Iterator[Doubted]:
+    """Yield what makes figures SUSPECT or INVALID, one a check."""
     seen: dict[str, tuple[Finding, str]] = {}
     for one in entrants:
         for reading in one.readings:
             seen.update({finding.check: (finding, reading.run_id) for finding in reading.doubts})
     for check, (finding, run_id) in seen.items():
-        count = sum(check in one.offer.doubts for one in entrants)
-        word = "INVALID" if finding.severity == Severity.ERROR else "SUSPECT"
-        told = f"{count} of {len(entrants)} settings are {word} ({check}): {finding.message}"
-        yield f"{told}; see `torchstone show {run_id}`"
+        yield Doubted(sum(check in one.offer.doubts for one in entrants), len(entrants), finding, run_id)
 
 
 def spreads(entrants: Sequence[RankedOffer]) -> list[VariancePart]:
@@ -379,20 +388,21 @@ def lead_of(best: Best, trials: int) -> Estimate | None:
     return Estimate(*best.lead, best.level, "ratio", method, trials, trials) if best.lead is not None else None
 
 
-def differing(entrants: Sequence[RankedOffer]) -> Iterator[str]:
+def differing(entrants: Sequence[RankedOffer]) -> Iterator[Statement]:
     """Yield what else differs between entrants that are compared: what part of a difference may be due to."""
     torches = dict.fromkeys(one.offer.torch for one in entrants)
     if len(torches) > 1:
-        yield f"torch differs ({', '.join(str(version) for version in torches)}): part of a difference may be due to it"
+        yield Statement("torch_differs", {"versions": tuple(map(str, torches))})
     if len({one.offer.runs for one in entrants}) > 1 and len({one.offer.hosts for one in entrants}) == 1:
-        yield "measured in several runs: drift between runs is estimated, not measured"
+        yield Statement("several_runs")
     for device in dict.fromkeys(one.offer.device for one in entrants):
         hosts = dict.fromkeys(host for one in entrants if one.offer.device == device for host in one.offer.hosts)
         if len(hosts) > 1:
-            yield f"{device} stands for {len(hosts)} machines ({', '.join(hosts)}), which may differ"
+            yield Statement("one_name", {"device": device, "count": len(hosts), "hosts": tuple(hosts)})
     if doubts := dict.fromkeys(check for one in entrants for check in one.offer.doubts):
-        devices = dict.fromkeys(one.offer.device for one in entrants if one.offer.doubts)
-        whose = f" of {', '.join(devices)}" if len({one.offer.device for one in entrants}) > 1 else ""
-        yield f"figures{whose} are SUSPECT ({', '.join(doubts)}): see `torchstone show`"
+        devices = tuple(dict.fromkeys(one.offer.device for one in entrants if one.offer.doubts))
+        several = len({one.offer.device for one in entrants}) > 1
+        values: dict[str, Value] = {"devices": devices, "checks": tuple(doubts)}
+        yield Statement("figures_suspect_of" if several else "figures_suspect", values)
     if any(len(one.logs) == 1 for one in entrants):
-        yield "some have one trial; its variation is taken from the others or assumed"
+        yield Statement("some_one_trial")

@@ -11,6 +11,7 @@ import msgspec
 from torchstone.analysis.advice.choices import AS_FAST
 from torchstone.analysis.recommend.candidates import (
     Criterion,
+    Doubted,
     Offer,
     RankedOffer,
     best_among,
@@ -28,7 +29,8 @@ from torchstone.analysis.recommend.candidates import (
     what_is_computed,
 )
 from torchstone.analysis.recommend.suggested_command import TRIALS, Vary, run_command
-from torchstone.core.schema.axis import Scalar, scalar_word
+from torchstone.core.schema.advice import Statement, unique
+from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import portable
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.stats.best_of_many import WITH_THE_BEST, best_of
@@ -37,12 +39,12 @@ from torchstone.storage.measured import MeasuredCase
 
 
 class ModelCandidates(msgspec.Struct, frozen=True):
-    """Of one model: all that ran, what may be recommended, and what can be judged. `why_not`: lines on what cannot."""
+    """Of one model: all that ran, what may be recommended, and what can be judged. `why_not`: why the others cannot."""
 
     ran: Sequence[RankedOffer]
     allowed: Sequence[RankedOffer]
     judged: Sequence[RankedOffer]
-    why_not: Sequence[str]
+    why_not: Sequence[Statement]
 
 
 class Undecided(msgspec.Struct, frozen=True):
@@ -50,8 +52,8 @@ class Undecided(msgspec.Struct, frozen=True):
 
     ran: tuple[str, ...]
     judged: tuple[str, ...]
-    left_out: tuple[str, ...]
-    cautions: tuple[str, ...]
+    left_out: tuple[Statement, ...]
+    doubts: tuple[Doubted, ...]
     to_type: str | None
 
 
@@ -76,9 +78,9 @@ def _devices(entrants: Sequence[RankedOffer]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.offer.device for one in entrants))
 
 
-def _not_allowed(one: ModelCandidates) -> Iterator[str]:
+def _not_allowed(one: ModelCandidates) -> Iterator[Statement]:
     if count := len(one.ran) - len(one.allowed):
-        yield f"{count} of {len(one.ran)} settings: they nearly fill the memory or train worse"
+        yield Statement("settings_refused", {"count": count, "of": len(one.ran)})
 
 
 def _best(entrants: Sequence[RankedOffer]) -> RankedOffer:
@@ -139,7 +141,7 @@ class Hardware(msgspec.Struct, frozen=True):
     """`recommended`: None where fewer than two devices can be compared; where several could be the best, the leanest.
 
     Where there is none, `ran` are the devices of the model that most of them ran, and `judged` those of them with a
-    figure that is ground for a choice.
+    figure that is ground for a choice; `doubts` say what checks found in them.
     """
 
     family: str
@@ -150,11 +152,12 @@ class Hardware(msgspec.Struct, frozen=True):
     recommended: str | None
     clear: bool
     lead: Estimate | None
-    left_out: tuple[str, ...]
-    cautions: tuple[str, ...]
+    left_out: tuple[Statement, ...]
+    cautions: tuple[Statement, ...]
     to_type: str | None
     ran: tuple[str, ...] = ()
     judged: tuple[str, ...] = ()
+    doubts: tuple[Doubted, ...] = ()
 
 
 def hardware(
@@ -174,7 +177,7 @@ def hardware(
     for one in readings:
         groups.setdefault(what_is_computed(one.case), []).append(one)
     compared: list[_Compared] = []
-    left_out: list[str] = []
+    left_out: list[Statement] = []
     lonely: list[ModelCandidates] = []
     for what, group in groups.items():
         ran = ran_of(what, group)
@@ -193,11 +196,11 @@ def hardware(
         return _open(family, task, by, lonely, learned) if lonely else None
     best, standings = _over_models(compared, price)
     lean = [one for one in standings if one.could_be]
-    cautions = dict.fromkeys(said for _, kept, _ in compared for said in (*differing(kept), *_settings_differ(kept)))
+    cautions = unique(one for _, kept, _ in compared for one in (*differing(kept), *_settings_differ(kept)))
     models = tuple(_on_model(*one) for one in compared)
     return Hardware(
         family, task, by.name, tuple(standings), models,
-        _leanest(lean, compared), len(lean) == 1, best, tuple(dict.fromkeys(left_out)), tuple(cautions),
+        _leanest(lean, compared), len(lean) == 1, best, unique(left_out), cautions,
         _again(compared, lean, learned) if len(lean) > 1 else None,
     )  # fmt: skip
 
@@ -282,7 +285,7 @@ def _relative(ran: Sequence[RankedOffer]) -> Iterator[Relative]:
             yield Relative(first.point, first.unit, values, {d: value / top for d, value in values.items()})
 
 
-def _settings_differ(kept: Sequence[RankedOffer]) -> Iterator[str]:
+def _settings_differ(kept: Sequence[RankedOffer]) -> Iterator[Statement]:
     """Yield the settings that are not the same at the best of each device."""
     best: dict[str, RankedOffer] = {}
     for one in sorted(kept, key=lambda one: one.offer.value):
@@ -291,11 +294,12 @@ def _settings_differ(kept: Sequence[RankedOffer]) -> Iterator[str]:
     axes = dict.fromkeys(axis for point in points.values() for axis in point)
     unlike = [axis for axis in axes if len({str(point.get(axis)) for point in points.values()}) > 1]
     if unlike:
-        told = "; ".join(
-            f"{axis} {', '.join(f'{scalar_word(point.get(axis))} on {device}' for device, point in points.items())}"
+        each = {
+            axis: tuple(Statement("value_on", {"value": point.get(axis), "device": d}) for d, point in points.items())
             for axis in unlike
-        )
-        yield f"the best settings differ between the devices ({told}): part of the difference is due to them"
+        }
+        settings = tuple(Statement("axis_values", {"axis": axis, "values": values}) for axis, values in each.items())
+        yield Statement("best_settings_differ", {"settings": settings})
 
 
 def _leanest(lean: Sequence[DeviceRank], compared: Sequence[_Compared]) -> str:
@@ -315,8 +319,8 @@ def _open(
 ) -> Hardware:
     told = undecided(tried, learned)
     return Hardware(
-        family, task, by.name, (), (), None, False, None, told.left_out, told.cautions, told.to_type, told.ran,
-        told.judged,
+        family, task, by.name, (), (), None, False, None, told.left_out, (), told.to_type, told.ran, told.judged,
+        told.doubts,
     )  # fmt: skip
 
 

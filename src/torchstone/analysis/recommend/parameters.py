@@ -30,6 +30,7 @@ from torchstone.analysis.recommend.candidates import (
 )
 from torchstone.analysis.recommend.suggested_command import TRIALS, Vary, run_command
 from torchstone.analysis.summary import summarize
+from torchstone.core.schema.advice import Statement, unique
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Case, Task, portable
 from torchstone.core.schema.estimate import Estimate
@@ -52,9 +53,9 @@ class Losses(msgspec.Struct, frozen=True):
     batch_size: Scalar
     horizon_items: float
     learning_rate: LearningRates | None
-    worse: Mapping[tuple[str, str], str]
+    worse: Mapping[tuple[str, str], Statement]
     judged: frozenset[tuple[str, str]]
-    notes: tuple[str, ...]  # what these losses cannot say
+    notes: tuple[Statement, ...]  # what these losses cannot say
 
 
 def losses_of(place: Place, readings: Sequence[MeasuredCase], budget: list[int]) -> list[Losses]:
@@ -76,7 +77,7 @@ def losses_of(place: Place, readings: Sequence[MeasuredCase], budget: list[int])
     return found
 
 
-def worse_of(losses: Sequence[Losses]) -> Mapping[tuple[str, str], str]:
+def worse_of(losses: Sequence[Losses]) -> Mapping[tuple[str, str], Statement]:
     """Return (axis, value) → why it is not recommended, by all of these; where several tell, the first does."""
     return {key: why for one in reversed(losses) for key, why in one.worse.items()}
 
@@ -118,28 +119,30 @@ def _of_precisions(one: Convergence) -> Iterator[tuple[str, str]]:
             yield "precision", effect.precision
 
 
-def _worse_precisions(one: Convergence) -> Mapping[tuple[str, str], str]:
+def _worse_precisions(one: Convergence) -> Mapping[tuple[str, str], Statement]:
     found = {}
     for effect in one.precisions:
         if effect.verdict != Sameness.DIFFERENT:
             continue
         if effect.difference is None:
-            found["precision", effect.precision] = f"precision {effect.precision}: its loss diverges"
+            found["precision", effect.precision] = Statement("precision_diverges", {"precision": effect.precision})
         elif effect.difference > 0.0:
-            more = f"{100 * effect.difference:.2g} % above that of {effect.against}"
-            found["precision", effect.precision] = f"precision {effect.precision}: its loss ends {more}"
+            found["precision", effect.precision] = Statement(
+                "precision_worse",
+                {"precision": effect.precision, "difference": effect.difference, "against": effect.against},
+            )
     return found
 
 
-def _worse_optimizers(group: Optimizers) -> Iterator[tuple[tuple[str, str], str]]:
+def _worse_optimizers(group: Optimizers) -> Iterator[tuple[tuple[str, str], Statement]]:
     best = group.standings[0]
     for one in group.standings[1:]:
         ends, least = one.loss_end, best.loss_end
         if one.behaviour in UNSTABLE:
-            yield ("optimizer", one.optimizer), f"optimizer {one.optimizer}: its loss rises or diverges"
+            yield ("optimizer", one.optimizer), Statement("optimizer_unstable", {"optimizer": one.optimizer})
         elif ends is not None and least is not None and (ends.low or 0.0) > (least.high or math.inf):
-            more = f"{ends.value:.3g}, that of {best.optimizer} at {least.value:.3g}"
-            yield ("optimizer", one.optimizer), f"optimizer {one.optimizer}: its loss ends at {more}"
+            values = {"optimizer": one.optimizer, "loss": ends.value, "best": best.optimizer, "least": least.value}
+            yield ("optimizer", one.optimizer), Statement("optimizer_worse", values)
 
 
 _SLOWER_PER_ITEM = 0.8  # of the fastest fall of the loss: below it, the saying is worth a line
@@ -180,8 +183,8 @@ class Settings(msgspec.Struct, frozen=True):
     clear: bool
     lead: Estimate | None
     learning: Learning | None
-    left_out: tuple[str, ...]
-    cautions: tuple[str, ...]
+    left_out: tuple[Statement, ...]
+    cautions: tuple[Statement, ...]
     to_type: str | None
 
 
@@ -206,7 +209,7 @@ def settings(
     as_good = [one for one in ranked if one.offer.could_be and one.offer.value >= AS_FAST * ranked[0].offer.value]
     pick = min(as_good, key=_leanness) if sound and len(every) > 1 and (len(kept) > 1 or not wide) else None
     axes = [axis for axis in every[0].offer.point if len({str(one.offer.point.get(axis)) for one in every}) > 1]
-    said = dict.fromkeys(why for one in every if (why := _why_not(one, worse)))
+    refused = unique(why for one in every if (why := _why_not(one, worse)))
     learning = _learning(losses, pick)
     rate: Vary = {"learning_rate": [learning.best]} if learning is not None and learning.best is not None else {}
     return Settings(
@@ -216,28 +219,27 @@ def settings(
         recommended=_shown(pick.offer, axes) if pick is not None else None,
         clear=best.is_clear and pick is not None, lead=lead_of(best, kept[best.best].offer.trials) if sound else None,
         learning=learning,
-        left_out=(*(said if left else ()), *(wide if sure else ()), *doubtful, *_far(len(every) - len(near))),
-        cautions=(*(() if left else map(_nothing_else, said)), *_cautions(ranked, pick, losses, first.task)),
+        left_out=(*(refused if left else ()), *(wide if sure else ()), *doubtful, *_far(len(every) - len(near))),
+        cautions=(*(() if left else map(_nothing_else, refused)), *_cautions(ranked, pick, losses, first.task)),
         to_type=_again(left or near, rate) if pick is None and (wide or not sound)
         else _to_type(readings, ranked, pick, losses, rate),
     )  # fmt: skip
 
 
-def _why_not(one: RankedOffer, worse: Mapping[tuple[str, str], str]) -> str | None:
+def _why_not(one: RankedOffer, worse: Mapping[tuple[str, str], Statement]) -> Statement | None:
     share = one.offer.memory_share
     if share is not None and share > SAFE_SHARE:
-        return f"settings that use more than {100 * SAFE_SHARE:.0f} % of the device's memory"
+        return Statement("memory_nearly_full", {"share": SAFE_SHARE})
     return next((why for (axis, value), why in worse.items() if str(one.offer.point.get(axis)) == value), None)
 
 
-def _nothing_else(why_not: str) -> str:
-    return f"only measured setting; otherwise not recommended: {why_not}"
+def _nothing_else(why: Statement) -> Statement:
+    return Statement("only_setting", {"why": (why,)})
 
 
-def _far(count: int) -> Iterator[str]:
+def _far(count: int) -> Iterator[Statement]:
     if count:
-        share = f"{100 * (1 - NEAR_THE_TOP):.0f} %"
-        yield f"{count} setting{'s' * (count > 1)} more than {share} below the highest throughput"
+        yield Statement("far_from_top", {"count": count, "share": round(1 - NEAR_THE_TOP, 4)})
 
 
 def _leanness(one: RankedOffer) -> tuple[float, float]:
@@ -269,21 +271,20 @@ def _learning(losses: Sequence[Losses], pick: RankedOffer | None) -> Learning | 
 
 def _cautions(
     ranked: Sequence[RankedOffer], pick: RankedOffer | None, losses: Sequence[Losses], task: Task
-) -> Iterator[str]:
+) -> Iterator[Statement]:
     yield from differing(ranked)
     if pick is None:
         return
     for axis, value in _unjudged(ranked, pick, losses):
-        what = "its loss was not compared" if task == Task.TRAIN else "its effect on the results was not measured"
-        yield f"quality not measured: {axis} {value}, {what}"
-    yield from dict.fromkeys(note for one in losses for note in one.notes)
+        unknown = "loss_not_compared" if task == Task.TRAIN else "effect_not_measured"
+        yield Statement(unknown, {"axis": axis, "value": value})
+    yield from unique(note for one in losses for note in one.notes)
     rates = {one.offer.point.get("batch_size"): one.offer.loss_rate_per_1000_items for one in ranked}
     falls = {size: rate for size, rate in rates.items() if rate is not None and rate < 0.0}
     own = falls.get(pick.offer.point.get("batch_size"))
     steepest = min(falls, key=lambda size: falls[size], default=None)
     if own is not None and steepest is not None and own > _SLOWER_PER_ITEM * falls[steepest]:
-        slower = f"per item its loss falls {100 * own / falls[steepest]:.0f} % as fast as with batch_size {steepest}"
-        yield f"{slower}: a larger batch may need another learning rate and more items to reach the same loss"
+        yield Statement("loss_falls_slower", {"share": own / falls[steepest], "batch_size": steepest})
 
 
 def _unjudged(ranked: Sequence[RankedOffer], pick: RankedOffer, losses: Sequence[Losses]) -> Iterator[tuple[str, str]]:

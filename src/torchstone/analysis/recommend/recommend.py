@@ -25,6 +25,7 @@ from torchstone.analysis.recommend.parameters import Settings, losses_of, settin
 from torchstone.analysis.recommend.suggested_command import Vary
 from torchstone.config.prices import HourlyPrice, Prices
 from torchstone.core.errors import UsageError, unknown
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.case import Task
 from torchstone.storage.index import Problem
 from torchstone.storage.measured import MeasuredCase, measured_kept
@@ -87,7 +88,7 @@ def _recommended(place: Place, asked: RecommendRequest) -> Recommendation:
     told: list[Settings] = []
     entrants: dict[str, list[RankedOffer]] = {}
     counts: Counter[str] = Counter()
-    worse: dict[tuple[str, str], Mapping[tuple[str, str], str]] = {}
+    worse: dict[tuple[str, str], Mapping[tuple[str, str], Statement]] = {}
     rates: dict[tuple[str, str], Vary] = {}
     for key, group in _groups(ours, _workload_and_device).items():
         every = entered(group, by, device_and_settings)
@@ -167,7 +168,7 @@ def _workload_and_device(one: MeasuredCase) -> tuple[str, str]:
     return what_is_computed(one.case), one.device_name
 
 
-def _is_refused(one: MeasuredCase, worse: Mapping[tuple[str, str], str]) -> bool:
+def _is_refused(one: MeasuredCase, worse: Mapping[tuple[str, str], Statement]) -> bool:
     if worse and any(str(one.case.configuration.get(axis)) == value for axis, value in worse):
         return True
     held = one.device.memory_bytes if one.device is not None else None

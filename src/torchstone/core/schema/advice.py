@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -19,6 +19,11 @@ class Statement(msgspec.Struct, frozen=True):
 
     id: str
     values: Mapping[str, Value] = {}
+
+
+def unique(statements: Iterable[Statement]) -> tuple[Statement, ...]:
+    """Return each of them once."""
+    return tuple({str(one): one for one in statements}.values())
 
 
 class Remedy(Statement, frozen=True):

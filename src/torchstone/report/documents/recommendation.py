@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from torchstone.analysis.recommend.candidates import Offer, why_wide
+from torchstone.analysis.recommend.candidates import Doubted, Offer, why_wide
 from torchstone.analysis.recommend.hardware import Hardware, OnModel
 from torchstone.analysis.recommend.parameters import Learning, Settings
 from torchstone.analysis.recommend.recommend import Recommendation
 from torchstone.core import units
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import AXES, Scalar
-from torchstone.core.schema.estimate import Estimate
+from torchstone.core.schema.estimate import Estimate, Severity
 from torchstone.core.schema.trial import FEWEST_UNDISTURBED
+from torchstone.report.diagnosis_messages import text, texts
 from torchstone.report.document import Column, Command, Document, Part, Role, Section, Table, Text, paragraphs
 from torchstone.report.documents.cost import price_text, value_word
 from torchstone.report.documents.run_answer import PURPOSES, point_words
@@ -101,6 +103,7 @@ def _hardware(one: Hardware) -> Iterator[Part]:
         )
         yield Text(f"No recommendation of {what}: {why}.", Role.HEADLINE)
         yield from _doubts(one.left_out, one.cautions)
+        yield from (Text(_doubted(each), Role.NOTE) for each in one.doubts)
         return
     yield Text(f"Recommended {what}: {_device(one)}.", Role.HEADLINE)
     yield from _doubts(one.left_out, one.cautions)
@@ -160,7 +163,7 @@ def _workload(one: Settings) -> str:
 def _why_none(one: Settings) -> str:
     wide = [offer for offer in one.offers if units.is_wide(offer.value, offer.low, offer.high)]
     if wide:
-        return why_wide(wide)
+        return texts(why_wide(wide), "; ")
     if not any(not offer.doubts and offer.trials >= FEWEST_UNDISTURBED for offer in one.offers):
         return f"no setting has {FEWEST_UNDISTURBED} valid trials"
     return f"one setting alone {'can be judged' if one.left_out else 'was measured'}"
@@ -220,9 +223,15 @@ def _learning(one: Learning) -> str:
 # ── both ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _doubts(left_out: Sequence[str], cautions: Sequence[str]) -> Iterator[Part]:
-    yield from (Text(f"left out: {line}") for line in left_out)
-    yield from (Text(line, Role.NOTE) for line in cautions)
+def _doubts(left_out: Sequence[Statement], cautions: Sequence[Statement]) -> Iterator[Part]:
+    yield from (Text(f"left out: {text(one)}") for one in left_out)
+    yield from (Text(text(one), Role.NOTE) for one in cautions)
+
+
+def _doubted(one: Doubted) -> str:
+    word = "INVALID" if one.finding.severity == Severity.ERROR else "SUSPECT"
+    found = f"{one.count} of {one.of} settings are {word} ({one.finding.check}): {one.finding.message}"
+    return f"{found}; see `torchstone show {one.run_id}`"
 
 
 def _lead(lead: Estimate | None) -> str:

@@ -16,11 +16,13 @@ from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.charts import vega_lite as vl
 from torchstone.core.charts.vega_lite import Picture
+from torchstone.core.schema.advice import Statement, unique
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.metric import RAW
 from torchstone.core.schema.training import Epoch, EpochMetrics, Training, TrainingMetrics
 from torchstone.core.stats.convergence import FEWEST, MARGIN, Behaviour, Sameness
 from torchstone.core.stats.interval import wilson
+from torchstone.report.diagnosis_messages import text
 from torchstone.report.document import (
     Chart,
     Column,
@@ -174,7 +176,7 @@ def convergence_parts(run: RunSummary, *, every: bool = False, curves: Curves | 
     is_crowd = len(groups) > _MOST_OF_EVERY
     most = _MOST_OF_EVERY if every else _MOST
     if is_crowd and same:
-        yield Section("convergence: of all groups", tuple(Text(note, Role.NOTE) for note in same))
+        yield Section("convergence: of all groups", tuple(Text(text(note), Role.NOTE) for note in same))
     yield from (_section(one, same if is_crowd else ()) for one in groups[:most])
     if rest := groups[most:]:
         title = f"{len(rest)} more group{'s' * (len(rest) > 1)} of trainings"
@@ -182,7 +184,7 @@ def convergence_parts(run: RunSummary, *, every: bool = False, curves: Curves | 
         yield Section(title, parts, folded=True, how=f"torchstone show {run.run_id} --full")
 
 
-def _section(group: Convergence, told: Sequence[str]) -> Section:
+def _section(group: Convergence, told: Sequence[Statement]) -> Section:
     """Return what is told of one group, without the notes that were `told` of all."""
     where = "".join(f", {axis} {value}" for axis, value in _settings(group).items())
     title = f"convergence: {group.model} on {group.device}, data {group.data}{where}"
@@ -198,7 +200,7 @@ def _is_short(group: Convergence) -> bool:
     return all(one.behaviour == Behaviour.SHORT and one.steps < FEWEST for one in group.trainings)
 
 
-def _parts(group: Convergence, told: Sequence[str]) -> Iterator[Part]:
+def _parts(group: Convergence, told: Sequence[Statement]) -> Iterator[Part]:
     if _is_short(group):
         yield from map(Text, _precisions(group))
         few = f"under {FEWEST} steps a training there is nothing to see in their losses"
@@ -208,7 +210,7 @@ def _parts(group: Convergence, told: Sequence[str]) -> Iterator[Part]:
     yield Text(f"{over}; ± and [ ] are 95 % confidence intervals over the steps of one training", Role.DETAIL)
     yield Table(tuple(_rate_columns(group)))
     yield from map(Text, _lines(group))
-    yield from (Text(note, Role.NOTE) for note in group.notes if note not in told)
+    yield from (Text(text(note), Role.NOTE) for note in group.notes if note not in told)
 
 
 def _rate_columns(group: Convergence) -> list[Column]:
@@ -267,7 +269,7 @@ def _count(value: float | None) -> str:
 # ── very many groups ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _together(groups: Sequence[Convergence], told: Sequence[str]) -> Iterator[Part]:
+def _together(groups: Sequence[Convergence], told: Sequence[Statement]) -> Iterator[Part]:
     """Yield for each model on each device one table of its trainings, and one of what follows of each group.
 
     A group with too few steps has none: it is a section as where there are few groups.
@@ -278,12 +280,12 @@ def _together(groups: Sequence[Convergence], told: Sequence[str]) -> Iterator[Pa
             works.setdefault((group.model, group.device, group.data, group.item), []).append(group)
     for (model, device, data, item), alike in works.items():
         over = f"each group over its first {item}s, which all of its trainings saw"
-        notes = dict.fromkeys(note for group in alike for note in group.notes if note not in told)
+        notes = unique(note for group in alike for note in group.notes if note not in told)
         parts: tuple[Part, ...] = (
             Text(f"{over}; ± and [ ] are 95 % confidence intervals over the steps of one training", Role.DETAIL),
             Table(tuple(_all_trainings(alike, item))),
             *_all_lines(alike),
-            *(Text(note, Role.NOTE) for note in notes),
+            *(Text(text(note), Role.NOTE) for note in notes),
         )
         yield Section(f"convergence: {model} on {device}, data {data}", parts)
     yield from (_section(group, told) for group in groups if _is_short(group))

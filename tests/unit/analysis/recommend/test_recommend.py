@@ -16,10 +16,12 @@ from torchstone.analysis.recommend.recommend import RecommendRequest, recommend
 from torchstone.cli._parsing import Parser
 from torchstone.cli.run_command import add_arguments
 from torchstone.core.errors import UsageError
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.facts import Facts
+from torchstone.report.diagnosis_messages import text
 from torchstone.report.documents.recommendation import recommendation_document
 from torchstone.report.renderers.terminal import terminal
 from torchstone.storage.measured import measured
@@ -31,6 +33,10 @@ PRICES = prices_of("EUR", {"H200": 4.0, "Xeon": 0.1})
 
 def sweep(rates, *, kind="cpu", **axes):
     return [(case(kind, batch_size=size, **axes), rate) for size, rate in zip(SIZES, rates, strict=True)]
+
+
+def ids(statements):
+    return {one.id for one in statements}
 
 
 @pytest.fixture
@@ -81,11 +87,11 @@ def test_what_is_suspect_is_left_out_and_nothing_is_recommended_of_it_alone(told
     (found,) = told(a_stored_run(1, cases, machine(), findings=doubt[2:])).settings
     assert found.recommended is not None
     assert found.recommended.point["batch_size"] == 16
-    assert found.left_out == ("1 of 3 settings are SUSPECT (neighbours)",)
+    assert found.left_out == (Statement("settings_suspect", {"count": 1, "of": 3, "checks": ("neighbours",)}),)
     (all_in_doubt,) = told(a_stored_run(1, cases, machine(), findings=doubt)).settings
     assert (all_in_doubt.recommended, all_in_doubt.lead, all_in_doubt.clear) == (None, None, False)
     assert [offer.doubts for offer in all_in_doubt.offers] == [("neighbours",)] * 3, "the table is there"
-    assert all_in_doubt.left_out == ("3 of 3 settings are SUSPECT (neighbours)",)
+    assert all_in_doubt.left_out == (Statement("settings_suspect", {"count": 3, "of": 3, "checks": ("neighbours",)}),)
     assert "--trials 10" in (all_in_doubt.to_type or "")
 
 
@@ -96,8 +102,8 @@ def test_one_setting_alone_and_one_trial(told):
     assert "--batch-sizes 8,32,128" in found.to_type
     (single,) = told(a_stored_run(1, sweep((100, 105, 110)), machine(), trials=1)).settings
     assert (single.recommended, single.clear, single.lead) == (None, False, None)
-    assert single.left_out == ("3 of 3 settings have fewer than 3 trials",)
-    assert any("one trial" in line for line in single.cautions)
+    assert single.left_out == (Statement("settings_few_trials", {"count": 3, "of": 3, "fewest": 3}),)
+    assert Statement("some_one_trial") in single.cautions
     assert "--trials 10" in (single.to_type or "")
 
 
@@ -115,7 +121,7 @@ def test_cases_that_failed_and_memory_that_is_nearly_full_are_not_recommended(to
     held = {cases[1][0].case_id: 0.95 * (CARD.memory_bytes or 0)}
     run = a_stored_run(1, cases, machine("cuda"), memory=held, failed=[cases[2][0].case_id])
     (found,) = told(run).settings
-    assert found.left_out == ("settings that use more than 90 % of the device's memory",)
+    assert found.left_out == (Statement("memory_nearly_full", {"share": 0.9}),)
     assert [offer.point["batch_size"] for offer in found.offers] == [8]
 
 
@@ -134,7 +140,7 @@ def test_the_hosts_memory_is_not_held_against_a_card(told):
         for trial in run.trials
     ]
     (found,) = told(msgspec.structs.replace(run, trials=tuple(resident))).settings
-    assert not any("of the device's memory" in line for line in (*found.left_out, *found.cautions))
+    assert "memory_nearly_full" not in ids((*found.left_out, *found.cautions))
     assert {offer.memory_bytes for offer in found.offers} == {None}
 
 
@@ -144,7 +150,7 @@ def test_where_all_that_was_measured_nearly_fills_the_memory_that_is_told_and_no
     (found,) = told(a_stored_run(1, cases, machine("cuda"), memory=held)).settings
     assert found.recommended is not None
     assert found.left_out == ()
-    assert found.cautions[0].startswith("only measured setting; otherwise not recommended: settings that")
+    assert found.cautions[0] == Statement("only_setting", {"why": (Statement("memory_nearly_full", {"share": 0.9}),)})
 
 
 def test_a_rate_below_0_that_another_tool_claims_is_none(told):
@@ -171,8 +177,9 @@ def test_a_precision_whose_loss_is_worse_is_left_out_however_fast(told):
     assert found.recommended is not None
     assert (found.clear, found.lead) == (True, None), "fp32 with adamw is all that is left"
     assert [offer.point["precision"] for offer in found.offers] == ["fp32"]
-    assert any("precision bf16: its loss ends" in line for line in found.left_out)
-    assert any("optimizer sgd: its loss ends" in line for line in found.left_out)
+    worse = {one.id: one.values for one in found.left_out}
+    assert worse["precision_worse"]["precision"] == "bf16"
+    assert (worse["optimizer_worse"]["optimizer"], worse["optimizer_worse"]["best"]) == ("sgd", "adamw")
     assert found.learning is not None
     assert found.learning.best == 0.001
     assert found.learning.tried == (0.0001, 0.001)
@@ -212,12 +219,12 @@ def test_a_precision_that_trains_as_well_is_recommended_and_one_not_compared_is_
     (found,) = told(of_losses(trainings, step_s=(0.02, 0.01))).settings
     assert found.recommended is not None
     assert found.recommended.point["precision"] == "bf16"
-    assert not any("quality not measured" in line for line in found.cautions)
+    assert "loss_not_compared" not in ids(found.cautions)
     (unknown,) = told(
         a_stored_run(9, [(case(precision=word), rate) for word, rate in (("fp32", 100), ("bf16", 200))], machine()),
         model="hf:bert",
     ).settings
-    assert any(line.startswith("quality not measured: precision bf16") for line in unknown.cautions)
+    assert Statement("loss_not_compared", {"axis": "precision", "value": "bf16"}) in unknown.cautions
 
 
 def both(number=1, *, cpu=(100, 150, 200), cuda=(1000, 2000, 3000), **about):
@@ -249,7 +256,7 @@ def test_settings_that_differ_between_the_devices_are_told_with_the_ratio_at_equ
         a_stored_run(2, of("cuda", {(32, "fp32"): 900, (32, "bf16"): 2000}), machine("cuda", host="gpubox")),
     )
     (block,) = found.hardware
-    (said,) = [line for line in block.cautions if line.startswith("the best settings differ")]
+    (said,) = [text(one) for one in block.cautions if one.id == "best_settings_differ"]
     assert said == (
         "the best settings differ between the devices (batch_size 8 on Intel Xeon, 32 on NVIDIA H200; "
         "precision fp32 on Intel Xeon, bf16 on NVIDIA H200): part of the difference is due to them"
@@ -262,7 +269,7 @@ def test_settings_that_differ_between_the_devices_are_told_with_the_ratio_at_equ
 
 def test_devices_at_equal_settings_anyway_have_no_such_line(told):
     (block,) = told(*both()).hardware
-    assert not any("settings differ" in line for line in block.cautions)
+    assert "best_settings_differ" not in ids(block.cautions)
 
 
 def test_hardware_over_several_models_counts_those_that_all_devices_ran(told):
@@ -286,7 +293,7 @@ def test_models_of_no_family_and_of_family_custom_are_one_block(told):
 def test_machines_under_one_name_of_a_device_are_told(told):
     runs = [a_stored_run(n, sweep((100, 150, 200)), machine(host=host)) for n, host in enumerate("ab")]
     (found,) = told(*runs).settings
-    assert "Intel Xeon stands for 2 machines (a, b), which may differ" in found.cautions
+    assert Statement("one_name", {"device": "Intel Xeon", "count": 2, "hosts": ("a", "b")}) in found.cautions
 
 
 def test_ranks_that_share_a_cpu_are_paid_as_one_machine(told):
@@ -310,7 +317,7 @@ def test_hardware_by_price_and_by_memory(told):
     assert {offer.point["batch_size"] for offer in lean.models[0].offers} == {32}, "the smallest batch does not win"
     settings = told(by="memory").settings
     assert [one.recommended.point["batch_size"] for one in settings if one.recommended is not None] == [32, 32]
-    assert settings[0].left_out == ("2 settings more than 5 % below the highest throughput",)
+    assert settings[0].left_out == (Statement("far_from_top", {"count": 2, "share": 0.05}),)
 
 
 def test_devices_that_cannot_be_told_apart_the_cheaper_one(told):

@@ -8,6 +8,7 @@ from build import a_finding
 from stored import CARD, a_stored_run, case, machine, store
 
 from torchstone.analysis.recommend.recommend import RecommendRequest, recommend
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.estimate import Severity
 from torchstone.report.documents.recommendation import recommendation_document
 from torchstone.report.renderers.terminal import terminal
@@ -83,7 +84,7 @@ def test_a_device_of_fewer_than_three_trials_cannot_be_judged_and_that_is_said(t
     few = a_stored_run(2, CUDA, machine("cuda", host="gpubox"), trials=2)
     block, shown = told(a_stored_run(1, CPU, machine()), few)
     assert (block.recommended, block.judged) == (None, ("Intel Xeon",))
-    assert block.left_out == ("3 of 6 settings have fewer than 3 trials",)
+    assert block.left_out == (Statement("settings_few_trials", {"count": 3, "of": 6, "fewest": 3}),)
     assert "left out: 3 of 6 settings have fewer than 3 trials\n" in shown
     words = shlex.split(block.to_type or "")
     assert (words[words.index("--device") + 1], words[words.index("--trials") + 1]) == ("cuda:0", "10")
