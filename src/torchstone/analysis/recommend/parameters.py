@@ -141,8 +141,13 @@ def _worse_optimizers(group: Optimizers) -> Iterator[tuple[tuple[str, str], Stat
         if one.behaviour in UNSTABLE:
             yield ("optimizer", one.optimizer), Statement("optimizer_unstable", {"optimizer": one.optimizer})
         elif ends is not None and least is not None and (ends.low or 0.0) > (least.high or math.inf):
-            values = {"optimizer": one.optimizer, "loss": ends.value, "best": best.optimizer, "least": least.value}
-            yield ("optimizer", one.optimizer), Statement("optimizer_worse", values)
+            yield (
+                ("optimizer", one.optimizer),
+                Statement(
+                    "optimizer_worse",
+                    {"optimizer": one.optimizer, "loss": ends.value, "best": best.optimizer, "least": least.value},
+                ),
+            )
 
 
 _SLOWER_PER_ITEM = 0.8  # of the fastest fall of the loss: below it, the saying is worth a line
