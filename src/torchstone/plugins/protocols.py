@@ -85,9 +85,10 @@ class Samples(Protocol):
         """Return one item: `input_ids`, `attention_mask`, `pixel_values`, `waveform` or `features`, and `labels`."""
 
 
-class Streamable(Protocol):
-    """Data of a user's own that comes in batches only: what a py: function may return in place of a data set."""
+class Streamable(ABC):
+    """Data of a model's own that comes in batches only, in place of a data set."""
 
+    @abstractmethod
     def open_batches(self, configuration: Mapping[str, Scalar]) -> Batches:
         """Open a feed. Raises UsageError where the axes ask for batches that its loader does not give."""
 

@@ -30,7 +30,7 @@ from torchstone.analysis.recommend.candidates import (
 )
 from torchstone.analysis.recommend.suggested_command import TRIALS, Vary, run_command
 from torchstone.analysis.summary import summarize
-from torchstone.core.schema.advice import Statement, unique
+from torchstone.core.schema.advice import Statement, Value, unique
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Case, Task, portable
 from torchstone.core.schema.estimate import Estimate
@@ -141,13 +141,13 @@ def _worse_optimizers(group: Optimizers) -> Iterator[tuple[tuple[str, str], Stat
         if one.behaviour in UNSTABLE:
             yield ("optimizer", one.optimizer), Statement("optimizer_unstable", {"optimizer": one.optimizer})
         elif ends is not None and least is not None and (ends.low or 0.0) > (least.high or math.inf):
-            yield (
-                ("optimizer", one.optimizer),
-                Statement(
-                    "optimizer_worse",
-                    {"optimizer": one.optimizer, "loss": ends.value, "best": best.optimizer, "least": least.value},
-                ),
-            )
+            values: dict[str, Value] = {
+                "optimizer": one.optimizer,
+                "loss": ends.value,
+                "best": best.optimizer,
+                "least": least.value,
+            }
+            yield ("optimizer", one.optimizer), Statement("optimizer_worse", values)
 
 
 _SLOWER_PER_ITEM = 0.8  # of the fastest fall of the loss: below it, the saying is worth a line

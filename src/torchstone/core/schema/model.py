@@ -72,4 +72,4 @@ class LoadedModel(msgspec.Struct):
     objection: Callable[[str, Scalar], str | None] | None = None
     facts: Facts = msgspec.field(default_factory=Facts)
     decoding: Decoding | None = None  # of models that can generate text
-    samples: Any = None  # the model's own data: Samples, or what has `open_batches` (Streamable in extend.py)
+    samples: Any = None  # the model's own data: Samples or Streamable (extend.py)

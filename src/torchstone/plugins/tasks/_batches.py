@@ -18,7 +18,7 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch, Unreadable
 from torchstone.core.schema.model import LoadedModel
 from torchstone.plugins.machine_protocols import Device
-from torchstone.plugins.protocols import Batches
+from torchstone.plugins.protocols import Batches, Samples, Streamable
 from torchstone.plugins.tasks._settings import nhwc
 
 
@@ -250,6 +250,23 @@ def _random_batches(samples: Any, size: int, seed: int) -> list[Batch]:
     return [stack([samples[i] for i in order[begin : begin + size]]) for begin in begins]
 
 
+def samples_of(model: LoadedModel, samples: Any, least: int) -> Samples | Streamable:
+    """Return the data to measure with: what was given, or else the model's own example, of `least` items or more.
+
+    Raises Unsupported where there is neither, UsageError where what was given has neither items nor batches.
+    """
+    if samples is None:
+        if model.example is None:
+            raise Unsupported("the model has no example batch, and no data was given")
+        return ExampleRows(model.example, least)
+    if not isinstance(samples, Streamable) and not hasattr(samples, "__getitem__"):
+        raise UsageError(
+            f"{type(samples).__name__} is no data: give it __len__ and __getitem__, or derive it from "
+            "torchstone.extend.Streamable"
+        )
+    return samples  # type: ignore[no-any-return]
+
+
 def open_batches(
     configuration: Mapping[str, Scalar], model: LoadedModel, samples: Any, device: Device, seed: int
 ) -> Batches:
@@ -258,11 +275,8 @@ def open_batches(
     Raises Unsupported if there is less than one batch of data.
     """
     size, (_, ranks) = int(configuration["batch_size"] or 1), place_among_ranks()
-    if samples is None:
-        if model.example is None:
-            raise Unsupported("the model has no example batch, and no data was given")
-        samples = ExampleRows(model.example, ranks * size * _RESIDENT_BATCHES)
-    if hasattr(samples, "open_batches"):  # the user's own, which come in batches only
+    samples = samples_of(model, samples, ranks * size * _RESIDENT_BATCHES)
+    if isinstance(samples, Streamable):
         if ranks > 1:
             raise Unsupported("data that come in batches cannot be shared among ranks: return the Dataset")
         return _of_stream(samples.open_batches(configuration), configuration, device)

@@ -7,12 +7,13 @@ import time
 import pytest
 import torch
 
-from torchstone.core.errors import Unsupported
+from torchstone.core.errors import Unsupported, UsageError
 from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.model import InputSpec, LoadedModel
 from torchstone.core.schema.procedure import LoadPlan
 from torchstone.plugins import registry
+from torchstone.plugins.protocols import Streamable
 from torchstone.plugins.tasks.loadgen import driving
 from torchstone.plugins.tasks.loadgen.driving import Waiting, open_library
 
@@ -87,10 +88,15 @@ def test_tokens_are_counted_without_padding():
 
 
 def test_data_without_single_samples_are_refused():
-    class Stream:
+    class Stream(Streamable):
         def open_batches(self, configuration):
             raise AssertionError
 
+    class Batches:
+        open_batches = Stream.open_batches
+
+    with pytest.raises(UsageError, match=r"torchstone\.extend\.Streamable"):
+        open_library({"batch_size": 1}, model(), Batches(), 0)
     with pytest.raises(Unsupported, match="return the Dataset"):
         open_library({"batch_size": 1}, model(), Stream(), 0)
     with pytest.raises(Unsupported, match="no example batch"):

@@ -49,6 +49,7 @@ from torchstone.plugins.models.py.returned import (
     scalar,
     torchs_own,
 )
+from torchstone.plugins.protocols import Streamable
 
 _STACKED = (torch.Tensor, int, float)
 COLLATE = "return a DataLoader with a collate_fn"
@@ -119,7 +120,7 @@ class CountedBatches:
         return len(rows), self._collate_fn(rows)
 
 
-class OwnLoader:
+class OwnLoader(Streamable):
     """A DataLoader as a source of feeds. `fixed`: what it has and cannot be changed, and `why`.
 
     `size`: the items of its first batch, where what makes its batches is not torch's own.
@@ -234,7 +235,7 @@ def rebuilt(loader: DataLoader[Any], configuration: Mapping[str, Scalar], worker
     return DataLoader(loader.dataset, **how)
 
 
-class Stream:
+class Stream(Streamable):
     """Batches that are used as they come: `fixed` is what they have, which cannot be changed, and `why`."""
 
     def __init__(self, naming: Naming, batches: Iterable[Any], fixed: Mapping[str, Scalar], why: Statement) -> None:

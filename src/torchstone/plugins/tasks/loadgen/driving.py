@@ -36,7 +36,8 @@ from torchstone.core.schema.procedure import (
 )
 from torchstone.core.stats.quantile import needed
 from torchstone.plugins.machine_protocols import Device
-from torchstone.plugins.tasks._batches import ExampleRows, collate
+from torchstone.plugins.protocols import Streamable
+from torchstone.plugins.tasks._batches import collate, samples_of
 from torchstone.plugins.tasks._inference import PreparedInference
 
 _MOST_SAMPLES, _MOST_BYTES = 1024, 256 << 20
@@ -80,11 +81,8 @@ def open_library(configuration: Mapping[str, Scalar], model: LoadedModel, sample
     Raises Unsupported where there are no single samples.
     """
     size = int(configuration["batch_size"] or 1)
-    if samples is None:
-        if model.example is None:
-            raise Unsupported("the model has no example batch, and no data was given")
-        samples = ExampleRows(model.example, _LEAST_SAMPLES)
-    if hasattr(samples, "open_batches"):
+    samples = samples_of(model, samples, _LEAST_SAMPLES)
+    if isinstance(samples, Streamable):
         raise Unsupported("the data come in batches, and queries ask for single samples: return the Dataset")
     order = torch.randperm(len(samples), generator=torch.Generator().manual_seed(seed)).tolist()
     stack: Callable[[Sequence[Any]], Batch] = getattr(samples, "collate", None) or collate
