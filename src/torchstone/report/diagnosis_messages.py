@@ -510,7 +510,8 @@ def with_texts(value: Any) -> Any:
 def _tagged(value: msgspec.Struct) -> Mapping[str, Any]:
     config = type(value).__struct_config__
     tag = {config.tag_field: config.tag} if config.tag_field is not None else {}
-    return {**tag, **msgspec.structs.asdict(value)}
+    fields = msgspec.structs.asdict(value).items()
+    return {**tag, **{name: field for name, field in fields if field is not msgspec.UNSET}}
 
 
 # ── places ──────────────────────────────────────────────────────────────────────────────────────────────────

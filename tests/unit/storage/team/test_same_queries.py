@@ -85,7 +85,7 @@ def plain(found: Any) -> Any:
     if isinstance(found, UsageError):
         return str(found)
     if isinstance(found, msgspec.Struct):
-        fields = {name: getattr(found, name) for name in type(found).__struct_fields__}
+        fields = {name: value for name, value in msgspec.structs.asdict(found).items() if value is not msgspec.UNSET}
         for name in fields.keys() & {"priors", "pair_priors"}:  # JSON that is decoded where it is asked for
             fields[name] = msgspec.json.decode(fields[name])
         return {name: plain(value) for name, value in fields.items() if name not in ("id", "path", "stamp", "problems")}
