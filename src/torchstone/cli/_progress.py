@@ -145,8 +145,11 @@ def _changes(slots: Sequence[Slot]) -> int:
     return sum(one.number != other.number for one, other in pairwise(slots))
 
 
+_EVERY_S = 10.0  # between the lines of a log
+
+
 class ProgressBar(ProgressLines):
-    """A live bar on a terminal, a line per trial elsewhere."""
+    """A live bar on a terminal; elsewhere a line per trial, or every ten seconds where their number is open."""
 
     def __init__(self, *, quiet: bool = False, verbose: bool = False, clock: Clock = system_clock) -> None:
         super().__init__(quiet=quiet, verbose=verbose)
@@ -161,6 +164,7 @@ class ProgressBar(ProgressLines):
         self._remaining: Remaining | None = None
         self._opened_s = self._began_s  # when the command began
         self._time_s: float | None = None  # that it has, where the number of its trials is open
+        self._next_s = 0.0  # when a log gets its next line
 
     def begins(self, head: Head) -> None:
         """Say what is planned, and open the bar where there is a terminal."""
@@ -206,13 +210,21 @@ class ProgressBar(ProgressLines):
         self._count += 1
         self._note(trial)
         bad = trial.outcome.status != Status.OK
-        if not self._quiet and (self._bar is None or bad or self._verbose):
+        if not self._quiet and (bad or self._verbose or (self._bar is None and self._is_due())):
             text = f"{trial.outcome.status}: {trial.outcome.message}" if bad else units.quantity(trial.duration_s, "s")
             text += ", disturbed by other programs" if trial.disturbed else ""
             if self._bar is None and (so_far := self._so_far()):
                 text += f"; {so_far}"
             self._print(plain(f"trial {trial.trial_id} finished ({self._count_words()}) {self._label()}: {text}"))
         self._draw("")
+
+    def _is_due(self) -> bool:
+        """Say whether a log gets a line of this trial: each of a number that was asked for, else one in a while."""
+        now_s = self._clock()
+        if self._time_s is not None and now_s < self._next_s:
+            return False
+        self._next_s = now_s + _EVERY_S
+        return True
 
     def say(self, text: str) -> None:
         """Write a line above the bar."""

@@ -86,13 +86,24 @@ def last_line(capsys, sizes, trials):
     """What is said after the last trial. `sizes`: batch sizes, with by how much the steps of their trials differ."""
     cases = {size: case(batch_size=size) for size in sizes}
     run = a_run([], cases=tuple(cases.values()))
-    bar = ProgressBar()
+    bar = ProgressBar(verbose=True)
     bar.begins(msgspec.structs.replace(run.head, procedure=Procedure(trials=None)))
     for number in range(trials):
         for size, noise in sizes.items():
             step_s = 0.01 * (1.0 + noise * (number % 2))
             bar.finished(a_trial([step_s] * 10, items=size, case_id=cases[size].case_id, number=number))
     return capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(("trials", "lines"), [(None, 4), (31, 31)], ids=["open", "asked for"])
+def test_a_log_has_a_line_every_ten_seconds_or_one_of_each_trial_that_was_asked_for(capsys, trials, lines):
+    clock, one = FakeClock(), a_case()
+    bar = ProgressBar(clock=clock)
+    bar.begins(msgspec.structs.replace(a_run([], cases=(one,)).head, procedure=Procedure(trials=trials)))
+    for number in range(31):
+        bar.finished(a_trial([0.1] * 10, case_id=one.case_id, number=number))
+        clock.sleep(1.0)
+    assert sum(" finished (" in line for line in capsys.readouterr().err.splitlines()) == lines
 
 
 def test_where_the_fastest_is_known_the_line_names_the_case_that_needs_more(capsys):
