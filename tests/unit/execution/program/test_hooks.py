@@ -148,3 +148,29 @@ def test_a_replica_of_a_hooked_module_computes_with_its_own_weights(hooks):
     replica = replicate(module)
     replica.weight, replica.bias = torch.zeros(2, 2), torch.ones(2)
     assert torch.equal(replica(torch.ones(1, 2)), torch.ones(1, 2))
+
+
+def test_a_hooked_module_that_is_compiled_later_keeps_its_marks_and_computes_compiled(hooks):
+    torch = pytest.importorskip("torch")
+
+    class Doubling(torch.nn.Module):  # of torch's own modules nothing is compiled
+        def forward(self, x):
+            return x + x
+
+    module, other = Doubling(), Doubling()
+    hooks._program = hooks._Program({})
+    hooks._program.torch, hooks._program.trains = torch, torch.is_grad_enabled
+    hooks._program.is_compiling = torch.compiler.is_compiling
+    compiled = hooks._wrapped_compile(torch.nn.Module.compile)
+    hooks._hook_module(module)
+    calls = []
+    for one in (module, other):
+        compiled(one, backend=lambda graph, _: calls.append(1) or graph.forward)
+    marked = hooks._program.hooked[id(module)][2]
+    assert module.__dict__["_compiled_call_impl"] is marked
+    assert id(other) not in hooks._program.hooked
+    assert torch.equal(module(torch.ones(2)), torch.full((2,), 2.0))
+    assert calls, "it was compiled"
+    hooks._unhook_module(id(module))
+    assert module.__dict__["_compiled_call_impl"] is not marked
+    assert torch.equal(module(torch.ones(2)), torch.full((2,), 2.0))

@@ -178,6 +178,7 @@ def _hook_steps(torch: Any) -> None:
     _replace(
         module_class, "_replicate_for_data_parallel", _wrapped_replicate(module_class._replicate_for_data_parallel)
     )
+    _replace(module_class, "compile", _wrapped_compile(module_class.compile))
     _replace(torch.autograd, "backward", _wrapped_backward(torch.autograd.backward))
     _replace(torch.autograd, "grad", _wrapped_backward(torch.autograd.grad))
     _wrap_scaler(torch)
@@ -737,6 +738,18 @@ def _wrapped_replicate(replicate: Any) -> Any:
         return replica
 
     return unmarked
+
+
+def _wrapped_compile(compile_module: Any) -> Any:
+    @functools.wraps(compile_module)
+    def compiled(self: Any, *args: Any, **kwargs: Any) -> None:
+        _, _, marked = _program.hooked.get(id(self), (None, None, None))
+        is_marked = marked is not None and self.__dict__.get("_compiled_call_impl") is marked
+        compile_module(self, *args, **kwargs)
+        if is_marked:  # what was compiled stands in the place of the marks
+            _hook_module(self)
+
+    return compiled
 
 
 def _unhook_module(key: Any) -> None:
