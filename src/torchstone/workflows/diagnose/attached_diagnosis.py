@@ -314,9 +314,11 @@ def _loader_look(
             for one in _shares_of_cpu([(pid, pid) for pid in loaders], watched)
         )
         spent = [watched.spent[pid].read_bytes for pid in loaders if pid in watched.spent]
-    else:  # what is not loading has a core or waits for one, as far as is known
+    else:  # all that is neither on a core nor waits for one is loading; the rest is so in loading as elsewhere
         share, queued = look.phases.get(DATA, 0.0), look.main_queued
-        busy = 1.0 - (1.0 - look.main_busy - (queued or 0.0)) / max(1e-9, share)
+        awake = look.main_busy + (queued or 0.0)
+        own = max(0.0, share - (1.0 - awake)) / max(1e-9, share * awake)
+        busy, queued = own * look.main_busy, None if queued is None else own * queued
         spent = [watched.spent[one.pid].read_bytes for one in seen.trainers if one.pid in watched.spent]
     read = None if None in spent or not spent else sum(one or 0.0 for one in spent)
     found = _look(samples, max(0.0, busy or 0.0), None if queued is None else min(1.0, queued), code)

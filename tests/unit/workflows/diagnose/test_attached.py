@@ -106,6 +106,14 @@ def test_a_loader_that_waits_for_a_core_does_not_wait_for_its_source():
     assert "loader_waits" not in queued
 
 
+def test_a_loader_that_sleeps_on_a_machine_where_all_wait_for_cores_waits_for_its_source():
+    watched = seen({(*WAITING, own(40)): 60, **PASSES}, busy=0.15)
+    spent = {42: msgspec.structs.replace(watched.spent[42], queued_s={42: 18.0, 43: 0.0})}
+    found = {one.id for one in diagnosed_of(msgspec.structs.replace(watched, spent=spent)).causes}
+    assert "loader_waits" in found, "it is asleep 0.25 of the time, which is only in loading"
+    assert "loader_computes" not in found
+
+
 def test_a_copy_to_the_device_is_one_only_where_there_is_a_device():
     watched = seen({COPYING: 40, FORWARD: 30, BACKWARD: 30})
     found = diagnosed_of(watched, "cuda").causes[0]
