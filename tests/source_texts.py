@@ -38,11 +38,11 @@ def texts_of(source: str) -> list[tuple[str, int]]:
 
 
 def said_of(source: str) -> list[tuple[str, int]]:
-    """Return each text that a module says itself, with its line: through `said`, or on a page of a message."""
+    """Return each text that a module says itself, with its line: through `localized`, or on a page of a message."""
     calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
     reader = _Reader(words=True)
     for call in calls:
-        if (getattr(call.func, "attr", None) or getattr(call.func, "id", None)) in ("said", "message", "Refusal"):
+        if (getattr(call.func, "attr", None) or getattr(call.func, "id", None)) in ("localized", "message", "Refusal"):
             for one in call.args:
                 if not isinstance(one, ast.Dict):  # headers
                     reader.visit(one)

@@ -13,7 +13,7 @@ from typing import Any
 
 from torchstone.cli._parsing import Parser, add_language
 from torchstone.core.errors import ExitCode, TorchstoneError
-from torchstone.report.translation.spoken import speaking
+from torchstone.report.translation.language import in_language
 
 QUESTIONS = {
     "How fast is my training?": "torchstone run -- python train.py --batch_size 16",
@@ -91,7 +91,7 @@ def main(arguments: list[str] | None = None) -> int:
         options = parser.parse_args(typed)
         options.program = program
         _show_slice(getattr(options, "device", None))
-        with speaking(options.lang):
+        with in_language(options.lang):
             code: int = command.run(options)
     except TorchstoneError as error:
         from torchstone.core.units import plain

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 from torchstone.core.errors import UsageError
-from torchstone.report.translation.spoken import VARIABLE, usual
+from torchstone.report.translation.language import VARIABLE, default_language
 
 # What --help leaves to --help-all: of use to few, or the same as another option.
 RARE = {
@@ -160,6 +160,6 @@ def add_language(parser: argparse.ArgumentParser, default: str | None = None) ->
     parser.add_argument(
         "--lang",
         metavar="LANGUAGE",
-        default=default or usual(),
+        default=default or default_language(),
         help=f"language of results and advice: en or ko (default: ${VARIABLE}, or en); JSON is always English",
     )

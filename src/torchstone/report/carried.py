@@ -26,7 +26,7 @@ from torchstone.core.schema.training import TrainingMetrics
 from torchstone.report.attached import MOST_FILES, OCTETS, Packing
 from torchstone.report.document import Attachment, Document, Role, Text
 from torchstone.report.translation.catalogue import ENGLISH
-from torchstone.report.translation.spoken import spoken
+from torchstone.report.translation.language import current_language
 from torchstone.storage.database import FIGURES_VERSION
 from torchstone.storage.manifest import MANIFEST, manifest_bytes, sums_of
 from torchstone.storage.query import read_run
@@ -223,7 +223,7 @@ def claims_of(summary: RunSummary, record_sha256: str) -> Claims:
         summary.answer,
         summary.machine.peaks,
         libraries(),
-        spoken(),
+        current_language(),
     )
 
 

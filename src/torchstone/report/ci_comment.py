@@ -14,7 +14,7 @@ from torchstone.core.errors import UsageError
 from torchstone.report.documents.ci import Room, ci_document
 from torchstone.report.renderers.md import markdown
 from torchstone.report.translation.documents import in_spoken_language
-from torchstone.report.translation.spoken import said
+from torchstone.report.translation.language import localized
 
 MOST_BYTES = 60_000  # of a comment; GitHub refuses more than 65,536 characters
 MOST_SUMMARY_BYTES = 1_000_000  # of a job's summary; GitHub refuses more than 1 MiB
@@ -57,7 +57,7 @@ def _fitting(found: Assessment, most_bytes: int, seen: int | None, link: str | N
             break
     else:
         text = _text(found, Room(0, 0))
-    return f"{text}\n[{said('All results')}]({link})\n" if link else text
+    return f"{text}\n[{localized('All results')}]({link})\n" if link else text
 
 
 def _text(found: Assessment, room: Room) -> str:

@@ -23,7 +23,7 @@ from torchstone.report.carried import files_of_run
 from torchstone.report.documents.release import DocumentOf, files_showing, readme
 from torchstone.report.rendering import renderer
 from torchstone.report.translation.documents import in_spoken_language
-from torchstone.report.translation.spoken import spoken
+from torchstone.report.translation.language import current_language
 from torchstone.storage.manifest import MANIFEST, manifest_bytes, sums_of
 
 _EARLIEST = (1980, 1, 1, 0, 0, 0)  # of a zip file: the time of every member
@@ -59,7 +59,7 @@ def release_of(summaries: Sequence[RunSummary], document_of: DocumentOf, title: 
 def _of_run(summary: RunSummary, document_of: DocumentOf, left_out: dict[str, None]) -> Mapping[str, bytes]:
     """Return the files of one run: its record, its claims, and what follows from them in the formats that are here."""
     carried = files_of_run(summary)
-    return {**carried, **files_showing(summary, document_of(summary), spoken(), carried, left_out)}
+    return {**carried, **files_showing(summary, document_of(summary), current_language(), carried, left_out)}
 
 
 def check_output(output: Path) -> None:

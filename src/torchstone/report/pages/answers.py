@@ -18,7 +18,7 @@ from torchstone.core.schema.training import Training
 from torchstone.report.diagnosis_messages import text
 from torchstone.report.documents.diagnosis import limit_words
 from torchstone.report.documents.run_answer import point_words
-from torchstone.report.translation.spoken import said
+from torchstone.report.translation.language import localized
 from torchstone.storage.catalogue import cases_of
 from torchstone.storage.database import Connection
 from torchstone.storage.rows import CaseRow
@@ -83,9 +83,9 @@ def _compared(answer: AbResult) -> str:
     found = answer.comparison
     sides = f"{found.candidate.label} against {found.baseline.label}"
     if found.ratio is None or found.verdict == Judgement.NOT_COMPARABLE:
-        return f"{sides} · {said(str(found.verdict))}"
+        return f"{sides} · {localized(str(found.verdict))}"
     ratio = units.ratio(*times_as_fast(found.ratio))
-    return f"{sides} · {ratio} {said(_FASTER.get(found.verdict, str(found.verdict)))}"
+    return f"{sides} · {ratio} {localized(_FASTER.get(found.verdict, str(found.verdict)))}"
 
 
 def _tuned(answer: TuneResult, item: str) -> str:
@@ -96,7 +96,7 @@ def _tuned(answer: TuneResult, item: str) -> str:
 def _trained(answer: Training) -> str:
     metrics = answer.metrics
     if metrics is None or not metrics.epochs:
-        return said("not trained")
+        return localized("not trained")
     best = next((e for e in metrics.epochs if e.epoch == metrics.best_epoch), metrics.epochs[-1])
     loss = best.val_loss if best.val_loss is not None else best.train_loss
     told = [f"loss {units.significant(loss, 4)}"]
@@ -108,7 +108,7 @@ def _measured(rows: Sequence[CaseRow], items: Mapping[str, str]) -> str:
     """Return the highest rate of what is VALID: what is in doubt wins nothing."""
     valid = [row for row in rows if row.rate is not None and row.verdict == Verdict.VALID]
     if not valid:
-        return said("{0} of {1} cases VALID", 0, len(rows)) if any(row.verdict for row in rows) else ""
+        return localized("{0} of {1} cases VALID", 0, len(rows)) if any(row.verdict for row in rows) else ""
     top = max(valid, key=lambda row: row.rate or 0.0)
     rate = rate_words(top.rate, top.low, top.high, items.get(top.case_id, "item"))
     return f"{top.settings} · {rate}" if len(rows) > 1 and top.settings else rate
@@ -118,7 +118,8 @@ def rate_words(value: float | None, low: float | None, high: float | None, item:
     """Return "164 images/s ±0.4 %", or in place of the interval why there is none."""
     if value is None:
         return units.MISSING
-    return f"{units.significant(value, 3)} {item}s/s {units.spread(value, low, high) or said('one trial: no interval')}"
+    around = units.spread(value, low, high) or localized("one trial: no interval")
+    return f"{units.significant(value, 3)} {item}s/s {around}"
 
 
 def item_of(connection: Connection, case_id: str) -> str:

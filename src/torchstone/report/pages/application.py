@@ -17,7 +17,7 @@ from torchstone.report.pages.run_page import live_part, pictures_page, run_page,
 from torchstone.report.pages.runs_page import runs_page
 from torchstone.report.pages.site import STATIC, Answer, Site, redirect
 from torchstone.report.pages.store import GoneError
-from torchstone.report.translation.spoken import speaking
+from torchstone.report.translation.language import in_language
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -69,7 +69,7 @@ def _home(_site: Site, query: Query) -> Answer:
 def _respond(site: Site, view: View, request: Request) -> Response:
     """Answer in a thread of Starlette's: views read files."""
     query = Query(request.query_params.multi_items())
-    with speaking(site.language):
+    with in_language(site.language):
         return _answered(site, view, query, request)
 
 

@@ -16,7 +16,7 @@ from torchstone.report.pages.differences import Fact, facts_of
 from torchstone.report.pages.pictures import picture, pictures
 from torchstone.report.pages.site import Answer, Site, redirect
 from torchstone.report.translation.documents import in_spoken_language
-from torchstone.report.translation.spoken import said
+from torchstone.report.translation.language import localized
 from torchstone.storage.catalogue import cases_of
 from torchstone.storage.query import Entry, read_run, stored
 from torchstone.storage.rows import CaseRow
@@ -57,7 +57,7 @@ def compare_page(site: Site, query: Query) -> Answer:
     facts = facts_of([entry.head for entry in entries])
     document, why = _judged(site, entries)
     return site.show(
-        "compare.html", title=said("Comparison of {0} runs", len(ids)), here="/runs", ids=ids, document=document,
+        "compare.html", title=localized("Comparison of {0} runs", len(ids)), here="/runs", ids=ids, document=document,
         why=why,
         facts=[fact for fact in facts if everything or fact.differs], same=sum(not fact.differs for fact in facts),
         everything=everything, rates=rates[:_MOST_CASES], more_rates=max(0, len(rates) - _MOST_CASES),
@@ -121,7 +121,7 @@ def _judged(site: Site, entries: Sequence[Entry]) -> tuple[Document | None, str]
     sizes = [entry.path.stat().st_size for entry in entries if entry.path.is_file()]
     if sum(sizes) > _MOST_BYTES:
         ids = " ".join(entry.row.run_id for entry in entries)
-        return None, said("The records are too large to compare on a page. Type: torchstone compare {0}", ids)
+        return None, localized("The records are too large to compare on a page. Type: torchstone compare {0}", ids)
     try:
         return site.kept(_state(entries), lambda: _comparison(entries)), ""
     except UsageError as fault:

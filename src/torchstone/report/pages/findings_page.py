@@ -5,7 +5,7 @@ from __future__ import annotations
 from torchstone.core.schema.estimate import Severity
 from torchstone.report.pages.address import Query, address
 from torchstone.report.pages.site import Answer, Site, redirect
-from torchstone.report.translation.spoken import said
+from torchstone.report.translation.language import localized
 from torchstone.storage.catalogue import Key, Wanted, checks, finding_lines
 
 _LENGTH = 50  # rows of a page
@@ -22,7 +22,8 @@ def findings_page(site: Site, query: Query) -> Answer:
         offered = checks(connection)
     last = found[_LENGTH - 1] if len(found) > _LENGTH else None
     return site.show(
-        "findings.html", title=said("Findings"), here="/findings", wanted=wanted, rows=found[:_LENGTH], checks=offered,
+        "findings.html", title=localized("Findings"), here="/findings", wanted=wanted, rows=found[:_LENGTH],
+        checks=offered,
         severities=[str(one) for one in Severity], newest=before is None, is_filtered=wanted != Wanted(),
         older=str(Key(last.started_utc, str(last.id))) if last is not None else None,
     )  # fmt: skip

@@ -17,7 +17,7 @@ from torchstone.report.pages.pictures import picture, pictures
 from torchstone.report.pages.site import Answer, Site, redirect
 from torchstone.report.pictures import charts_of
 from torchstone.report.translation.documents import in_spoken_language
-from torchstone.report.translation.spoken import said
+from torchstone.report.translation.language import localized
 from torchstone.storage.catalogue import Key, Wanted, devices, models, series_lines
 from torchstone.storage.measured import measured_of_case
 
@@ -41,7 +41,7 @@ def series_page(site: Site, query: Query) -> Answer:
     last = found[_LENGTH - 1] if len(found) > _LENGTH else None
     return site.show(
         "series.html", wanted=wanted, rows=found[:_LENGTH], newest=before is None,
-        older=str(Key(last.newest_utc, str(last.id))) if last is not None else None, title=said("History"),
+        older=str(Key(last.newest_utc, str(last.id))) if last is not None else None, title=localized("History"),
         here="/history", tasks=[str(task) for task in Task], is_filtered=wanted != Wanted(), models=offered[0],
         devices=offered[1], courses=courses, items=items,
     )  # fmt: skip
@@ -55,7 +55,7 @@ def history_page(site: Site, query: Query, case_id: str) -> Answer:
     pairs = [pair for pair in query.without_empty() if pair[0] in ("figure", "suspect")]
     document = _document(told)
     return site.show(
-        "history.html", title=label(one) if one is not None else said("Case {0}", case_id), here="/history",
+        "history.html", title=label(one) if one is not None else localized("Case {0}", case_id), here="/history",
         case_id=case_id, document=document, metric=told.metric, suspect=_is_suspect(query), metrics=FIGURES,
         most=_NEWEST, runs=told.runs, pictures=pictures(address(f"/history/{case_id}", *pairs), document),
     )  # fmt: skip

@@ -12,7 +12,7 @@ from torchstone.report.pages.site import Answer, Site
 from torchstone.report.pictures import without_charts
 from torchstone.report.results import KINDS, read_result, result_path
 from torchstone.report.translation.documents import in_spoken_language
-from torchstone.report.translation.spoken import said
+from torchstone.report.translation.language import localized
 
 
 class _Row(NamedTuple):
@@ -33,7 +33,7 @@ def results_page(site: Site, _query: Query) -> Answer:
                 headline = str(fault)
             rows.append(_Row(kind, written, headline))
     rows.sort(key=lambda row: row.written_utc, reverse=True)
-    return site.show("results.html", title=said("Results"), here="/results", rows=rows)
+    return site.show("results.html", title=localized("Results"), here="/results", rows=rows)
 
 
 def result_page(site: Site, _query: Query, kind: str) -> Answer:

@@ -16,7 +16,7 @@ from torchstone.report.pages.pictures import picture, pictures
 from torchstone.report.pages.site import Answer, Site, redirect
 from torchstone.report.pictures import charts_of
 from torchstone.report.translation.documents import in_spoken_language
-from torchstone.report.translation.spoken import said
+from torchstone.report.translation.language import localized
 from torchstone.storage.catalogue import before, beginning_with, cases_of, line_of
 from torchstone.storage.index import is_stale
 from torchstone.storage.progress import RunProgress, is_written
@@ -122,7 +122,7 @@ def pictures_page(site: Site, _query: Query, run_id: str) -> Answer:
     entry = _entry(site, run_id)
     document = _drawn(site, entry)[0]
     return site.show(
-        "run_pictures.html", title=said("Pictures of {0}", entry.row.name), here="/runs", line=entry.row,
+        "run_pictures.html", title=localized("Pictures of {0}", entry.row.name), here="/runs", line=entry.row,
         document=document, pictures=pictures(f"/runs/{run_id}", document),
     )  # fmt: skip
 
@@ -157,7 +157,7 @@ def _drawn(site: Site, entry: Entry) -> tuple[Document, object]:
         raise UsageError(f"{entry.path.name} is not there any more: its pictures cannot be drawn") from fault
     if found.st_size > _MOST_BYTES:
         how = f"torchstone report {entry.row.run_id} --format html"
-        return Document("", (Text(said("The record is too large to draw on a page. Type:")), Command(how))), ()
+        return Document("", (Text(localized("The record is too large to draw on a page. Type:")), Command(how))), ()
     key = "pictures", _state(entry, None), found.st_size, found.st_mtime_ns
     return site.kept(key, lambda: in_spoken_language(Document("", _pictures(_summary(site, entry), entry.path)))), key
 
@@ -173,7 +173,7 @@ def _another(site: Site, query: Query, ids: Sequence[str], word: str) -> Answer:
     if len(ids) == 1:
         return redirect(address(f"/runs/{ids[0]}", *query.without_empty()))
     if ids:
-        return site.show("several.html", 404, title=said("Several runs"), here="/runs", word=word, ids=ids)
+        return site.show("several.html", 404, title=localized("Several runs"), here="/runs", word=word, ids=ids)
     return site.message("No such run", f"No run has the id {word}, or begins with it.", 404)
 
 

@@ -10,7 +10,7 @@ from torchstone.core.schema.estimate import Verdict
 from torchstone.report.pages.address import Query, address
 from torchstone.report.pages.answers import answered
 from torchstone.report.pages.site import Answer, Site, redirect
-from torchstone.report.translation.spoken import said
+from torchstone.report.translation.language import localized
 from torchstone.storage.catalogue import Key, Wanted, devices, line_of, models, run_lines
 from torchstone.storage.progress import is_written
 from torchstone.storage.rows import CUT_OFF, RunLine
@@ -35,7 +35,7 @@ def runs_page(site: Site, query: Query) -> Answer:
     return site.show(
         "runs.html", wanted=wanted, rows=shown, chosen=chosen, older=older, newest=before is None,
         running=_running(site, [*chosen, *shown]), tasks=[str(task) for task in Task],
-        verdicts=[str(one) for one in Verdict], is_filtered=wanted != Wanted(), title=said("Runs"), here="/runs",
+        verdicts=[str(one) for one in Verdict], is_filtered=wanted != Wanted(), title=localized("Runs"), here="/runs",
         models=offered[0], devices=offered[1], answers=answers,
     )  # fmt: skip
 

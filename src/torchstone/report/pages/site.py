@@ -18,7 +18,7 @@ from torchstone.report.document import Column, Document, Role
 from torchstone.report.pages.store import Store
 from torchstone.report.pages.team_pages import TeamPages
 from torchstone.report.renderers._columns import important_first
-from torchstone.report.translation.spoken import said, speaking, spoken
+from torchstone.report.translation.language import current_language, in_language, localized
 from torchstone.storage.progress import Following
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Site:
 
     def __init__(self, store: Store | TeamPages, document_of: DocumentOf) -> None:
         self.store, self.document_of = store, document_of
-        self.language = spoken()  # of all pages
+        self.language = current_language()  # of all pages
         self._templates = _environment()
         for name in self._templates.list_templates():  # read now: the first page is as soon there as the others
             self._templates.get_template(name)
@@ -77,14 +77,14 @@ class Site:
     ) -> Answer:
         """Return the page that a template makes of these values."""
         about = {"store": self.store, "numbers": itertools.count(1), "language": self.language, **context}
-        with speaking(self.language):
+        with in_language(self.language):
             text = self._templates.get_template(template).render(about)
         return Answer(text.encode("utf-8", "replace"), status, headers=headers or {})
 
     def message(self, title: str, text: str, status: int, headers: Mapping[str, str] | None = None) -> Answer:
         """Return a page that says one thing, which is in English."""
-        with speaking(self.language):
-            return self.show("message.html", status, headers, title=said(title), text=said(text), here="")
+        with in_language(self.language):
+            return self.show("message.html", status, headers, title=localized(title), text=localized(text), here="")
 
     def kept(self, key: object, make: Callable[[], T]) -> T:
         """Return what was made for this key before, or make it. The key names the state of the record, too."""
@@ -124,7 +124,7 @@ def _environment() -> Environment:
         columns=_columns, linked=_linked, next=next, code=with_code,
         seconds=lambda value: units.quantity(value, "s"),
     )  # fmt: skip
-    found.globals.update(say=said, headline=Role.HEADLINE, note=Role.NOTE, detail=Role.DETAIL)
+    found.globals.update(say=localized, headline=Role.HEADLINE, note=Role.NOTE, detail=Role.DETAIL)
     return found
 
 
@@ -157,7 +157,7 @@ def _around(value: float | None, low: float | None, high: float | None) -> str:
     """Return "±1.2 %", or why there is none."""
     if value is None:
         return ""
-    return units.spread(value, low, high) or said("one trial: no interval")
+    return units.spread(value, low, high) or localized("one trial: no interval")
 
 
 def _columns(columns: tuple[Column, ...]) -> list[Column]:
@@ -168,8 +168,8 @@ def _columns(columns: tuple[Column, ...]) -> list[Column]:
 
 def _linked(cell: str, title: str) -> str | None:
     """Return the page of what a cell names; None where it names nothing that has one."""
-    if title in (*_RUN_COLUMNS, said("run"), said("from run")) and _RUN_ID.fullmatch(cell):
+    if title in (*_RUN_COLUMNS, localized("run"), localized("from run")) and _RUN_ID.fullmatch(cell):
         return f"/runs/{cell}"
-    if title in ("case", said("case")) and _CASE_ID.fullmatch(cell):
+    if title in ("case", localized("case")) and _CASE_ID.fullmatch(cell):
         return f"/history/{cell}"
     return None

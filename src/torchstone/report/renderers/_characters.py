@@ -13,7 +13,7 @@ from torchstone.core import units
 from torchstone.core.charts.vega_lite import Panel, Picture, failed
 from torchstone.core.units import plain
 from torchstone.report.renderers._table import cells, wrapped
-from torchstone.report.translation.spoken import said
+from torchstone.report.translation.language import localized
 
 _DOT, _BAR, _LEFT, _RIGHT = "●", "─", "├", "┤"
 _LEAST = 10  # cells of the line on which a dot is placed
@@ -35,7 +35,7 @@ def _panel(panel: Panel, places: Sequence[str], width: int) -> Iterator[str]:
     x, y, color = (panel.channel(name) for name in ("x", "y", "color"))
     what = "" if panel.title == y["title"] else panel.title
     heading = ", ".join(filter(None, (panel.group, what)))
-    axes = said("{0} by {1}", y["title"], x["title"])
+    axes = localized("{0} by {1}", y["title"], x["title"])
     yield from wrapped(f"{heading}{': ' * bool(heading)}{axes}", width)
     curves = color["scale"]["domain"] if color else ("",)
     most = max((_high(value, y["field"]) for value in panel.values), default=0.0)
@@ -49,7 +49,7 @@ def _panel(panel: Panel, places: Sequence[str], width: int) -> Iterator[str]:
             yield from wrapped(curve, width, first="  ", rest="    ")
         yield from _rows({place: own[place] for place in places if place in own}, y["field"], most, width)
     if lost := [f"{value[x['field']]} {value['word']}" for value in failed(panel)]:
-        yield from wrapped(f"{said('no value')}: {'; '.join(lost)}", width, first="  ", rest="    ")
+        yield from wrapped(f"{localized('no value')}: {'; '.join(lost)}", width, first="  ", rest="    ")
     if panel.subtitle:
         yield from wrapped(panel.subtitle, width, first="  ", rest="    ")
 

@@ -10,7 +10,7 @@ from typing import Literal
 from torchstone.core.units import MISSING, plain
 from torchstone.report.document import Column, Table
 from torchstone.report.renderers._shortening import shortened, with_room
-from torchstone.report.translation.spoken import said
+from torchstone.report.translation.language import localized
 
 # First and last of the blocks in which every character takes one cell: Latin, dashes and dots, arrows and signs, boxes.
 _SINGLE = (("\x20", "\u02ff"), ("\u2010", "\u2027"), ("\u2190", "\u22ff"), ("\u2500", "\u25a0"), ("\ufffd", "\ufffd"))
@@ -90,13 +90,13 @@ def table(part: Table, width: int, *, every: bool) -> Iterator[str]:
         yield from _drawn(kept, width, most) if narrowest <= width else _listed(kept, width, most)
     rows = max((len(column.cells) for column in part.columns), default=0)
     if most is not None and rows > most:
-        yield from with_what_to_type(said(f"and {rows - most} more"), part.how, width)
+        yield from with_what_to_type(localized(f"and {rows - most} more"), part.how, width)
     names = [column.title for column in sorted(gone, key=lambda c: c.rank) if column.of is None and column.title]
     if names and every:
-        yield from wrapped(f"{said('hidden (terminal too narrow)')}: {', '.join(names)}", width, rest="  ")
+        yield from wrapped(f"{localized('hidden (terminal too narrow)')}: {', '.join(names)}", width, rest="  ")
     elif names:
         more = f"{len(names)} more column{'s' * (len(names) > 1)} in a wider terminal"
-        yield from wrapped(said(more), width, rest="  ")
+        yield from wrapped(localized(more), width, rest="  ")
 
 
 def fitting(

@@ -22,7 +22,7 @@ from torchstone.report.document import (
 )
 from torchstone.report.renderers._columns import important_first
 from torchstone.report.renderers._table import fitting
-from torchstone.report.translation.spoken import said, speaking
+from torchstone.report.translation.language import in_language, localized
 
 _MOST_COLUMNS = 7  # of a table that is read without scrolling
 # What steers wherever it stands; and what does so at the edge of a word, or as the end of a link's text.
@@ -32,7 +32,7 @@ _AT_THE_START = re.compile(r"^(?:[-+](?=\s|$)|-(?=-+$)|\d+(?=[.)](?:\s|$)))")  #
 
 def markdown(document: Document) -> str:
     """Return the page. What is folded is in `<details>`, charts by the name of their file."""
-    with speaking(document.language):
+    with in_language(document.language):
         blocks = [f"# {_plain(document.title)}", *_blocks(document.parts, 2)]
     return "\n\n".join(block for block in blocks if block) + "\n"
 
@@ -89,7 +89,7 @@ def _part(part: Part, level: int) -> Iterator[str]:
             says = part.says.replace("[", "(").replace("]", ")")
             yield f"![{_plain(says)}]({part.name}{part.suffix})"
         case Doubt():
-            about = f"**{said(str(part.severity))}** {_plain(part.subject)}"
+            about = f"**{localized(str(part.severity))}** {_plain(part.subject)}"
             yield f"{about}: {_plain(part.message)}. {_plain(part.advice)}"
         case Section():
             yield from _section(part, level)
@@ -98,7 +98,7 @@ def _part(part: Part, level: int) -> Iterator[str]:
 def _text(part: Text) -> str:
     if part.role == Role.HEADLINE:
         return f"**{_plain(part.text)}**"
-    return f"{said('Note')}: {_plain(part.text)}" if part.role == Role.NOTE else _block(part.text)
+    return f"{localized('Note')}: {_plain(part.text)}" if part.role == Role.NOTE else _block(part.text)
 
 
 def _code(words: str) -> str:
@@ -127,7 +127,7 @@ def _table(part: Table) -> Iterator[str]:
     yield _grid(shown)
     if gone:
         yield from (
-            f"<details><summary>{said('all {0} columns', len(columns))}</summary>",
+            f"<details><summary>{localized('all {0} columns', len(columns))}</summary>",
             _grid(columns),
             "</details>",
         )

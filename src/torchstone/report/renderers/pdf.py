@@ -39,7 +39,7 @@ from torchstone.report.document import (
 from torchstone.report.renderers._columns import characters, in_one_piece, that_fit
 from torchstone.report.renderers._pictures import parts as parts_of
 from torchstone.report.renderers._shortening import shortened
-from torchstone.report.translation.spoken import said, speaking
+from torchstone.report.translation.language import in_language, localized
 
 _Block = dict[str, Any]
 
@@ -169,17 +169,17 @@ class _Draft:
 
     def files_of(self, document: Document) -> Mapping[str, bytes]:
         """Return what the template reads, by name."""
-        with speaking(document.language):
-            title = self._text(document.title, _MOST_OF_A_TITLE) or said("Report")
+        with in_language(document.language):
+            title = self._text(document.title, _MOST_OF_A_TITLE) or localized("Report")
             blocks = list(self._blocks(document.parts, 2))
             if self._folded:
-                blocks.append({"kind": "rest", "text": said(_FOLDED, "; ".join(self._folded))})
+                blocks.append({"kind": "rest", "text": localized(_FOLDED, "; ".join(self._folded))})
             if self._is_cut:
-                blocks.append({"kind": "rest", "text": said(_REST)})
+                blocks.append({"kind": "rest", "text": localized(_REST)})
             data = {
                 "title": title, "heading": _breakable(title, _LONG_IN_TITLES), "running": title[:90], "blocks": blocks,
                 "attachments": [self._attachment(number, one) for number, one in enumerate(document.attachments)],
-                "language": document.language, "note": said("Note"), "page": said("{0} of {1}"),
+                "language": document.language, "note": localized("Note"), "page": localized("{0} of {1}"),
             }  # fmt: skip
         return {_DATA: msgspec.json.encode(data), **self._files}
 
@@ -223,7 +223,7 @@ class _Draft:
             case Chart():
                 yield from self._pictures(part)
             case Doubt():
-                label = said("Note" if part.severity == Severity.INFO else str(part.severity).capitalize())
+                label = localized("Note" if part.severity == Severity.INFO else str(part.severity).capitalize())
                 text = self._text(f"{part.subject}: {part.message}. {part.advice}")
                 yield {"kind": "doubt", "severity": str(part.severity), "label": label, "text": _breakable(text)}
             case Section() if part.folded:
@@ -262,12 +262,12 @@ class _Draft:
             if left_out:
                 yield {
                     "kind": "rest",
-                    "text": said(f"{left_out} more column{'s' * (left_out != 1)} in the CSV beside it"),
+                    "text": localized(f"{left_out} more column{'s' * (left_out != 1)} in the CSV beside it"),
                 }
         if rows > shown:
             yield {
                 "kind": "rest",
-                "text": said(f"{rows - shown:,} more row{'s' * (rows - shown != 1)} in the CSV beside it"),
+                "text": localized(f"{rows - shown:,} more row{'s' * (rows - shown != 1)} in the CSV beside it"),
             }
 
     def _column(self, column: Column, rows: int) -> Column:
@@ -279,21 +279,21 @@ class _Draft:
 
     def _pictures(self, chart: Chart) -> Iterator[_Block]:
         """Yield a block a page of a picture; where it cannot be drawn, what it shows, and why not."""
-        says = self._text(chart.says) or self._text(chart.name) or said("picture")
+        says = self._text(chart.says) or self._text(chart.name) or localized("picture")
         shown, left_out = parts_of(chart.picture, _ACROSS, _TALL)
         try:
             drawn = [as_svg(part) for part in shown]
         except MissingError as fault:
-            yield {"kind": "rest", "text": f"{says} ({self._text(said(str(fault)))})"}
+            yield {"kind": "rest", "text": f"{says} ({self._text(localized(str(fault)))})"}
             return
         for number, svg in enumerate(drawn):
             file = f"picture-{len(self._files)}.svg"
             self._files[file] = self._in_typeface(svg).encode()
             self._cells_left = max(0, self._cells_left - _CELLS)
-            more = f" ({said(f'{number + 1} of {len(drawn)}')})" if len(drawn) > 1 else ""
+            more = f" ({localized(f'{number + 1} of {len(drawn)}')})" if len(drawn) > 1 else ""
             yield {"kind": "picture", "file": file, "says": f"{says}{more}", "width": _picture_width(svg)}
         if left_out:
-            yield {"kind": "rest", "text": said(f"{left_out:,} more panels of this picture are left out")}
+            yield {"kind": "rest", "text": localized(f"{left_out:,} more panels of this picture are left out")}
 
     def _in_typeface(self, svg: str) -> str:
         """Return the picture with all text in the shipped typeface; typst draws no other font's characters."""

@@ -39,7 +39,7 @@ from torchstone.report.document import (
 from torchstone.report.renderers import _shortening
 from torchstone.report.renderers._columns import characters, in_one_piece, that_fit
 from torchstone.report.renderers._pictures import parts as parts_of
-from torchstone.report.translation.spoken import said, speaking, spoken
+from torchstone.report.translation.language import current_language, in_language, localized
 
 _WIDTH, _HEIGHT, _MARGIN, _TOP, _BOTTOM, _GAP = 960.0, 540.0, 40.0, 88.0, 500.0, 8.0  # points
 _ACROSS, _TALL = _WIDTH - 2 * _MARGIN, _BOTTOM - _TOP
@@ -126,7 +126,7 @@ class Pptx(Renderer):
 
     def render(self, document: Document) -> bytes:
         """Return the file. Raises MissingError without python-pptx."""
-        with speaking(document.language):
+        with in_language(document.language):
             return _file(_slides(document), document.title)
 
     def specifications(self, charts: Sequence[Chart]) -> Iterator[Spec]:
@@ -150,7 +150,7 @@ def _slides(document: Document) -> list[_Slide]:
     if table is not None:
         about = about or [part for part in rest if _is_said(part)]
         rest = sorted((part for part in rest if part is not table), key=lambda part: not _is_picture(part))
-    deck = _Deck(_line(document.title) or said("Report"), about)
+    deck = _Deck(_line(document.title) or localized("Report"), about)
     for part in (*answers, *(about if table is None else [table])):
         deck.put(part)
     loose: list[Part] = []
@@ -165,7 +165,7 @@ def _slides(document: Document) -> list[_Slide]:
             loose.append(part)
     deck.topic(_title_of(loose, document), loose)
     if table is not None:
-        deck.topic(said("How it was measured"), about)
+        deck.topic(localized("How it was measured"), about)
     return deck.ended()
 
 
@@ -215,9 +215,9 @@ def _is_said(part: Part) -> bool:
 
 def _title_of(parts: Sequence[Part], document: Document) -> str:
     if any(isinstance(part, Doubt) for part in parts):
-        return said("Findings")
+        return localized("Findings")
     is_told = bool(parts) and all(isinstance(part, Text) and part.role == Role.NOTE for part in parts)
-    return said("Notes") if is_told else document.title
+    return localized("Notes") if is_told else document.title
 
 
 class _Deck:
@@ -226,7 +226,7 @@ class _Deck:
     def __init__(self, title: str, about: Sequence[Part]) -> None:
         """Begin the first slide, with this title."""
         self._how = (
-            [f"{said('How it was measured')}:", *(_line(one.text) for one in about if isinstance(one, Text))]
+            [f"{localized('How it was measured')}:", *(_line(one.text) for one in about if isinstance(one, Text))]
             if about
             else []
         )
@@ -260,7 +260,7 @@ class _Deck:
             case Chart():
                 self._chart(part)
             case Doubt():
-                label = said("Note" if part.severity == Severity.INFO else str(part.severity).capitalize())
+                label = localized("Note" if part.severity == Severity.INFO else str(part.severity).capitalize())
                 words = _line(f"{part.subject}: {part.message}. {part.advice}", _MOST_CHARACTERS)
                 self._add(_Line(words, label=f"{label} "))
             case Section():
@@ -272,7 +272,7 @@ class _Deck:
         """Return the slides."""
         self._close()
         if self._left_out:
-            self._done.append(_Slide(said("More"), [[_Line(said(_REST))]], []))
+            self._done.append(_Slide(localized("More"), [[_Line(localized(_REST))]], []))
         return self._done
 
     def _text(self, part: Text) -> None:
@@ -282,7 +282,7 @@ class _Deck:
             case Role.BODY:
                 self._add(_Line(_line(part.text, _MOST_CHARACTERS)))
             case Role.NOTE:
-                self._add(_Line(_line(part.text, _MOST_CHARACTERS), label=f"{said('Note')} "))
+                self._add(_Line(_line(part.text, _MOST_CHARACTERS), label=f"{localized('Note')} "))
             case Role.DETAIL:
                 self._slide.notes.append(_line(part.text))
                 if self._is_said:
@@ -290,7 +290,7 @@ class _Deck:
 
     def _section(self, part: Section) -> None:
         if part.folded:
-            self._slide.notes.append(f"{said('Not on these slides')}: {_line(part.title)}: {_ALL}")
+            self._slide.notes.append(f"{localized('Not on these slides')}: {_line(part.title)}: {_ALL}")
             return
         if part.title and any(isinstance(one, Chart) or (isinstance(one, Section) and one.title) for one in part.parts):
             self.topic(part.title, part.parts)
@@ -315,10 +315,10 @@ class _Deck:
                 self._slide.blocks.append(part)
             shown -= sum(len(part.rows) for part in parts[_MOST_SLIDES_OF_A_TABLE:])
             if columns_left:
-                text = said(f"{columns_left} more column{'s' * (columns_left != 1)} in the CSV beside it")
+                text = localized(f"{columns_left} more column{'s' * (columns_left != 1)} in the CSV beside it")
                 self._add(_Line(text, _Style.SMALL))
         if more := rows - shown:
-            self._add(_Line(said(f"{more:,} more row{'s' * (more != 1)} in the CSV beside it"), _Style.SMALL))
+            self._add(_Line(localized(f"{more:,} more row{'s' * (more != 1)} in the CSV beside it"), _Style.SMALL))
 
     def _chart(self, part: Chart) -> None:
         """Put a picture onto a slide of its own, which has its title, too."""
@@ -329,14 +329,14 @@ class _Deck:
             self._slide.picture = picture
             self._slide.caption = _line(part.says or part.name, _MOST_CHARACTERS)
         if left_out:
-            self._slide.notes.append(said(f"{left_out:,} more panels of this picture are left out"))
+            self._slide.notes.append(localized(f"{left_out:,} more panels of this picture are left out"))
 
     # ── slides ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def _begin(self, title: str, *, continued: bool = False) -> None:
         self._topic = title
         shown = _line(title, _MOST_OF_A_TITLE)
-        self._slide = _Slide(f"{shown} ({said('continued')})" if continued else shown, [], [])
+        self._slide = _Slide(f"{shown} ({localized('continued')})" if continued else shown, [], [])
 
     def _is_empty(self) -> bool:
         return not self._slide.blocks and self._slide.picture is None
@@ -452,7 +452,7 @@ def _file(slides: Sequence[_Slide], title: str) -> bytes:
     made = _library().Presentation()
     _widen(made)
     for number, slide in enumerate(slides, 1):
-        _draw(made, slide, said(f"{number} of {len(slides)}"))
+        _draw(made, slide, localized(f"{number} of {len(slides)}"))
     about = made.core_properties
     about.title, about.author, about.last_modified_by = _line(title, 200), "torchstone", "torchstone"
     about.created = about.modified = _TIME.replace(tzinfo=None)
@@ -484,7 +484,7 @@ def _draw(made: Any, slide: _Slide, number: str) -> None:
     for block in slide.blocks:
         high = _UNIT * _units(block)
         if isinstance(block, _Grid):
-            _table(page, block, top, f"{slide.title}: {said(f'a table of {len(block.rows)} rows')}")
+            _table(page, block, top, f"{slide.title}: {localized(f'a table of {len(block.rows)} rows')}")
         elif block is first:
             body = page.placeholders[1]
             _place(body, _MARGIN, top, _ACROSS, _TALL if len(slide.blocks) == 1 else high)
@@ -523,7 +523,10 @@ def _fill(
             _style(run, size or line.style.value[0], bold=is_bold, colour=_FAINT if is_faint else _INK)
         if line.label:
             _style(
-                runs[0], line.style.value[0], bold=True, colour=_FAINT if line.label == f"{said('Note')} " else _ALARM
+                runs[0],
+                line.style.value[0],
+                bold=True,
+                colour=_FAINT if line.label == f"{localized('Note')} " else _ALARM,
             )
         for run in runs if line.style == _Style.COMMAND else runs[1 + bool(line.label) :: 2]:
             run.font.name = _MONOSPACED
@@ -558,7 +561,7 @@ def _style(run: Any, size: float, *, bold: bool, colour: str) -> None:
     from pptx.util import Pt
 
     run.font.size, run.font.bold, run.font.color.rgb = Pt(size), bold, RGBColor.from_string(colour)
-    run.font.language_id = MSO_LANGUAGE_ID.KOREAN if spoken() == "ko" else MSO_LANGUAGE_ID.ENGLISH_US
+    run.font.language_id = MSO_LANGUAGE_ID.KOREAN if current_language() == "ko" else MSO_LANGUAGE_ID.ENGLISH_US
 
 
 def _table(page: Any, grid: _Grid, top: float, says: str) -> None:
@@ -584,7 +587,7 @@ def _image(page: Any, picture: Picture, says: str) -> None:
     try:
         png = as_png(picture)
     except MissingError as fault:
-        _words(page, [_Line(f"({said(str(fault))})")], _TOP, _UNIT)
+        _words(page, [_Line(f"({localized(str(fault))})")], _TOP, _UNIT)
         return
     pixels = unpack(">II", png[16:24])  # of the header, which begins every PNG file
     scale = min(_ACROSS / pixels[0], (_TALL - _UNIT - _GAP) / pixels[1])

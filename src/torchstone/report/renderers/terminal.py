@@ -20,7 +20,7 @@ from torchstone.report.document import (
     Text,
 )
 from torchstone.report.renderers._table import cells, fitting, table, with_what_to_type, wrapped
-from torchstone.report.translation.spoken import said, speaking
+from torchstone.report.translation.language import in_language, localized
 
 __all__ = ["fitting", "terminal"]
 
@@ -33,7 +33,7 @@ def terminal(document: Document, width: int, *, every: bool = False) -> str:
 
     No line is wider than `width` cells but what is there to be copied: a command, and a fact of one word, as a path is.
     """
-    with speaking(document.language):
+    with in_language(document.language):
         return "".join(f"{line}\n" for line in _lines(document.parts, width, every=every))
 
 
@@ -81,7 +81,7 @@ def _part(part: Part, width: int, *, every: bool, level: int, titled: bool) -> I
         case Chart():
             return  # the tables beside them have the same figures
         case Doubt():
-            about = f"{said('note')}:" if part.severity == Severity.INFO else said(str(part.severity))
+            about = f"{localized('note')}:" if part.severity == Severity.INFO else localized(str(part.severity))
             yield from wrapped(f"{about} {part.subject}: {part.message}. {part.advice}", width, rest="  ")
         case Section() if not _is_silent(part):
             yield from _section(part, width, every=every, level=level, titled=titled)
@@ -94,7 +94,7 @@ def _text(part: Text, width: int) -> Iterator[str]:
         case Role.BODY:
             yield from wrapped(part.text, width, rest="  ")
         case Role.NOTE:
-            yield from wrapped(f"{said('note')}: {part.text}", width, rest="  ")
+            yield from wrapped(f"{localized('note')}: {part.text}", width, rest="  ")
         case Role.DETAIL:
             yield from wrapped(part.text, width, first="  ", rest="    ")
 

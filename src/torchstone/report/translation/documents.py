@@ -13,7 +13,7 @@ from torchstone.core.messages import filled
 from torchstone.core.schema.estimate import Finding
 from torchstone.report.document import Chart, Column, Command, Document, Doubt, Facts, Part, Section, Table, Text
 from torchstone.report.translation.catalogue import catalogue
-from torchstone.report.translation.spoken import spoken
+from torchstone.report.translation.language import current_language
 from torchstone.report.translation.translator import exact, translation
 
 Say = Callable[[str], str]
@@ -71,7 +71,7 @@ def translated(document: Document, language: str) -> Document:
 
 def in_spoken_language(document: Document) -> Document:
     """Return the Document in the language that is spoken (spoken.py)."""
-    return translated(document, spoken())
+    return translated(document, current_language())
 
 
 def _parts(parts: tuple[Part, ...], say: Say, language: str) -> tuple[Part, ...]:

@@ -152,20 +152,22 @@ def test_a_replica_of_a_hooked_module_computes_with_its_own_weights(hooks):
 
 def test_a_hooked_module_that_is_compiled_later_keeps_its_marks_and_computes_compiled(hooks):
     torch = pytest.importorskip("torch")
-
-    class Doubling(torch.nn.Module):  # of torch's own modules nothing is compiled
-        def forward(self, x):
-            return x + x
-
-    module, other = Doubling(), Doubling()
+    module, other = torch.nn.Module(), torch.nn.Module()
+    for one in (module, other):
+        one.forward = lambda x: x + x
     hooks._program = hooks._Program({})
     hooks._program.torch, hooks._program.trains = torch, torch.is_grad_enabled
     hooks._program.is_compiling = torch.compiler.is_compiling
     compiled = hooks._wrapped_compile(torch.nn.Module.compile)
     hooks._hook_module(module)
     calls = []
+
+    def backend(graph, _):
+        calls.append(graph)
+        return graph.forward
+
     for one in (module, other):
-        compiled(one, backend=lambda graph, _: calls.append(1) or graph.forward)
+        compiled(one, backend=backend)
     marked = hooks._program.hooked[id(module)][2]
     assert module.__dict__["_compiled_call_impl"] is marked
     assert id(other) not in hooks._program.hooked

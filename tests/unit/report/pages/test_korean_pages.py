@@ -9,7 +9,7 @@ from stored import a_stored_run, case, machine, store
 from translatable import msgids
 
 from torchstone.core.schema.estimate import Severity
-from torchstone.report.translation.spoken import speaking
+from torchstone.report.translation.language import in_language
 from torchstone.storage.index import sync
 
 pytest.importorskip("starlette", reason="the pages need starlette (pip install 'torchstone[serve]')")
@@ -44,7 +44,7 @@ def korean(tmp_path_factory):
     ]
     store(folder, runs)
     assert sync(folder) == ()
-    with speaking("ko"):
+    with in_language("ko"):
         site = Site(Store(folder), document_of)
     return application(site, Guard((), None, 8642)), [run.head.run_id for run in runs]
 
@@ -82,7 +82,7 @@ def test_what_records_say_is_korean_too(korean):
 
 def test_tables_lead_where_the_english_ones_do(korean):
     app, ids = korean
-    with speaking("en"):
+    with in_language("en"):
         english = application(Site(app._site.store, document_of), Guard((), None, 8642))
     for address in (f"/history/{case().case_id}", f"/compare?a={ids[0]}&b={ids[1]}", f"/runs/{ids[0]}", "/runs"):
         links = [set(re.findall(r'href="([^"]*)"', get(one, address).text)) for one in (app, english)]

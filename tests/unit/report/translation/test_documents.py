@@ -11,7 +11,7 @@ from torchstone.report.document import Chart, Column, Command, Document, Doubt, 
 from torchstone.report.renderers.md import markdown
 from torchstone.report.renderers.terminal import terminal
 from torchstone.report.translation.documents import in_spoken_language, translated
-from torchstone.report.translation.spoken import said, speaking, spoken
+from torchstone.report.translation.language import current_language, in_language, localized
 
 
 def one(part: Part) -> Part:
@@ -83,13 +83,13 @@ def test_renderers_say_their_own_words_in_the_document_s_language():
     page = markdown(translated(Document("check", parts), "ko"))
     assert "참고: 저장된 것이 없음" in page
     assert "**오류** 실행" in page
-    assert spoken() == "en"
+    assert current_language() == "en"
 
 
 def test_the_spoken_language_ends_with_its_block():
-    with speaking("ko"):
-        assert said("warning") == "경고"
+    with in_language("ko"):
+        assert localized("warning") == "경고"
         assert in_spoken_language(Document("check", ())) == Document("검사", (), language="ko")
-    assert said("warning") == "warning"
-    with pytest.raises(UsageError, match="Known: en, ko"), speaking("xx"):
+    assert localized("warning") == "warning"
+    with pytest.raises(UsageError, match="Known: en, ko"), in_language("xx"):
         pass

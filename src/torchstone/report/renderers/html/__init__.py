@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from torchstone.core.charts.vega_lite import Spec
 from torchstone.core.errors import MissingError
 from torchstone.report.document import Chart, Document, Renderer
-from torchstone.report.translation.spoken import speaking
+from torchstone.report.translation.language import in_language
 
 
 class Html(Renderer):
@@ -25,7 +25,7 @@ class Html(Renderer):
             raise MissingError("the page needs Jinja2: pip install 'torchstone[report]'") from fault
         from torchstone.report.renderers.html.page import page
 
-        with speaking(document.language):
+        with in_language(document.language):
             return page(document).encode()
 
     def specifications(self, charts: Sequence[Chart]) -> Iterator[Spec]:

@@ -18,7 +18,7 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.report.document import Chart, Column, Table
 from torchstone.report.renderers.html.svg import inline
 from torchstone.report.renderers.html.tables import Grid, grid
-from torchstone.report.translation.spoken import said
+from torchstone.report.translation.language import localized
 
 _MOST_ROWS = 120  # of a table of values: of more, as many that are evenly spaced
 _WIDE = 520.0  # points: a picture that would not be readable on a phone
@@ -96,7 +96,7 @@ def figure(chart: Chart, drawn: Drawings) -> Figure:
     try:
         library()
     except MissingError as fault:
-        missing = said(str(fault))
+        missing = localized(str(fault))
     picture = chart.picture
     panels = []
     for panel in picture.panels:
@@ -104,7 +104,7 @@ def figure(chart: Chart, drawn: Drawings) -> Figure:
         is_drawn = missing is None and panel.layers
         label = f"{chart.says} {title}".strip()
         plots, wide = _plots(picture, panel, label, drawn) if is_drawn else ((), False)
-        words = f"{said('values')}: {title or picture.title or chart.name}"
+        words = f"{localized('values')}: {title or picture.title or chart.name}"
         values, left_out = _values(panel, words, drawn.rows)
         cells = panel.channel("x")["type"] == panel.channel("y")["type"] == "nominal"
         panels.append(Drawn(title, plots, wide, cells, values, left_out))
@@ -124,7 +124,7 @@ def _more(panels: Sequence[Panel]) -> str:
     """Return how many panels are folded, and of what."""
     groups = [name for name in dict.fromkeys(panel.group for panel in panels) if name]
     named = "; ".join(groups[:_MOST_GROUPS]) + ("; …" if len(groups) > _MOST_GROUPS else "")
-    return said("{0} more", len(panels)) + (f": {named}" if named else "")
+    return localized("{0} more", len(panels)) + (f": {named}" if named else "")
 
 
 # ── drawings ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -152,10 +152,10 @@ def _plots(picture: Picture, panel: Panel, label: str, drawn: Drawings) -> tuple
     unsaid = _unsaid(panel)
     first = inline(svg_of(spec), drawn.prefix(), label, unsaid)
     given = _logarithmic(panel)
-    plots = [Plot(said(_AXES[given]), first.markup)]
+    plots = [Plot(localized(_AXES[given]), first.markup)]
     for more in _broad(panel) if len(first.markup) <= _MOST_BYTES else ():
         if drawn.may_offer_more():
-            axes = said(_AXES["".join(sorted({*given, *more}))])
+            axes = localized(_AXES["".join(sorted({*given, *more}))])
             file = svg_of(_over(spec, more))
             plots.append(Plot(axes, inline(file, drawn.prefix(), f"{label}, {axes}", unsaid).markup))
     return tuple(plots), first.width > _WIDE
@@ -228,7 +228,7 @@ def _values(panel: Panel, label: str, most: int) -> tuple[Grid, int]:
     for name in names if rows else ():
         cells = [row.get(name) for row in shown]
         words = all(isinstance(cell, str) or cell is None for cell in cells)
-        title = titles.get(name) or said(name.replace("_", " "))
+        title = titles.get(name) or localized(name.replace("_", " "))
         columns.append(Column(title, tuple(map(_cell, cells)), left=words and not all(map(_is_number, cells))))
     return grid(Table(tuple(columns)), label), len(rows) - len(shown)
 

@@ -23,7 +23,7 @@ from torchstone.report.document import (
 from torchstone.report.renderers.html.charts import Drawings
 from torchstone.report.renderers.html.layout import laid_out
 from torchstone.report.renderers.html.page import asset, environment, of_columns, ours
-from torchstone.report.translation.spoken import said, speaking
+from torchstone.report.translation.language import in_language, localized
 
 _CHARACTERS = 40_000  # of all texts and cells: a notebook keeps what it shows in its file
 _A_PART, _A_CELL = 60, 15  # characters of the markup around them
@@ -40,7 +40,7 @@ def fragment(document: Document) -> str:
     Two fragments may stand on one page. Without vl-convert pictures are tables of their values. Raises ImportError
     without Jinja2.
     """
-    with speaking(document.language):
+    with in_language(document.language):
         text = _drawn(_Room(_MOST_PANELS).bounded(document))
         return text if len(text.encode()) <= _MOST_BYTES else _drawn(_Room(0).bounded(document))
 
@@ -65,7 +65,7 @@ class _Room:
         """Return the Document without what does not fit, which its last line tells."""
         parts = list(self._parts(document.parts))
         if self._left_out:
-            parts.append(Text(said("Left out here: {0} more parts.", self._left_out), Role.DETAIL))
+            parts.append(Text(localized("Left out here: {0} more parts.", self._left_out), Role.DETAIL))
         return Document(_cut(document.title, _MOST_CELL), tuple(parts), language=document.language)
 
     def _parts(self, parts: Sequence[Part]) -> Iterator[Part]:
@@ -109,11 +109,11 @@ class _Room:
         yield Table(tuple(self._column(one, shown) for one in columns))
         lost_rows, lost_columns = rows - shown, len(part.columns) - len(columns)
         if lost_rows and lost_columns:
-            yield Text(said("and {0} more rows and {1} more columns", lost_rows, lost_columns), Role.DETAIL)
+            yield Text(localized("and {0} more rows and {1} more columns", lost_rows, lost_columns), Role.DETAIL)
         elif lost_rows:
-            yield Text(said("and {0} more rows", lost_rows), Role.DETAIL)
+            yield Text(localized("and {0} more rows", lost_rows), Role.DETAIL)
         elif lost_columns:
-            yield Text(said("and {0} more columns", lost_columns), Role.DETAIL)
+            yield Text(localized("and {0} more columns", lost_columns), Role.DETAIL)
 
     def _column(self, one: Column, rows: int) -> Column:
         self._characters -= _A_CELL * rows

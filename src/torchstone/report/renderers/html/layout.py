@@ -10,7 +10,7 @@ from torchstone.report.document import Chart, Command, Document, Doubt, Facts, P
 from torchstone.report.renderers.html.charts import Drawings, figure
 from torchstone.report.renderers.html.legend import gathered
 from torchstone.report.renderers.html.tables import grid
-from torchstone.report.translation.spoken import said
+from torchstone.report.translation.language import localized
 
 _CROWD = 3  # sections of sections, from which on they are folded below the first level: those of each case
 _CONTENTS = 4  # sections, from which on a page has contents
@@ -118,7 +118,7 @@ class _Layout:
                 folded = part.folded or (crowd and _has_sections(part))
                 place = f"s{next(self._sections)}"
                 inside = tuple(self.blocks(part.parts, part.title, min(level + 1, 6)))
-                return Block("section", Placed(place, part.title or said("more"), level, folded, inside))
+                return Block("section", Placed(place, part.title or localized("more"), level, folded, inside))
             case Text() | Doubt():
                 raise ValueError(f"a {_kind(part)} is laid out with the texts beside it")
             case _:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from torchstone.report.document import Column, Part, Section, Table
-from torchstone.report.translation.spoken import said
+from torchstone.report.translation.language import localized
 
 _MANY = 12  # tables that say the same of a figure, from which on it is said once
 _VERY_MANY = 48  # cases, from which on their figures are one table: 336 with tables of their own are too large a page
@@ -25,13 +25,14 @@ def gathered(parts: Sequence[Part]) -> list[Part]:
         return list(parts)
     cases = [part for part in parts if isinstance(part, Section) and any(_tables(part.parts))]
     columns = (
-        Column(said("figure"), tuple(words), left=True), Column(said("what it is"), tuple(words.values()), left=True)
-    )  # fmt: skip
-    legend: Part = Section(said("What the figures are"), (Table(columns),), folded=True)
+        Column(localized("figure"), tuple(words), left=True),
+        Column(localized("what it is"), tuple(words.values()), left=True),
+    )
+    legend: Part = Section(localized("What the figures are"), (Table(columns),), folded=True)
     if len(cases) < _VERY_MANY:
         own = [_without(part, words) for part in parts]
     else:
-        legend = Section(said("Figures of all cases"), (_one_table(cases, words), legend))
+        legend = Section(localized("Figures of all cases"), (_one_table(cases, words), legend))
         own = [kept for part in parts if (kept := _without_figures(part, words)) is not None]
     first = next(n for n, part in enumerate(parts) if part in cases)
     return [*own[:first], legend, *(own[first:] if len(cases) < _VERY_MANY else _together(own[first:]))]
@@ -89,7 +90,7 @@ def _one_table(cases: Sequence[Section], words: Mapping[str, str]) -> Table:
     figures = (
         Column(name, tuple(cells), rank=int(n >= _FIRST_COLUMNS)) for n, (name, cells) in enumerate(found.items())
     )
-    return Table((Column(said("case"), tuple(case.title for case in cases), left=True), *figures))
+    return Table((Column(localized("case"), tuple(case.title for case in cases), left=True), *figures))
 
 
 def _without_figures(part: Part, words: Mapping[str, str]) -> Part | None:
@@ -121,7 +122,7 @@ def _together(parts: Sequence[Part]) -> Iterator[Part]:
             if isinstance(block, Section):
                 told = [row for table in _tables(block.parts) for row in _joined(table)]
                 blocks.setdefault(block.title, []).extend((case.title, *row) for row in told)
-    titles = (said("case"), said("figure"), said("value"), said("what it is"))
+    titles = (localized("case"), localized("figure"), localized("value"), localized("what it is"))
     for title, rows in blocks.items():
         columns = zip(titles, zip(*rows, strict=True), strict=True)
         yield Section(title, (Table(tuple(Column(name, cells, left=True) for name, cells in columns)),), folded=True)

@@ -18,7 +18,7 @@ from torchstone.core.units import plain
 from torchstone.report.attached import attachment_tags
 from torchstone.report.document import Attachment, Document
 from torchstone.report.renderers.html.layout import laid_out
-from torchstone.report.translation.spoken import said
+from torchstone.report.translation.language import localized
 
 _HERE = Path(__file__).parent
 _SCRIPTS = ("page.js", "tables.js", "charts.js")
@@ -55,7 +55,7 @@ def ours(text: str) -> Markup:
 
 def _words(script: str) -> str:
     """Return, as JSON for a script element, what the scripts say in the language that is spoken; "" in English."""
-    told = {text: words for text in SAID.findall(script) if (words := said(text)) != text}
+    told = {text: words for text in SAID.findall(script) if (words := localized(text)) != text}
     return json.dumps(told).replace("<", "\\u003c") if told else ""
 
 
@@ -71,7 +71,7 @@ def environment() -> Environment:
         loader=FileSystemLoader(_HERE), autoescape=True, finalize=_shown, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, auto_reload=False,
     )  # fmt: skip
-    made.globals["say"] = said
+    made.globals["say"] = localized
     made.filters["code"] = with_code
     return made
 

@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 
 from torchstone.core import units
 from torchstone.core.units import plain
-from torchstone.report.translation.spoken import said
+from torchstone.report.translation.language import localized
 
 _TAGS = frozenset((
     "svg", "g", "defs", "clipPath", "linearGradient", "stop", "path", "rect", "circle", "line", "text", "tspan",
@@ -146,7 +146,7 @@ def _told(one: ET.Element, tag: str, unsaid: Collection[str]) -> str:
         told = told.replace("; high: ", " to ")  # an interval is two values of one axis
     told = "; ".join(each for each in told.split("; ") if each.partition(": ")[0] not in unsaid)
     told = _NUMBER.sub(lambda found: units.significant(float(found[0]), 4), told)
-    return plain(told.replace(" to ", f" {said('to')} ") if kind == _RULE else told)
+    return plain(told.replace(" to ", f" {localized('to')} ") if kind == _RULE else told)
 
 
 # ── as text ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from torchstone.core.units import MISSING, plain
 from torchstone.report.document import Column, Table
 from torchstone.report.renderers._columns import important_first
-from torchstone.report.translation.spoken import said
+from torchstone.report.translation.language import localized
 
 _MARKS = ("*", "=")  # behind a number: the best of its column, and what is not significantly different from it
 # The words of a verdict or status, and the class that gives them their colour; the word stays.
@@ -69,7 +69,7 @@ def _cells(column: Column, *, first: bool) -> Sequence[str]:
     if first and column.left:  # an empty cell stands for the one above, which a sorted table takes away from it
         return list(accumulate(column.cells, _repeated))
     if column.left:
-        words = {**{said(word): word for word in VERDICTS}, **{word: word for word in VERDICTS}}
+        words = {**{localized(word): word for word in VERDICTS}, **{word: word for word in VERDICTS}}
         return [_judged(cell, words) for cell in column.cells]
     return [_marked(cell) for cell in column.cells]
 

@@ -1,4 +1,4 @@
-"""The language that is spoken where it is not handed down: by a command, a notebook, a renderer in its own words."""
+"""The language of texts where none is handed down: of a command, a notebook, a renderer in its own words."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ VARIABLE = "TORCHSTONE_LANG"
 _LANGUAGE: ContextVar[str | None] = ContextVar("language", default=None)
 
 
-def usual() -> str:
+def default_language() -> str:
     """Return the language where none is asked for: that of the environment, or English."""
     return os.environ.get(VARIABLE) or ENGLISH
 
 
 @contextmanager
-def speaking(language: str) -> Iterator[None]:
-    """Speak a language within. Raises UsageError for one that there is not."""
+def in_language(language: str) -> Iterator[None]:
+    """Have texts in a language within. Raises UsageError for one that there is not."""
     before = _LANGUAGE.set(checked_language(language))
     try:
         yield
@@ -28,14 +28,14 @@ def speaking(language: str) -> Iterator[None]:
         _LANGUAGE.reset(before)
 
 
-def spoken() -> str:
+def current_language() -> str:
     """Return the name of the language. Raises UsageError where the environment names one that there is not."""
-    return _LANGUAGE.get() or checked_language(usual())
+    return _LANGUAGE.get() or checked_language(default_language())
 
 
-def said(text: str, *values: object) -> str:
-    """Return a text of our own in the language that is spoken, its places {0}, {1} filled with the values."""
-    language = spoken()
+def localized(text: str, *values: object) -> str:
+    """Return a text of our own in the current language, its places {0}, {1} filled with the values."""
+    language = current_language()
     if language != ENGLISH:
         from torchstone.report.translation.translator import translation  # its catalogue takes a moment to load
 
