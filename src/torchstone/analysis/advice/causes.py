@@ -38,9 +38,9 @@ def causes_of(e: Evidence) -> tuple[Cause, ...]:
 def phase_causes(e: Evidence) -> list[Cause]:
     """Return what the phases of a step and the use of its device say, the largest share first."""
     if not e.phases_s:
-        return [_not_filled(e)] if e.known.idles else []
+        return [_not_filled(e)] if e.circumstances.idles else []
     found = [loader(e), transfer(e), _update(e), _between(e)]
-    if e.known.idles and not _waits_for_loader(e):
+    if e.circumstances.idles and not _waits_for_loader(e):
         found.append(_not_filled(e))
     if e.computing >= rules.COMPUTING.least:
         found.append(_computing(e, e.computing))
@@ -93,7 +93,7 @@ _LINE = 0.03  # of what was looked at: worth a line
 
 def loader(e: Evidence) -> Cause | None:
     """Return the cause, or None where batches are there when they are wanted."""
-    rule, known, share = rules.LOADER, e.known, _loading(e)
+    rule, known, share = rules.LOADER, e.circumstances, _loading(e)
     if e.setting("feed") not in ("loader", None) or share < rule.least:  # records of other tools do not name it
         return None
     which = _BY_LOADER_COMPUTES[known.loader_computes]
@@ -121,7 +121,7 @@ def _loading(e: Evidence) -> float:
 
 def _waits_for_loader(e: Evidence) -> bool:
     """Say whether the loader explains that a device is not in use."""
-    idle = 1.0 - (e.known.utilization or 0.0)
+    idle = 1.0 - (e.circumstances.utilization or 0.0)
     return e.share(DATA) >= max(rules.LOADER.least, rules.NOT_FILLED.least * idle)
 
 
@@ -144,7 +144,7 @@ def _loader_evidence(e: Evidence) -> Iterator[Statement]:
         else:
             yield Statement("loader_process", known)
     if _waits_for_loader(e):
-        yield from e.known.idle
+        yield from e.circumstances.idle
 
 
 def _loader_what_ifs(e: Evidence) -> Iterator[WhatIf]:
@@ -152,7 +152,7 @@ def _loader_what_ifs(e: Evidence) -> Iterator[WhatIf]:
     now, needed = e.workers, _MOST_WORKERS
     if e.device_rate and e.loader_alone_rate:
         needed = math.ceil(1.2 * e.device_rate / e.loader_alone_rate)
-    most = max(1, e.cores or 2) if e.known.loader_computes else _MOST_WORKERS
+    most = max(1, e.cores or 2) if e.circumstances.loader_computes else _MOST_WORKERS
     best = max(1, min(needed, most))
     tries = dict.fromkeys(n for n in (best, max(1, best // 2), min(2 * best, most)) if n > now)
     # And one a core: where items are small, handing them over costs more than further processes gain.
@@ -192,7 +192,7 @@ def near(file: str) -> str:
 
 def transfer(e: Evidence) -> Cause | None:
     """Return the cause, or None where there is nothing to copy or it takes next to nothing."""
-    rule, known, share = rules.TRANSFER, e.known, e.share(TRANSFER)
+    rule, known, share = rules.TRANSFER, e.circumstances, e.share(TRANSFER)
     if not e.accelerator or share < rule.least:
         return None
     known_pageable = e.setting("pin_memory") is False
@@ -458,7 +458,7 @@ def optimizer(e: Evidence) -> Cause | None:
 
 
 def _update(e: Evidence) -> Cause | None:
-    rule, known, share = rules.OPTIMIZER, e.known, e.share(OPTIMIZER)
+    rule, known, share = rules.OPTIMIZER, e.circumstances, e.share(OPTIMIZER)
     if share < rule.least:
         return None
     many, unfused = _many_tensors(e), e.facts.fused_optimizer is False
@@ -528,8 +528,8 @@ def thrashing(e: Evidence) -> Cause | None:
         Statement("host_swaps" if swaps else "page_faults"),
         share,
         tuple(_faults(look)),
-        usual=(*rules.PRESSURE.causes(e.known), Statement("large_temporaries")),
-        remedies=(*kept, *rules.PRESSURE.remedies(e.known), Remedy("buffers")),
+        usual=(*rules.PRESSURE.causes(e.circumstances), Statement("large_temporaries")),
+        remedies=(*kept, *rules.PRESSURE.remedies(e.circumstances), Remedy("buffers")),
         what_ifs=(*what, *_smaller(e)) if swaps or not what else what,
     )
 
@@ -549,7 +549,7 @@ def short_memory(e: Evidence) -> Cause | None:
     times = e.figures.get("allocator_retries") or 0.0
     if times <= 0.0:
         return None
-    rule, known = rules.FULL_MEMORY, e.known
+    rule, known = rules.FULL_MEMORY, e.circumstances
     held = e.device.memory_bytes if e.device is not None else None
     peak = peak_memory(e.figures, e.case.placement.device)
     evidence = Statement("flushed", {"times": times})
@@ -616,8 +616,8 @@ def small_batch(e: Evidence, found: Sequence[Cause]) -> Cause | None:
             Statement("fixed_share", {"share": whole, "batch_size": e.batch_size}),
             *_operators(e),
         ),
-        usual=rule.causes(e.known),
-        remedies=rule.remedies(e.known),
+        usual=rule.causes(e.circumstances),
+        remedies=rule.remedies(e.circumstances),
         what_ifs=tuple(_larger_what_ifs(e, whole)),
     )
 
@@ -677,7 +677,7 @@ def precision(e: Evidence, found: Sequence[Cause]) -> Cause | None:
             Statement("native_formats", {"device": e.device.name, "formats": tuple(native)}),
         ),
         usual=(Statement("not_mixed"),),
-        remedies=tuple(rules.narrower(e.known)),
+        remedies=tuple(rules.narrower(e.circumstances)),
         what_ifs=tuple(WhatIf({"precision": word}) for word in better),
     )
 
@@ -687,7 +687,7 @@ def computing(e: Evidence, found: Sequence[Cause]) -> Cause | None:
     share = _left(e, [cause for cause in found if cause.id != "precision"])
     if share <= 0.0:
         return None
-    cause, known = _computing(e, share), e.known
+    cause, known = _computing(e, share), e.circumstances
     if not known.idles or _waits_for_loader(e):
         return cause
     filling = rules.NOT_FILLED.remedies(known)
@@ -696,7 +696,7 @@ def computing(e: Evidence, found: Sequence[Cause]) -> Cause | None:
 
 
 def _computing(e: Evidence, share: float) -> Cause:
-    rule, known = rules.COMPUTING, e.known
+    rule, known = rules.COMPUTING, e.circumstances
     decodes, passes = e.share(DECODE) >= rule.least, (PREFILL, DECODE, FORWARD, BACKWARD)
     return Cause(
         "computing",
@@ -729,7 +729,7 @@ def _left(e: Evidence, found: Sequence[Cause]) -> float:
 
 def _not_filled(e: Evidence) -> Cause:
     """Return that a device is not in use, and the loader does not explain it. Without phases it may."""
-    rule, known = rules.NOT_FILLED, e.known
+    rule, known = rules.NOT_FILLED, e.circumstances
     evidence, usual, remedies = known.idle, rule.causes(known), rule.remedies(known)
     if e.phases_s:
         evidence = (*evidence, Statement("data_of_step", {"share": e.share(DATA)}))
@@ -741,7 +741,7 @@ def _not_filled(e: Evidence) -> Cause:
 
 
 def _between(e: Evidence) -> Cause | None:
-    rule, known, share = rules.BETWEEN_PHASES, e.known, e.share(REST)
+    rule, known, share = rules.BETWEEN_PHASES, e.circumstances, e.share(REST)
     if share < rule.least:
         return None
     return Cause(

@@ -56,7 +56,7 @@ def read_memory(case: CaseSummary, run: RunSummary) -> list[Advice]:
     where = "memory_below" if share < low else "memory_above" if share > high else "memory_within"
     seen = Statement(where, {"share": share, "low": low, "high": high})
     if share > rule.least:
-        known = recorded_step(run, case).known
+        known = recorded_step(run, case).circumstances
         return [Advice((seen, Statement("likely_to_run_out")), rule.causes(known), rule.remedies(known))]
     if share >= low:
         return [Advice((seen,))]

@@ -111,7 +111,7 @@ class Evidence(msgspec.Struct, frozen=True):
         return self.batch_size * (self._number("grad_accumulation") or 1)
 
     @property
-    def known(self) -> Setting:
+    def circumstances(self) -> Setting:
         """What is known beside the figures: what the Case has already is not advised."""
         look = self.loader_look
         return Setting(
@@ -128,7 +128,7 @@ class Evidence(msgspec.Struct, frozen=True):
 
     def fixes(self, axis: str) -> bool:
         """Whether the user's own batches are used as they come, so that an axis can have no other value."""
-        return self.known.fixes(axis)
+        return self.circumstances.fixes(axis)
 
     @property
     def workers(self) -> int:

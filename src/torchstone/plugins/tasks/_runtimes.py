@@ -101,7 +101,7 @@ def build(variant: Variant, module: Any, forward: Forward, batches: Sequence[Map
         try:
             opened.answer(batches[0])
         except (AttributeError, NotImplementedError, TypeError) as error:
-            raise Unsupported(f"{variant} cannot compute the model: {_said(error)}") from error
+            raise Unsupported(f"{variant} cannot compute the model: {_reason(error)}") from error
         answered_s = time.perf_counter()
         pairs = ((opened.answer(batch), outputs_of(forward(module, batch))) for batch in batches)
         found = differences(str(variant), pairs)
@@ -141,7 +141,7 @@ def _quantized(variant: Variant, module: Any, forward: Forward, _: Mapping[str, 
     try:
         quantized = torch.ao.quantization.quantize_dynamic(copy.deepcopy(module))
     except Exception as error:
-        raise Unsupported(f"{variant}: torch cannot quantize the model: {_said(error)}") from error
+        raise Unsupported(f"{variant}: torch cannot quantize the model: {_reason(error)}") from error
     if not any(".quantized.dynamic." in type(part).__module__ for part in quantized.modules()):
         raise Unsupported(f"{variant}: the model has no linear or recurrent layer, which are all that is quantized")
     torch.save(quantized.state_dict(), folder / "model.pt")
@@ -171,7 +171,7 @@ def _exported(variant: Variant, module: Any, forward: Forward, batch: Mapping[st
         except Unsupported:
             raise
         except Exception as error:
-            raise Unsupported(f"{variant}: its library cannot quantize the model: {_said(error)}") from error
+            raise Unsupported(f"{variant}: its library cannot quantize the model: {_reason(error)}") from error
     return lambda: runtime.open(folder, torch.get_num_threads())
 
 
@@ -180,17 +180,17 @@ def _export(name: str, runtime: Runtime, module: Exportable, batch: Mapping[str,
         program = torch.export.export(module, (), dict(batch))
     except Exception as error:
         where = _place(traceback.extract_tb(error.__traceback__))
-        raise Unsupported(f"runtime={name}: torch.export cannot follow the model{where}: {_said(error)}") from error
+        raise Unsupported(f"runtime={name}: torch.export cannot follow the model{where}: {_reason(error)}") from error
     if not program.graph_signature.user_outputs:
         raise Unsupported(f"runtime={name}: the model's output has no tensor that torch's pytree finds")
     try:
         runtime.export(program, folder)
     except Exception as error:
         where = _operator(program, _whole(error))
-        raise Unsupported(f"runtime={name} cannot convert the model{where}: {_said(error)}") from error
+        raise Unsupported(f"runtime={name} cannot convert the model{where}: {_reason(error)}") from error
 
 
-def _said(error: BaseException) -> str:
+def _reason(error: BaseException) -> str:
     """Return the name of an error and the first line of what it says; of the error behind it, where there is one."""
     while error.__cause__ is not None:
         error = error.__cause__

@@ -342,7 +342,7 @@ def _long_steps(cases: Sequence[CaseSummary], varying: Sequence[str]) -> Iterato
 def _phases(case: CaseSummary, run: RunSummary, most: int) -> list[Advice]:
     """Return what at most so many phases of a step say; all, where a device is not filled: its causes are told."""
     told = read_phases(case, run)
-    return told if recorded_step(run, case).known.idles else told[:most]
+    return told if recorded_step(run, case).circumstances.idles else told[:most]
 
 
 def _of_best(

@@ -59,7 +59,7 @@ def run_page(site: Site, query: Query, run_id: str) -> Answer:
         found = _read(site, run_id)
     if not isinstance(found, _Read):
         return _another(site, query, found, run_id)
-    line, asked = found.line, _asked(query)
+    line, asked = found.line, _first_whole_case(query)
     document = _document(site, found.entry, asked)
     earlier = compare_address([found.before, run_id]) if found.before is not None else None
     return site.show(
@@ -71,7 +71,7 @@ def run_page(site: Site, query: Query, run_id: str) -> Answer:
     )  # fmt: skip
 
 
-def _asked(query: Query) -> int | None:
+def _first_whole_case(query: Query) -> int | None:
     """Return the first of the cases whose every figure is asked for, from 0; None where the main figures are."""
     if query.get("every") != "1":
         return None
@@ -130,7 +130,7 @@ def pictures_page(site: Site, _query: Query, run_id: str) -> Answer:
 def run_picture(site: Site, query: Query, run_id: str, name: str) -> Answer:
     """Return a picture of a run, or of what was told of it."""
     entry = _entry(site, run_id)
-    asked = _asked(query)
+    asked = _first_whole_case(query)
     told = _document(site, entry, asked)
     if any(chart.name == name for chart in charts_of(told)):
         return picture(site, _state(entry, asked), told, name)

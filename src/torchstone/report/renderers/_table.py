@@ -112,7 +112,7 @@ def fitting(
     kept = [n for n, column in enumerate(columns) if says_something(column) or (column.rank == 0 and column.of is None)]
     kept = [n for n in kept if columns[n].of is None or columns[n].of in kept]
     gone: list[int] = []
-    takes = taken or _taken
+    takes = taken or _cells_of
     ranks = {n: columns[n].rank if (of := columns[n].of) is None else columns[of].rank for n in kept}
     while takes([columns[n] for n in kept]) > width and (highest := max(ranks[n] for n in kept)):
         leaving = [n for n in kept if ranks[n] == highest]
@@ -124,7 +124,7 @@ def fitting(
     return [columns[n] for n in kept], [columns[n] for n in gone]
 
 
-def _taken(columns: Sequence[Column]) -> int:
+def _cells_of(columns: Sequence[Column]) -> int:
     return sum(_width(shortened(column)) + _GAP for column in columns) - _GAP
 
 

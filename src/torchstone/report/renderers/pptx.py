@@ -148,7 +148,7 @@ def _slides(document: Document) -> list[_Slide]:
     table = next((part for part in rest if _has_table(part)), None)
     about: Sequence[Part] = _about(rest)
     if table is not None:
-        about = about or [part for part in rest if _is_said(part)]
+        about = about or [part for part in rest if _is_own_text(part)]
         rest = sorted((part for part in rest if part is not table), key=lambda part: not _is_picture(part))
     deck = _Deck(_line(document.title) or localized("Report"), about)
     for part in (*answers, *(about if table is None else [table])):
@@ -195,10 +195,10 @@ def _about(parts: Sequence[Part]) -> list[Text]:
 
     These are the first two or more without details; else what stands right below the answer.
     """
-    groups = [(is_said, list(group)) for is_said, group in groupby(parts, _is_said)]
+    groups = [(is_text, list(group)) for is_text, group in groupby(parts, _is_own_text)]
     found: list[Part] = groups[0][1] if groups and groups[0][0] else []
-    for (is_said, group), following in zip_longest(groups, groups[1:]):
-        if is_said and len(group) > 1 and not (following is not None and _is_detail(following[1][0])):
+    for (is_text, group), following in zip_longest(groups, groups[1:]):
+        if is_text and len(group) > 1 and not (following is not None and _is_detail(following[1][0])):
             found = group
             break
     return [part for part in found[:_MOST_ABOUT] if isinstance(part, Text)]
@@ -208,7 +208,7 @@ def _is_detail(part: Part) -> bool:
     return isinstance(part, Text) and part.role == Role.DETAIL
 
 
-def _is_said(part: Part) -> bool:
+def _is_own_text(part: Part) -> bool:
     """Say whether a part is a text of its own, and does not introduce the next one."""
     return isinstance(part, Text) and part.role == Role.BODY and not part.text.endswith(":")
 
@@ -231,7 +231,7 @@ class _Deck:
             else []
         )
         self._done: list[_Slide] = []
-        self._left_out = self._is_said = False  # whether details now belong to a text on the slide
+        self._left_out = self._is_own_text = False  # whether details now belong to a text on the slide
         self._begin(title)
 
     def topic(self, title: str, parts: Sequence[Part]) -> None:
@@ -244,8 +244,8 @@ class _Deck:
 
     def put(self, part: Part) -> None:
         """Put a part below the last one, or onto the next slide."""
-        self._is_said = isinstance(part, Text) and (
-            part.role == Role.BODY or (part.role == Role.DETAIL and self._is_said)
+        self._is_own_text = isinstance(part, Text) and (
+            part.role == Role.BODY or (part.role == Role.DETAIL and self._is_own_text)
         )
         match part:
             case Text():
@@ -285,7 +285,7 @@ class _Deck:
                 self._add(_Line(_line(part.text, _MOST_CHARACTERS), label=f"{localized('Note')} "))
             case Role.DETAIL:
                 self._slide.notes.append(_line(part.text))
-                if self._is_said:
+                if self._is_own_text:
                     self._add(_Line(_line(part.text, _MOST_CHARACTERS), _Style.SMALL))
 
     def _section(self, part: Section) -> None:
@@ -365,7 +365,7 @@ class _Deck:
             return False
         self._begin(title)
         self._slide.notes = notes
-        self._is_said = False
+        self._is_own_text = False
         return True
 
     def _add(self, line: _Line, below: float = 0.0) -> None:

@@ -255,7 +255,7 @@ def evidence_of(
     figures = {} if watched.others_cores is None else {"other_cpu_cores": watched.others_cores}
     if watched.utilization is not None:
         figures["device_utilization"] = watched.utilization
-        look = beside_device(look, watched.utilization)
+        look = under_device(look, watched.utilization)
     facts = Facts(fused_optimizer=seen.fused, threads_in_effect=_threads_at_work(seen, watched))
     return Evidence(
         case, figures, facts, target.device, _cores(target.process.pid), "default", look=look,
@@ -263,7 +263,7 @@ def evidence_of(
     )  # fmt: skip
 
 
-def beside_device(look: HostProfile, utilization: float) -> HostProfile:
+def under_device(look: HostProfile, utilization: float) -> HostProfile:
     """Return the profile of a host whose device computes meanwhile: what it does then costs the step nothing.
 
     The host's own phases explain at most the time in which the device idles; the rest of them is the device's passes.

@@ -124,7 +124,7 @@ def test_full_memory_is_told_by_the_rule(monkeypatch):
     cases = [({**SETTINGS, "batch_size": 7600}, 0.1)]
     run = summarize(entry_of(a_sweep(cases), Path()))
     (told,) = read_memory(run.cases[0], run)
-    assert told.remedies == rules.FULL_MEMORY.remedies(recorded_step(run, run.cases[0]).known)
+    assert told.remedies == rules.FULL_MEMORY.remedies(recorded_step(run, run.cases[0]).circumstances)
     changed(monkeypatch, "FULL_MEMORY", 0.99)
     assert "likely_to_run_out" not in [one.id for one in read_memory(run.cases[0], run)[0].seen]
 

@@ -92,7 +92,7 @@ def _kept(one: ET.Element, prefix: str, unsaid: Collection[str], *, clips: bool 
     if tag == "path" and (dot := _DOT.fullmatch(about.get("d", ""))):
         tag, about["r"] = "circle", dot[1]
         del about["d"]
-    told = _told(one, tag, unsaid)
+    told = _mark_words(one, tag, unsaid)
     kept = ET.Element(tag, {"data-v": told} if told else {})
     kept.attrib |= {
         name: _short(name, value, prefix)
@@ -137,7 +137,7 @@ def _placed(about: dict[str, str], tag: str) -> dict[str, str]:
     return found
 
 
-def _told(one: ET.Element, tag: str, unsaid: Collection[str]) -> str:
+def _mark_words(one: ET.Element, tag: str, unsaid: Collection[str]) -> str:
     """Return what a mark tells of itself, numbers with four digits; "" where that is nothing."""
     told, kind = one.get("aria-label", ""), one.get("aria-roledescription")
     if tag not in _MARKS or kind in _LONG:
