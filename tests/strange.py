@@ -48,6 +48,8 @@ def values_of(kind: Any) -> st.SearchStrategy[Any]:
         return st.dictionaries(values_of(inner[0]), values_of(inner[1]), max_size=3)
     if kind in (Any, types.NoneType, None):
         return st.none()
+    if kind is msgspec.UnsetType:
+        return st.just(msgspec.UNSET)
     if issubclass(kind, msgspec.Struct):
         return st.deferred(lambda: _structs_of(kind))  # whose fields may be of its own kind again
     if issubclass(kind, Enum):
@@ -92,7 +94,8 @@ def changed(draw: Callable[..., Any], value: Any, kind: Any) -> Any:
 
 
 def _without_none(kind: Any) -> Any:
-    return next((one for one in typing.get_args(kind) if one is not types.NoneType), kind) if _is_union(kind) else kind
+    absent = (types.NoneType, msgspec.UnsetType)
+    return next((one for one in typing.get_args(kind) if one not in absent), kind) if _is_union(kind) else kind
 
 
 def _is_union(kind: Any) -> bool:

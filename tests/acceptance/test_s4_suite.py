@@ -190,7 +190,7 @@ def test_s4_29_the_folder_analysis_has_recommendation_and_history(desk, suite):
     assert settings["model"] == "hf:distilbert-tiny"
     assert "hf:distilbert-tiny" in page
     root = ET.parse(folder / "history.svg").getroot()
-    assert " ".join(root.itertext()).count("infer hf:distilbert-tiny on ") == 3
+    assert " ".join(root.itertext()).count("infer hf:distilbert-tiny, ") == 3
 
 
 def test_s4_16_how_the_devices_compare_is_asked_of_the_store(desk, suite):

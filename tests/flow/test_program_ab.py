@@ -89,7 +89,7 @@ def test_revisions_of_a_script_whose_data_are_not_in_the_repository(folder, capf
     assert found["verdict"] == "worse"
     assert 2.0 < found["ratio"]["value"] < 4.5
     assert main(["show"]) == 0
-    assert "different results: the first loss" in " ".join(capfd.readouterr().out.split())
+    assert "note: different results: loss " in " ".join(capfd.readouterr().out.split())
     left = subprocess.run(["git", "worktree", "list"], capture_output=True, text=True, cwd=folder, check=True).stdout
     assert len(left.splitlines()) == 1
 
