@@ -98,7 +98,8 @@ def test_copies_to_the_device_are_marked_and_nothing_else(hooks):
     tensor = type("Tensor", (Held,), {})
     p = hooks._program = hooks._Program({})
     p.is_compiling, p.thread = lambda: False, None
-    hooks._wrap_copies(tensor)
+    for name in ("to", "cuda"):
+        setattr(tensor, name, hooks._wrapped_copy(getattr(tensor, name)))
     p.mark(hooks.FORWARD)
     assert tensor().to("float16").is_cpu
     assert not tensor(is_cpu=False).to("cuda").is_cpu

@@ -276,8 +276,9 @@ def _act(optimizer: Any, now_s: Any) -> None:
         _begin(optimizer, now_s)
         if not program.active:
             return
-    if program.steps == _SETTLING:
-        _drop_hooks_within()
+    if program.steps == _SETTLING and program.outermost:  # modules that were never outermost are not asked any more
+        for key in program.hooked.keys() - program.outermost:
+            _unhook_module(key)
     if now_s - program.told_s >= 1.0:
         program.told_s = now_s
         program.say("progress", steps=program.steps, elapsed_s=now_s - (program.window_s or program.first_s))
@@ -333,7 +334,8 @@ def _begin(optimizer: Any, now_s: Any) -> None:
         program.events = []
         program.events_from = len(program.kinds)
     if program.device != "cpu":
-        _wrap_copies(torch.Tensor)
+        tensor = torch.Tensor
+        tensor.to, tensor.cuda = _wrapped_copy(tensor.to), _wrapped_copy(tensor.cuda)
     program.say("first", at_s=now_s, device=program.device, pid=os.getpid())
     if optimizer is not None:
         _hook_modules({id(p) for p in weights})
@@ -610,11 +612,6 @@ def _dimensions(value: Any, found: Any, depth: Any) -> None:
             _dimensions(inner, found, depth + 1)
 
 
-def _wrap_copies(tensor: Any) -> None:
-    """Mark where a tensor of the host is copied to a device. Modules that torch.compile has seen keep torch's own."""
-    tensor.to, tensor.cuda = _wrapped_copy(tensor.to), _wrapped_copy(tensor.cuda)
-
-
 def _is_pageable(tensor: Any) -> Any:
     try:
         return not tensor.is_pinned()
@@ -623,6 +620,8 @@ def _is_pageable(tensor: Any) -> Any:
 
 
 def _wrapped_copy(copy: Any) -> Any:
+    """Mark where a tensor of the host is copied to a device. Modules that torch.compile has seen keep torch's own."""
+
     @functools.wraps(copy)
     def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
         program = _program
@@ -743,10 +742,8 @@ def _wrapped_replicate(replicate: Any) -> Any:
 def _wrapped_compile(compile_module: Any) -> Any:
     @functools.wraps(compile_module)
     def compiled(self: Any, *args: Any, **kwargs: Any) -> None:
-        _, _, marked = _program.hooked.get(id(self), (None, None, None))
-        is_marked = marked is not None and self.__dict__.get("_compiled_call_impl") is marked
         compile_module(self, *args, **kwargs)
-        if is_marked:  # what was compiled stands in the place of the marks
+        if id(self) in _program.hooked:  # what was compiled stands in the place of the marks
             _hook_module(self)
 
     return compiled
@@ -759,14 +756,6 @@ def _unhook_module(key: Any) -> None:
             del module.__dict__["_compiled_call_impl"]
         else:
             module.__dict__["_compiled_call_impl"] = before
-
-
-def _drop_hooks_within() -> None:
-    """Modules that were never outermost are not asked any more."""
-    program = _program
-    if program.outermost:
-        for key in program.hooked.keys() - program.outermost:
-            _unhook_module(key)
 
 
 def _call_outermost(call: Any, key: Any, trains: Any, args: Any, kwargs: Any) -> Any:
