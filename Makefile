@@ -227,9 +227,10 @@ bench-sweep: setup-dev ## the tool's own overhead in a sweep of 336 trivial tria
 bench-records: setup-dev ## how fast 10,000 trials are listed and shown
 	@$(BIN)/python benchmarks/records.py
 
-readme-picture: setup-dev ## the README's pictures: of a real run (on a machine that does nothing else), of a recorded ab
+readme-picture: setup-dev ## the README's pictures: of a real run and a real ab (on a machine that does nothing else)
 	@PATH="$(abspath $(BIN)):$$PATH" python benchmarks/terminal.py docs/images/run.svg -- torchstone run -- python examples/train.py --batch_size 16
-	@$(BIN)/torchstone report tests/golden/schema_1/ab.jsonl --plots build/readme >/dev/null
+	@$(BIN)/torchstone ab distilbert --task infer --axis batch_size=4 --a precision=fp32 --b precision=bf16 --output-dir build/readme
+	@$(BIN)/torchstone report latest --output-dir build/readme --plots build/readme >/dev/null
 	@cp build/readme/ratios.svg docs/images/ab.svg
 
 bench-reports: setup-dev ## how soon reports of 336 cases and of 10,000 trials are there, how large, in what memory
