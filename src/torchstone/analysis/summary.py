@@ -20,7 +20,7 @@ from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.peak_memory import peak_memory
 from torchstone.core.schema.peaks import Peaks
 from torchstone.core.schema.procedure import Procedure
-from torchstone.core.schema.quality import Margin, Quality
+from torchstone.core.schema.quality import Margin, QualityLoss
 from torchstone.core.schema.run import SCHEMA, total_runtime_s
 from torchstone.core.schema.trial import Status, ended_well, estimation_trials
 from torchstone.core.stats.moderated import Prior
@@ -60,7 +60,7 @@ class CaseSummary(msgspec.Struct, frozen=True):
     ceilings: Ceilings | None = None
     bound: Bound | None = None
     pair_priors: Mapping[str, Prior] = {}
-    quality: Quality | None = None  # None: it computes what eager mode in fp32 does
+    quality: QualityLoss | None = None  # None: it computes what eager mode in fp32 does
 
     @property
     def peak_memory_bytes(self) -> float | None:

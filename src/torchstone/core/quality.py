@@ -8,12 +8,12 @@ import msgspec
 
 from torchstone.core.figures import figures
 from torchstone.core.fingerprints import TOLERANCE
-from torchstone.core.schema.quality import AnswerCounts, Margin, Quality, QualityVerdict, margin_of
+from torchstone.core.schema.quality import AnswerCounts, Margin, QualityLoss, QualityVerdict, margin_of
 from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.paired_shares import items_to_decide, loss_interval
 
 
-def quality_of(found: Iterable[tuple[float | None, AnswerCounts | None]], margin: Margin) -> Quality | None:
+def quality_of(found: Iterable[tuple[float | None, AnswerCounts | None]], margin: Margin) -> QualityLoss | None:
     """Judge a Case by relative error and counts of each of its trials; None where it computes the same.
 
     All trials compare the same items: those of the trial that compared most are taken, never the sum.
@@ -22,16 +22,17 @@ def quality_of(found: Iterable[tuple[float | None, AnswerCounts | None]], margin
     if max((error for error, _ in told if error is not None), default=0.0) <= TOLERANCE:
         return None
     counts = max((one for _, one in told if one is not None), key=lambda one: one.items, default=None)
-    return Quality(QualityVerdict.UNDECIDED, margin_of(margin)) if counts is None else judged(counts, margin_of(margin))
+    known = margin_of(margin)
+    return QualityLoss(QualityVerdict.UNDECIDED, known) if counts is None else judged(counts, known)
 
 
-def quality_of_trials(trials: Iterable[Trial], margin: Margin) -> Quality | None:
+def quality_of_trials(trials: Iterable[Trial], margin: Margin) -> QualityLoss | None:
     """Judge a Case by its trials."""
     found = ((figures(trial).values.get("relative_output_error"), trial.facts.answers) for trial in trials)
     return quality_of(found, margin)
 
 
-def judged(counts: AnswerCounts, margin: float) -> Quality:
+def judged(counts: AnswerCounts, margin: float) -> QualityLoss:
     """Return the verdict: a test of non-inferiority at 2.5 %, as its 95 % interval has two sides."""
     n, lost, gained, accuracy = counts.items, counts.lost, counts.gained, None
     labelled = lost is not None and gained is not None and counts.right is not None
@@ -43,9 +44,9 @@ def judged(counts: AnswerCounts, margin: float) -> Quality:
     verdict = QualityVerdict.AS_GOOD if high < margin else QualityVerdict.UNDECIDED
     verdict = QualityVerdict.WORSE if low > margin else verdict
     needed = items_to_decide(lost, gained, n, margin) if verdict == QualityVerdict.UNDECIDED else None
-    return Quality(verdict, margin, n, labelled, (lost - gained) / n, low, high, accuracy, needed)
+    return QualityLoss(verdict, margin, n, labelled, (lost - gained) / n, low, high, accuracy, needed)
 
 
-def is_as_good(quality: Quality | msgspec.UnsetType | None) -> bool:
+def is_as_good(quality: QualityLoss | msgspec.UnsetType | None) -> bool:
     """Say whether it may be recommended: it computes the same, or is shown to be as good."""
-    return not isinstance(quality, Quality) or quality.verdict == QualityVerdict.AS_GOOD
+    return not isinstance(quality, QualityLoss) or quality.verdict == QualityVerdict.AS_GOOD

@@ -12,7 +12,7 @@ from torchstone.core.schema.case import Case
 from torchstone.core.schema.comparison import Comparison
 from torchstone.core.schema.diagnosis import Diagnosis
 from torchstone.core.schema.estimate import Estimate
-from torchstone.core.schema.quality import Margin, Quality
+from torchstone.core.schema.quality import Margin, QualityLoss
 from torchstone.core.schema.training import Training
 
 
@@ -59,7 +59,7 @@ class Choice(msgspec.Struct, frozen=True):
     efficiency: float | None = None  # items/s for each GB of memory
     throughput_low: float | None = None  # its 95 % confidence interval over trials; None where there is none
     throughput_high: float | None = None
-    quality: Quality | msgspec.UnsetType = msgspec.UNSET  # of what computes something else than eager mode in fp32
+    quality: QualityLoss | msgspec.UnsetType = msgspec.UNSET  # of what computes something else than eager mode in fp32
 
 
 class TuneResult(msgspec.Struct, frozen=True, tag="tune", tag_field="kind"):

@@ -36,7 +36,7 @@ class QualityVerdict(StrEnum):
     UNDECIDED = "undecided"
 
 
-class Quality(msgspec.Struct, frozen=True):
+class QualityLoss(msgspec.Struct, frozen=True):
     """The loss of quality of what does not compute the same, with its 95 % interval; None: no items were compared.
 
     `loss`: accuracy of eager mode in fp32 minus the other's, on the same items; where these have no labels, the share

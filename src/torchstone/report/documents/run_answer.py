@@ -13,7 +13,7 @@ from torchstone.core.quality import is_as_good
 from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import Task, model_name
 from torchstone.core.schema.estimate import Estimate, Severity, Verdict, too_wide
-from torchstone.core.schema.quality import Quality, QualityVerdict
+from torchstone.core.schema.quality import QualityLoss, QualityVerdict
 from torchstone.core.schema.trial import Purpose, Status, ended_well, estimation_trials, replicates
 from torchstone.report.document import Part, Role, Section, Text, paragraphs
 from torchstone.report.documents.load_results import load_lines
@@ -101,7 +101,7 @@ _QUALITY = {
 }
 
 
-def quality_words(quality: Quality | None) -> str:
+def quality_words(quality: QualityLoss | None) -> str:
     """Return "worse: accuracy 2.3 [1.1, 3.5] points lower (872 items)"; "" for what computes the same."""
     if quality is None:
         return ""
