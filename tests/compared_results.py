@@ -45,6 +45,7 @@ _TORCH = Changed("torch", "2.12.0", "2.13.0", throughout=True)
 
 # ── a live comparison ───────────────────────────────────────────────────────────────────────────────────────
 _FELL_OVER = Statement("side_failed", {"side": "new", "status": "crashed", "message": "it fell over"})
+_NEIGHBOURS = Statement("suspect_run", {"checks": ("neighbours",)})
 _ODD = Statement(HOSTILE)
 
 
@@ -149,7 +150,7 @@ def points(count: int, change_at: int = 99, left_out: Sequence[int] = ()) -> tup
     return tuple(
         LevelPoint(
             f"run{number:02d}", f"2026-11-{1 + number:02d}T10:00:00Z", rate, rate - 1.0, rate + 1.0, 3,
-            number not in left_out, "SUSPECT: neighbours" if number in left_out else None,
+            number not in left_out, _NEIGHBOURS if number in left_out else None,
         )
         for number, rate in enumerate(rates)
     )  # fmt: skip

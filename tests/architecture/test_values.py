@@ -62,14 +62,27 @@ def readings(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 # Where what is said is a Statement: its words are messages of report/.
-STATEMENTS = [f"analysis/recommend/{name}.py" for name in ("candidates", "hardware", "parameters", "recommend")]
-UNIT = "{0}s/s per GB"
+STATEMENTS = [
+    "analysis/advice/analyses.py",
+    "analysis/roofline.py",
+    *(
+        f"analysis/recommend/{name}.py"
+        for name in ("candidates", "case_history", "hardware", "parameters", "recommend")
+    ),
+]
+# Titles, units, methods and words with their values: no sentences.
+PHRASES = {
+    "{0}s/s per GB", "{0} {1}", "code {0}", "t on the log over runs, the spread that of all levels", "by batch size",
+    "by model size", "by optimizer", "mixed precision", "the case", "none near (nearest: {0})", "{0} {1} {2} {3}",
+    "of the datasheet's dense rate", "of the best measured matrix product (burst)", "of the roofline",
+    "of the sustained matrix product", "{0}, {1}",
+}  # fmt: skip
 
 
 @over("name", STATEMENTS)
 def test_no_sentence_is_built(name: str) -> None:
     texts = {text for text, _ in texts_of(FILES[name].read_text(encoding="utf-8"))}
-    assert {text for text in texts if " " in text} <= {UNIT}
+    assert {text for text in texts if " " in text} <= PHRASES
 
 
 def test_a_sentence_is_found() -> None:

@@ -26,7 +26,6 @@ from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Status
 
 _KEPT = 2.0  # a step that moves less than so many times the last cache may live in it: memory is no limit then
-MEASURE_THEM = "measure them with `torchstone machine peaks` (half a minute)"
 
 
 class Ceilings(msgspec.Struct, frozen=True):
@@ -45,7 +44,7 @@ class Ceilings(msgspec.Struct, frozen=True):
     cache_bytes: int | None = None
     datasheet_flops: float | None = None
     datasheet_source: str | None = None
-    missing: tuple[str, ...] = ()
+    missing: tuple[Statement, ...] = ()
     sustained_flops: float | None = None
 
 
@@ -64,7 +63,7 @@ def ceilings(
     precision = str(configuration.get("precision") or "fp32")
     device = machine.device(placement.device, placement.index)
     if device is None:
-        return Ceilings(precision, missing=(f"{placement} is not among the devices of this record's machine",))
+        return Ceilings(precision, missing=(Statement("no_device", {"placement": str(placement)}),))
     own = peaks or machine.best(placement.device, placement.index, threads if placement.device == "cpu" else None)
     vendors = datasheet.dense_peak_flops(device.name, precision, device.memory_bytes)
     kept_up = own.value(SUSTAINED + precision) if own is not None else None
@@ -72,15 +71,13 @@ def ceilings(
     if own is None:
         missing.append(_unmeasured(machine, placement, threads))
     elif own.value(MATMUL + precision) is None:
-        missing.append(f"no {precision} matrix product was measured on {device.name}")
+        missing.append(Statement("product_not_measured", {"precision": precision, "device": device.name}))
     elif placement.device == "cpu" and own.disturbed:
-        busy = f"other processes kept {own.busy_cores or 0.0:g} cores busy during their measurement"
-        missing.append(f"the peaks of {device.name} may be higher: {busy}; `torchstone machine peaks --again`")
+        missing.append(Statement("peaks_disturbed", {"device": device.name, "busy_cores": own.busy_cores}))
     elif placement.device != "cpu" and kept_up is None:
-        told = f"the sustained {precision} rate of {device.name} was not measured, only bursts"
-        missing.append(f"{told}: `torchstone machine peaks --again`")
+        missing.append(Statement("sustained_not_measured", {"precision": precision, "device": device.name}))
     if vendors is None:
-        missing.append(f"no vendor's figure is known for {device.name} in {precision}")
+        missing.append(Statement("no_datasheet", {"device": device.name, "precision": precision}))
     rates = [rate for name in (COPY, TRIAD) if own is not None and (rate := own.value(name)) is not None]
     flops = own.value(MATMUL + precision) if own is not None else None
     return Ceilings(
@@ -97,11 +94,11 @@ def ceilings(
     )
 
 
-def _unmeasured(machine: Machine, placement: Placement, threads: int | None) -> str:
+def _unmeasured(machine: Machine, placement: Placement, threads: int | None) -> Statement:
     others = machine.best(placement.device, placement.index)
     if others is not None:
-        return f"peaks were measured with {others.threads} threads, but this ran with {threads}"
-    return f"no peaks were measured of {placement} of {machine.host.hostname}: {MEASURE_THEM}"
+        return Statement("peaks_of_other_threads", {"measured": others.threads, "threads": threads})
+    return Statement("peaks_not_measured", {"placement": str(placement), "host": machine.host.hostname})
 
 
 def in_cache(traffic_bytes: float | None, top: Ceilings) -> bool:

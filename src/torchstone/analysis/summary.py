@@ -10,11 +10,12 @@ from torchstone.analysis.roofline import Bound, Ceilings, bound, ceilings, share
 from torchstone.core import units
 from torchstone.core.estimates import behind_estimates, estimates, pair_prior, priors_of
 from torchstone.core.figures import Figures
+from torchstone.core.messages import too_wide
 from torchstone.core.quality import quality_of
 from torchstone.core.schema.answer import Answer
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement, Task, Workload
-from torchstone.core.schema.estimate import Estimate, Finding, Severity, Verdict, too_wide, verdict
+from torchstone.core.schema.estimate import Estimate, Finding, Severity, Verdict, verdict
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.peak_memory import peak_memory

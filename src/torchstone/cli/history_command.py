@@ -57,8 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show the histories; return 1 if --fail-on finds one that is worse."""
-    from torchstone.analysis.recommend.case_history import history, why_without_level, without_level, worse
-    from torchstone.report.documents.history import Requested, history_document
+    from torchstone.analysis.recommend.case_history import history, without_level, worse
+    from torchstone.report.documents.history import Requested, history_document, why_without_level
 
     check_save(options)
     folder, margin = folder_of(options), _margin(options.fail_on)

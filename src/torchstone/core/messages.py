@@ -81,6 +81,16 @@ def words_of(check: str, reason: str) -> Words:
     return MESSAGES.get(name) or Words(name.replace("_", " "))
 
 
+_MORE = 10  # trials, at least, where fewer have told nothing
+
+
+def too_wide(trials: int) -> str:
+    """Return why so many trials have no interval that is worth showing, and what to type; 0: there are only probes."""
+    if trials == 0:
+        return "probes alone differ too much for an interval (wider than ±50 %)"
+    return f"{trials} trials differ too much for an interval (wider than ±50 %): --trials {max(_MORE, 2 * trials)}"
+
+
 # Why a trial ended, or was not started (core/schema/trial.py: Reason); of others, torch and drivers have the words.
 OUTCOMES = {
     "time_limit": "the run's {limit} had passed",

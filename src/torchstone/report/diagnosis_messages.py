@@ -14,11 +14,11 @@ from typing import Any
 import msgspec
 
 from torchstone.core import units
-from torchstone.core.messages import OWN_DATA, not_compared
+from torchstone.core.messages import OWN_DATA, not_compared, too_wide
 from torchstone.core.schema.advice import Advice, Statement
 from torchstone.core.schema.axis import scalar_word
 from torchstone.core.schema.diagnosis import ChecklistItem
-from torchstone.core.schema.estimate import Finding, too_wide
+from torchstone.core.schema.estimate import Finding
 
 CAUSES = {  # titles
     "loader": "the step waits for the loader",
@@ -446,6 +446,42 @@ RECOMMENDED = {  # why settings and devices are left out of a recommendation, an
     "synthetic_data": "data synthetic is random: there is nothing to learn in it; name --data",
     "one_seed": "every trial has the same seed: another one may change the order of what lies close together",
 }
+HISTORY = {  # why a run is left out of a history
+    "not_above_zero": "not above 0: no ratio",
+    "suspect_run": "SUSPECT: {checks}",
+    "outlier_run": "outlier among its runs",
+}
+ANALYSED = {  # what a run shows along one of its axes, and what of a device is not known
+    "batches_as_fast": "from batch size {first} to {last} throughput is the same within its noise",
+    "batches_differ": "from batch size {first} to {last} ({items_times:.3g} times the items a step) throughput is "
+    "{rate_times:.3g} times as high: {share:ratio} of what steps of equal length would give",
+    "highest_at": "it is highest at {value}",
+    "memory_grows": "memory grows {memory_times:.3g} times",
+    "value_times_as_fast": "{value} is {rate_times:.3g} times as fast as {than}{memory}",
+    "value_as_fast": "{value} is as fast, within the noise, as {than}{memory}",
+    "in_as_much_memory": ", in as much memory",
+    "in_times_the_memory": ", in {memory_times:.3g} times the memory",
+    "model_takes": "{large} has {size_times:.3g} times the parameters of {small} and takes {time_times:.3g} times as "
+    "long",
+    "model_takes_at": "{large} has {size_times:.3g} times the parameters of {small} and takes {time_times:.3g} times "
+    "as long, at {share:ratio} of its operations a second",
+    "bounds_of_cases": "{bounds:, } of {of} cases",
+    "bounds": "{what} bounds {count}",
+    "io_bounds": "{what} (I/O) bounds {count}",
+    "none_near": "no limit is near in {count}",
+    "bound_unknown": "not known in {count} ({why})",
+    "cases_wide": "{count} of {of} cases: {trials:wide}",
+    "no_device": "{placement} is not among the devices of this record's machine",
+    "product_not_measured": "no {precision} matrix product was measured on {device}",
+    "peaks_disturbed": "the peaks of {device} may be higher: other processes kept {busy_cores:g} cores busy during "
+    "their measurement; `torchstone machine peaks --again`",
+    "sustained_not_measured": "the sustained {precision} rate of {device} was not measured, only bursts: `torchstone "
+    "machine peaks --again`",
+    "no_datasheet": "no vendor's figure is known for {device} in {precision}",
+    "peaks_of_other_threads": "peaks were measured with {measured} threads, but this ran with {threads}",
+    "peaks_not_measured": "no peaks were measured of {placement} of {host}: measure them with `torchstone machine "
+    "peaks` (half a minute)",
+}
 MESSAGES: Mapping[str, str] = (
     CAUSES
     | EVIDENCE
@@ -460,6 +496,8 @@ MESSAGES: Mapping[str, str] = (
     | MACHINE
     | CHOSEN
     | RECOMMENDED
+    | HISTORY
+    | ANALYSED
     | OWN_DATA
 )
 

@@ -7,6 +7,7 @@ from evidences import an_evidence
 
 from torchstone.analysis.advice.causes import causes_of
 from torchstone.core.schema.advice import Remedy, Statement
+from torchstone.report import diagnosis_messages
 from torchstone.report.diagnosis_messages import IN_CODE, MESSAGES, in_code, text, with_texts
 
 
@@ -61,3 +62,9 @@ def test_json_has_ids_values_and_the_text_beside_them():
     assert (forward["id"], forward["values"]["phase"]) == ("phase_share", "forward")
     assert forward["text"] == "forward is 33 % of the step (16.5 ms)"
     assert {"id", "values", "axis", "text"} == cause["remedies"][0].keys()
+
+
+def test_an_id_has_one_text():
+    tables = {name: table for name, table in vars(diagnosis_messages).items() if name[0].isupper() and name.isupper()}
+    beside = {"MESSAGES", "IN_CODE", "TO_DO"}  # what more is said of an id
+    assert sum(len(table) for name, table in tables.items() if name not in beside) == len(MESSAGES)

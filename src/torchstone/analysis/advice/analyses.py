@@ -1,4 +1,4 @@
-"""A run cut along one axis at a time: tables of seed S3's analyses, each with the sentence that says what it shows.
+"""A run cut along one axis at a time: tables of seed S3's analyses, each with what it shows.
 
 Compared are Cases that are equal in all else. A ratio whose interval holds 1 is called the same.
 """
@@ -6,17 +6,17 @@ Compared are Cases that are equal in all else. A ratio whose interval holds 1 is
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from torchstone.analysis.advice.grouping import equal_but_for, groups
 from torchstone.analysis.advice.in_rounds import InRounds
-from torchstone.analysis.roofline import MEASURE_THEM, UNKNOWN, Bound
+from torchstone.analysis.roofline import UNKNOWN, Bound
 from torchstone.analysis.summary import CaseSummary, RunSummary
-from torchstone.core import units
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import Scalar, followers
-from torchstone.core.schema.estimate import Verdict, too_wide
+from torchstone.core.schema.estimate import Verdict
 from torchstone.core.stats.comparing import bonferroni
 
 # Axis → title, and which values come first where they are words.
@@ -49,7 +49,7 @@ class AnalysisLine(msgspec.Struct, frozen=True):
 
 
 class Analysis(msgspec.Struct, frozen=True):
-    """`by`: batch_size, optimizer, precision, model, bottleneck; `where`: other axes that vary; `says`: a sentence."""
+    """`by`: batch_size, optimizer, precision, model, bottleneck; `where`: what else varies; `says`: what it shows."""
 
     by: str
     title: str
@@ -58,7 +58,7 @@ class Analysis(msgspec.Struct, frozen=True):
     device: str
     where: Mapping[str, Scalar]
     lines: tuple[AnalysisLine, ...]
-    says: str
+    says: tuple[Statement, ...]
 
 
 def analyses(run: RunSummary) -> list[Analysis]:
@@ -72,7 +72,7 @@ def batch_size_analyses(run: RunSummary) -> list[Analysis]:
     return [one for group in groups(_narrow(_believed(run))) for one in _along("batch_size", group)]
 
 
-def left_out(run: RunSummary) -> dict[str, str]:
+def left_out(run: RunSummary) -> dict[str, Statement]:
     """Return by the title of an analysis why Cases are not in it: their trials differ too much for a ratio."""
     believed = _believed(run)
     narrow = _narrow(believed)
@@ -83,7 +83,8 @@ def left_out(run: RunSummary) -> dict[str, str]:
     found = {}
     for title, ids in every.items():
         if gone := ids - shown.get(title, set()):
-            found[title] = f"{len(gone)} of {len(ids)} cases: {too_wide(min(trials[case_id] for case_id in gone))}"
+            fewest = min(trials[case_id] for case_id in gone)
+            found[title] = Statement("cases_wide", {"count": len(gone), "of": len(ids), "trials": fewest})
     return found
 
 
@@ -143,12 +144,10 @@ def _analysis(
     cases: Sequence[CaseSummary],
     where: Mapping[str, Scalar],
     lines: Sequence[AnalysisLine],
-    says: str,
+    says: Iterable[Statement],
 ) -> Analysis:
-    first = cases[0]
-    return Analysis(
-        by, title, str(first.workload.task), first.workload.model, str(first.placement), where, tuple(lines), says
-    )
+    work, device = cases[0].workload, str(cases[0].placement)
+    return Analysis(by, title, str(work.task), work.model, device, where, tuple(lines), tuple(says))
 
 
 def _lines(cases: Sequence[CaseSummary], values: Sequence[Scalar]) -> list[AnalysisLine]:
@@ -188,34 +187,35 @@ def _scaled(line: AnalysisLine, first: AnalysisLine) -> AnalysisLine:
     return msgspec.structs.replace(line, efficiency=share)
 
 
-def _of_batches(lines: Sequence[AnalysisLine]) -> str:
+def _of_batches(lines: Sequence[AnalysisLine]) -> Iterator[Statement]:
     first, last = lines[0], lines[-1]
     top = max(lines, key=lambda line: line.throughput or 0.0)
-    grown = f"; memory grows {last.memory_ratio:.3g} times" if last.memory_ratio is not None else ""
-    more = float(last.value or 0) / float(first.value or 1)
+    ends = {"first": first.value, "last": last.value}
     if last.efficiency is None or not _differs(last):
-        return f"from batch size {first.value} to {last.value} throughput is the same within its noise{grown}"
-    fall = f", and is highest at {top.value}" if top is not last else ""
-    return (
-        f"from batch size {first.value} to {last.value} ({more:.3g} times the items a step) throughput is "
-        f"{last.throughput_ratio:.3g} times as high{fall}: {units.quantity(last.efficiency, 'ratio')} of what steps of "
-        f"equal length would give{grown}"
-    )
+        yield Statement("batches_as_fast", ends)
+    else:
+        more = float(last.value or 0) / float(first.value or 1)
+        rate = {"items_times": more, "rate_times": last.throughput_ratio, "share": last.efficiency}
+        yield Statement("batches_differ", {**ends, **rate})
+        if top is not last:
+            yield Statement("highest_at", {"value": top.value})
+    if last.memory_ratio is not None:
+        yield Statement("memory_grows", {"memory_times": last.memory_ratio})
 
 
-def _of_words(lines: Sequence[AnalysisLine]) -> str:
-    told = []
+def _of_words(lines: Sequence[AnalysisLine]) -> Iterator[Statement]:
     for line in lines[1:]:
-        speed = f"{line.throughput_ratio:.3g} times as fast as" if _differs(line) else "as fast, within the noise, as"
-        held = _of_memory(line.memory_ratio)
-        told.append(f"{line.value} is {speed} {lines[0].value}{held}")
-    return "; ".join(told)
+        values = {"value": line.value, "than": lines[0].value, "memory": tuple(_of_memory(line.memory_ratio))}
+        if _differs(line):
+            yield Statement("value_times_as_fast", {**values, "rate_times": line.throughput_ratio})
+        else:
+            yield Statement("value_as_fast", values)
 
 
-def _of_memory(times: float | None) -> str:
-    if times is None:
-        return ""
-    return ", in as much memory" if abs(times - 1.0) < _SAME_MEMORY else f", in {times:.3g} times the memory"
+def _of_memory(times: float | None) -> Iterator[Statement]:
+    if times is not None:
+        alike = abs(times - 1.0) < _SAME_MEMORY
+        yield Statement("in_as_much_memory") if alike else Statement("in_times_the_memory", {"memory_times": times})
 
 
 def _differs(line: AnalysisLine) -> bool:
@@ -244,12 +244,12 @@ def _model_sizes(cases: Sequence[CaseSummary]) -> Iterator[Analysis]:
         first, last = lines[0], lines[-1]
         larger = (last.parameters or 0.0) / (first.parameters or 1.0)
         slower = 1.0 / last.throughput_ratio if last.throughput_ratio else 0.0
-        says = (
-            f"{last.value} has {larger:.3g} times the parameters of {first.value} and takes {slower:.3g} times as long"
+        says = Statement(
+            "model_takes", {"large": last.value, "small": first.value, "size_times": larger, "time_times": slower}
         )
         if last.efficiency is not None:
-            says += f", at {units.quantity(last.efficiency, 'ratio')} of its operations a second"
-        yield _analysis("model", "by model size", ordered, {}, lines, says)
+            says = Statement("model_takes_at", {**says.values, "share": last.efficiency})
+        yield _analysis("model", "by model size", ordered, {}, lines, (says,))
 
 
 def _bottlenecks(cases: Sequence[CaseSummary]) -> Iterator[Analysis]:
@@ -261,8 +261,9 @@ def _bottlenecks(cases: Sequence[CaseSummary]) -> Iterator[Analysis]:
             for line, case in zip(_lines(group, [_point_text(case, names) for case in group]), group, strict=True)
             if case.bound is not None
         ]
-        says = ", ".join(_counted([case.bound for case in group if case.bound is not None]))
-        yield _analysis("bottleneck", "bottleneck", group, {}, lines, f"{says} of {len(lines)} cases")
+        bounds = tuple(_counted([case.bound for case in group if case.bound is not None]))
+        says = Statement("bounds_of_cases", {"bounds": bounds, "of": len(lines)})
+        yield _analysis("bottleneck", "bottleneck", group, {}, lines, (says,))
 
 
 def _bottleneck(bound: Bound) -> str:
@@ -274,15 +275,14 @@ def _share(bound: Bound) -> float | None:
     return bound.share if bound.is_near else bound.near if bound.what != UNKNOWN else None
 
 
-def _counted(bounds: Sequence[Bound]) -> Iterator[str]:
+def _counted(bounds: Sequence[Bound]) -> Iterator[Statement]:
     """Yield how many Cases each resource bounds, of how many none is near, and why it is not known of others."""
     for what, count in Counter(one.what for one in bounds if one.is_near).items():
-        yield f"{what}{' (I/O)' * (what in _IO)} bounds {count}"
+        yield Statement("io_bounds" if what in _IO else "bounds", {"what": what, "count": count})
     if far := sum(not one.is_near and one.what != UNKNOWN for one in bounds):
-        yield f"no limit is near in {far}"
+        yield Statement("none_near", {"count": far})
     if unknown := [one for one in bounds if one.what == UNKNOWN]:
-        why = f" (no peaks of this device are known: {MEASURE_THEM})" if unknown[0].evidence else ""
-        yield f"not known in {len(unknown)}{why}"
+        yield Statement("bound_unknown", {"count": len(unknown), "why": unknown[0].evidence})
 
 
 def _point_text(case: CaseSummary, names: Sequence[str]) -> str:

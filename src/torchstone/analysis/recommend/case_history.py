@@ -9,6 +9,7 @@ import msgspec
 
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.estimates import interval_of
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, portable
 from torchstone.core.schema.codec import encode
@@ -80,6 +81,7 @@ def _text(value: Scalar | object) -> str | None:
 
 
 _LEVEL, _BY_LEVELS = 0.95, "t on the log over runs, the spread that of all levels"
+SUSPECT_RUN = "suspect_run"  # why a run is left out that `--suspect` counts
 _SHORTEST_ID = 4  # characters of a case_id that are taken for one
 
 
@@ -93,7 +95,7 @@ class LevelPoint(msgspec.Struct, frozen=True):
     high: float | None
     trials: int
     counted: bool = True
-    why: str | None = None
+    why: Statement | None = None
 
 
 class Segment(msgspec.Struct, frozen=True):
@@ -206,7 +208,7 @@ def _history(group: Sequence[MeasuredCase], metric: str, *, suspect: bool) -> Hi
         )
         for outlier in told.outliers:
             place = places[outlier]
-            points[place] = msgspec.structs.replace(points[place], counted=False, why="outlier among its runs")
+            points[place] = msgspec.structs.replace(points[place], counted=False, why=Statement("outlier_run"))
         segments = list(_segments(told, places))
         changes = list(_changes(told, places, group, metric))
         deviation = told.deviation if len(places) > 1 else None
@@ -223,9 +225,9 @@ def _point(one: MeasuredCase, metric: str, *, suspect: bool) -> LevelPoint:
     each = interval_of(metric, values, prior=one.prior(metric))
     why = None
     if min(values) <= 0.0:
-        why = "not above 0: no ratio"
+        why = Statement("not_above_zero")
     elif one.doubts and not suspect:
-        why = f"SUSPECT: {', '.join(dict.fromkeys(f.check for f in one.doubts))}"
+        why = Statement(SUSPECT_RUN, {"checks": tuple(dict.fromkeys(f.check for f in one.doubts))})
     return LevelPoint(one.run_id, one.started_utc, each.value, each.low, each.high, len(values), why is None, why)
 
 
@@ -284,13 +286,6 @@ def worse(histories: Sequence[History], margin: float) -> list[History]:
 def without_level(histories: Sequence[History]) -> list[History]:
     """Return the histories of which no run counts: they have no level that others could be held against."""
     return [one for one in histories if not one.segments]
-
-
-def why_without_level(histories: Sequence[History]) -> str:
-    """Return why no run of these counts; of runs that are doubted, what counts them."""
-    reasons = dict.fromkeys(point.why for one in histories for point in one.points if point.why is not None)
-    told = "; ".join(reasons)
-    return f"{told} (--suspect counts them)" if any(why.startswith("SUSPECT") for why in reasons) else told
 
 
 def reference_lines(histories: Sequence[History]) -> Iterator[bytes]:

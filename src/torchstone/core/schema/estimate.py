@@ -10,8 +10,6 @@ import msgspec
 from torchstone.core import units
 from torchstone.core.messages import REMEDIES, Value, Words, filled, words_of
 
-_MORE = 10  # trials, at least, where fewer have told nothing
-
 
 class Estimate(msgspec.Struct, frozen=True):
     """A figure over trials. `low` and `high` are None where the trials cannot support an interval; `note` says why.
@@ -37,13 +35,6 @@ class Estimate(msgspec.Struct, frozen=True):
     def is_wide(self) -> bool:
         """Whether its interval is too wide to be shown, or to choose anything by."""
         return units.is_wide(self.value, self.low, self.high)
-
-
-def too_wide(trials: int) -> str:
-    """Return why so many trials have no interval that is worth showing, and what to type; 0: there are only probes."""
-    if trials == 0:
-        return "probes alone differ too much for an interval (wider than ±50 %)"
-    return f"{trials} trials differ too much for an interval (wider than ±50 %): --trials {max(_MORE, 2 * trials)}"
 
 
 class Severity(StrEnum):

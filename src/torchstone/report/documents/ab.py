@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from torchstone.analysis.advice.feeding import fed_words
 from torchstone.analysis.ci import within_words
 from torchstone.analysis.compare.ab_sides import (
     BY_PAIRS,
@@ -25,6 +24,7 @@ from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.trial import Status, Trial
 from torchstone.report.charts.forest_plot import Ratio, ratios_chart
 from torchstone.report.document import Column, Part, Role, Table, Text
+from torchstone.report.documents.feed import fed_words
 
 if TYPE_CHECKING:
     from torchstone.analysis.summary import CaseSummary

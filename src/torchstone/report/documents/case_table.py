@@ -18,22 +18,23 @@ from torchstone.analysis.advice.choices import (
     same_within,
     unusable,
 )
-from torchstone.analysis.advice.feeding import data_words, facts_of, fed_words
 from torchstone.analysis.advice.grouping import groups, on_devices_here, varying_axes
 from torchstone.analysis.advice.in_rounds import BEST, SAME, InRounds, marks
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
+from torchstone.core.messages import too_wide
 from torchstone.core.quality import is_as_good
 from torchstone.core.schema.answer import Choice
 from torchstone.core.schema.axis import AXES, AxisStage, Scalar, scalar_word, variant_name
 from torchstone.core.schema.case import Task, model_name, portable
-from torchstone.core.schema.estimate import Estimate, Verdict, too_wide
+from torchstone.core.schema.estimate import Estimate, Verdict
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.peak_memory import PEAKS
 from torchstone.core.schema.procedure import SERVER
 from torchstone.core.schema.trial import Status, ended_well, estimation_trials, replicates
 from torchstone.report.document import Column, Part, Role, Section, Table, Text
+from torchstone.report.documents.feed import data_words, facts_of, fed_words
 from torchstone.report.documents.load_results import verdict_column
 from torchstone.report.documents.run_answer import band, differing, point_words, quality_words
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from torchstone.analysis.cost import Amounts, CaseCost, CostAnswer, Of
 from torchstone.config.prices import HourlyPrice, PerKilowattHour
 from torchstone.core import units
+from torchstone.core.messages import too_wide
 from torchstone.core.schema.axis import AXES, Scalar
-from torchstone.core.schema.estimate import Estimate, Verdict, too_wide
+from torchstone.core.schema.estimate import Estimate, Verdict
 from torchstone.report.document import Column, Document, Facts, Part, Role, Section, Table, Text
 
 _MOST_ROWS = 12

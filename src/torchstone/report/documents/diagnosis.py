@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from torchstone.analysis.advice.causes import refuted
-from torchstone.analysis.advice.feeding import fed_by
 from torchstone.core import units
 from torchstone.core.schema.case import Task, model_name
 from torchstone.core.schema.comparison import Judgement
@@ -41,6 +40,7 @@ from torchstone.report.document import (
     Text,
     paragraphs,
 )
+from torchstone.report.documents.feed import fed_by
 
 FILE = "performance_report.md"
 _WORTH = 0.05  # of the step: causes below are not worth a line

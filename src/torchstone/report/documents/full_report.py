@@ -12,6 +12,7 @@ from torchstone.analysis.roofline import UNKNOWN
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.figures import PHASE
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.estimate import Estimate
@@ -19,7 +20,7 @@ from torchstone.core.schema.facts import Facts, accuracies, accuracy_name
 from torchstone.core.schema.metric import FIGURES, MetricGroup
 from torchstone.core.schema.performance_summary import Extent
 from torchstone.core.schema.run import IMPORTED
-from torchstone.report.diagnosis_messages import text
+from torchstone.report.diagnosis_messages import text, texts
 from torchstone.report.document import Column, Part, Role, Section, Table, Text, paragraphs
 from torchstone.report.documents.findings import labels
 from torchstone.report.documents.run_answer import point_words, scalar_word
@@ -203,7 +204,7 @@ def _peaks(run: RunSummary) -> Iterator[str]:
     tops = [case.ceilings for case in run.cases if case.ceilings is not None]
     yield from dict.fromkeys(f"measured {top.measured_utc} ({top.precision})" for top in tops if top.measured_utc)
     yield from dict.fromkeys(f"datasheet: {top.datasheet_source}" for top in tops if top.datasheet_source)
-    yield from dict.fromkeys(line for top in tops for line in top.missing)
+    yield from dict.fromkeys(text(one) for top in tops for one in top.missing)
 
 
 def _runtime(run: RunSummary) -> str:
@@ -228,14 +229,14 @@ def analysis_parts(run: RunSummary) -> Iterator[Section]:
     gone = left_out(run)
     for one in analyses(run):
         about = Text(", ".join(filter(None, (f"{one.task} {one.model} on {one.device}", point_words(one.where)))))
-        says = Text(one.says, Role.DETAIL)
+        says = Text(texts(one.says, "; "), Role.DETAIL)
         yield Section(one.title.upper(), (about, Table(tuple(_columns(one))), says, *_gone(gone.pop(one.title, None))))
     yield from (Section(title.upper(), tuple(_gone(why))) for title, why in gone.items())
 
 
-def _gone(why: str | None) -> Iterator[Part]:
+def _gone(why: Statement | None) -> Iterator[Part]:
     if why is not None:
-        yield Text(f"left out: {why}")
+        yield Text(f"left out: {text(why)}")
 
 
 def _columns(one: Analysis) -> list[Column]:

@@ -9,11 +9,12 @@ from statistics import fmean
 
 import msgspec
 
-from torchstone.analysis.recommend.case_history import Changed, Histories, History, LevelChange
+from torchstone.analysis.recommend.case_history import SUSPECT_RUN, Changed, Histories, History, LevelChange
 from torchstone.core import units
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.stats.change_points import FEWEST
 from torchstone.report.charts.history import history_chart, label
+from torchstone.report.diagnosis_messages import text
 from torchstone.report.document import (
     Chart,
     Column,
@@ -139,6 +140,13 @@ def _of_requested(requested: Requested, histories: int) -> Iterator[Part]:
         yield Text(f"not in the reference: {requested.lacking} of {histories} cases, {requested.why}")
 
 
+def why_without_level(histories: Sequence[History]) -> str:
+    """Return why no run of these counts; of runs that are doubted, what counts them."""
+    reasons = [point.why for one in histories for point in one.points if point.why is not None]
+    told = "; ".join(dict.fromkeys(map(text, reasons)))
+    return f"{told} (--suspect counts them)" if any(why.id == SUSPECT_RUN for why in reasons) else told
+
+
 def _several(moved: Sequence[History]) -> Iterator[Part]:
     """Yield the newest change of each of several cases, a row each; all of them at length are folded."""
     last = [one.changes[-1] for one in moved]
@@ -167,7 +175,7 @@ def _at_length(one: History, *, answered: bool = False) -> Iterator[Part]:
     runs = f"{len(one.points)} run{'s' * (len(one.points) > 1)}"
     when = f"{one.points[0].started_utc[:_DAY]} to {one.points[-1].started_utc[:_DAY]}"
     parts: list[Part] = [
-        *(Text(text, role) for change in one.changes for text, role in _change(change, answered=answered)),
+        *(Text(told, role) for change in one.changes for told, role in _change(change, answered=answered)),
         *paragraphs(tuple(_remarks(one))),
         Text(f"{line(one, _LINE)} {runs}, {when}{spread}", Role.DETAIL),
     ]
@@ -220,8 +228,9 @@ def _changed(one: Changed) -> str:
 def _remarks(one: History) -> Iterator[str]:
     out = [point for point in one.points if not point.counted]
     if out:
-        why = ", ".join(f"{count} {reason}" for reason, count in Counter(point.why for point in out).items())
-        yield f"left out ({LEFT_OUT}): {why}" + ("; --suspect counts them" if "SUSPECT" in why else "")
+        why = ", ".join(f"{count} {reason}" for reason, count in Counter(text(p.why) for p in out if p.why).items())
+        counts = "; --suspect counts them" if any(p.why and p.why.id == SUSPECT_RUN for p in out) else ""
+        yield f"left out ({LEFT_OUT}): {why}{counts}"
     if not one.enough:
         more = 2 * FEWEST - sum(point.counted for point in one.points)
         yield f"too few to see a change: {more} more run{'s' * (more > 1)} of this case ({2 * FEWEST} are the fewest)"
@@ -240,7 +249,7 @@ def _run_columns(one: History) -> Iterator[Column]:
     value = 3 if begins else 2
     yield Column("±", tuple(units.spread(p.value, p.low, p.high) for p in points), 1, of=value)
     yield Column("trials", tuple(str(p.trials) for p in points), 3)
-    yield Column("left out", tuple(p.why or "" for p in points), 1, left=True)
+    yield Column("left out", tuple(text(p.why) if p.why else "" for p in points), 1, left=True)
 
 
 # ── histories without a change ──────────────────────────────────────────────────────────────────────────────

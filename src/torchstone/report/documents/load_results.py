@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from torchstone.analysis.goodput import Goodput, goodputs
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
+from torchstone.core.messages import too_wide
 from torchstone.core.schema.case import model_name
-from torchstone.core.schema.estimate import Estimate, too_wide
+from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.procedure import OFFLINE, PERCENTILES_OF_SCENARIO, SERVER
 from torchstone.core.schema.trial import Status
 from torchstone.report.document import Column, Part, Role, Text

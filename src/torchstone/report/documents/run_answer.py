@@ -9,10 +9,11 @@ from torchstone.analysis.advice.grouping import absent, groups, on_devices_here,
 from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
+from torchstone.core.messages import too_wide
 from torchstone.core.quality import is_as_good
 from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import Task, model_name
-from torchstone.core.schema.estimate import Estimate, Severity, Verdict, too_wide
+from torchstone.core.schema.estimate import Estimate, Severity, Verdict
 from torchstone.core.schema.quality import QualityLoss, QualityVerdict
 from torchstone.core.schema.trial import Purpose, Status, ended_well, estimation_trials, replicates
 from torchstone.report.document import Part, Role, Section, Text, paragraphs

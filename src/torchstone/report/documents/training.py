@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from torchstone.analysis.advice.convergence import Convergence, LearningRates, OptimizerResult, convergence
 from torchstone.analysis.advice.devices import PrecisionEffect
-from torchstone.analysis.advice.feeding import fed_words
 from torchstone.analysis.advice.trainings import Curves, Span, read_curves
 from torchstone.analysis.advice.trainings import TrainingSummary as Trained
 from torchstone.analysis.summary import CaseSummary, RunSummary
@@ -36,6 +35,7 @@ from torchstone.report.document import (
     Text,
     paragraphs,
 )
+from torchstone.report.documents.feed import fed_words
 from torchstone.report.documents.run_answer import rate_of
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from torchstone.analysis.advice.choices import Chosen, is_unusable
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
+from torchstone.core.messages import too_wide
 from torchstone.core.schema.answer import TuneResult
-from torchstone.core.schema.estimate import Estimate, too_wide
+from torchstone.core.schema.estimate import Estimate
 from torchstone.report.diagnosis_messages import text
 from torchstone.report.document import Command, Facts, Part, Role, Text, paragraphs
 from torchstone.report.documents.case_table import chosen_parts

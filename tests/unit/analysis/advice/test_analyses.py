@@ -16,6 +16,7 @@ from torchstone.analysis.summary import summarize
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.run_document import document_bytes
+from torchstone.report.diagnosis_messages import texts
 from torchstone.storage.query import entry_of
 
 
@@ -39,15 +40,15 @@ def test_s3_42_and_56_by_batch_size():
     assert last.efficiency == pytest.approx(0.5, rel=0.02)
     assert last.time_per_item_s == pytest.approx(1 / 200, rel=0.02)
     assert last.memory_ratio == pytest.approx(42 / 18)
-    assert "from batch size 8 to 32 (4 times the items a step) throughput is 1.99 times" in found.says
-    assert "memory grows 2.33 times" in found.says
+    assert "from batch size 8 to 32 (4 times the items a step) throughput is 1.99 times" in texts(found.says, "; ")
+    assert "memory grows 2.33 times" in texts(found.says, "; ")
 
 
 def test_a_curve_that_is_flat_or_falls_says_so():
     (flat,) = analyses(summary(a_stored_run(1, sweep((100, 100, 100)), machine(), noise=0.02)))
-    assert "throughput is the same within its noise" in flat.says
+    assert "throughput is the same within its noise" in texts(flat.says, "; ")
     (falls,) = analyses(summary(a_stored_run(1, sweep((100, 200, 150)), machine())))
-    assert "and is highest at 16" in falls.says
+    assert "it is highest at 16" in texts(falls.says, "; ")
 
 
 def test_words_for_batch_sizes_and_rates_of_0_in_a_stranger_s_record_are_passed_over():
@@ -69,8 +70,8 @@ def test_s3_44_and_45_by_optimizer_and_precision_all_else_equal():
     found = {one.by: one for one in analyses(summary(a_stored_run(1, cases, machine(), noise=0.02)))}
     assert found["precision"].where == {"optimizer": "adamw"}
     assert [line.value for line in found["precision"].lines] == ["fp32", "bf16"]
-    assert "bf16 is 1.81 times as fast as fp32, in as much memory" in found["precision"].says
-    assert "sgd is as fast, within the noise, as adamw" in found["optimizer"].says
+    assert "bf16 is 1.81 times as fast as fp32, in as much memory" in texts(found["precision"].says, "; ")
+    assert "sgd is as fast, within the noise, as adamw" in texts(found["optimizer"].says, "; ")
 
 
 def test_s3_56_models_of_two_sizes_measured_alike():
@@ -81,7 +82,7 @@ def test_s3_56_models_of_two_sizes_measured_alike():
     trials = [msgspec.structs.replace(t, facts=Facts("train", parameters=sizes[t.case_id])) for t in run.trials]
     (found,) = analyses(summary(msgspec.structs.replace(run, trials=tuple(trials))))
     assert found.by == "model"
-    assert "hf:large has 5 times the parameters of hf:small and takes" in found.says
+    assert "hf:large has 5 times the parameters of hf:small and takes" in texts(found.says, "; ")
     assert found.lines[1].throughput_ratio == pytest.approx(0.25, rel=0.02)
 
 
@@ -90,7 +91,7 @@ def test_s3_55_which_resource_bounds_each_case():
     bounds = [Bound(what, 0.6, 0.9, (), {}) for what in ("loader", "compute", "compute")]
     cases = tuple(msgspec.structs.replace(c, bound=b) for c, b in zip(told.cases, bounds, strict=True))
     *_, found = analyses(msgspec.structs.replace(told, cases=cases))
-    assert (found.by, found.says) == ("bottleneck", "loader (I/O) bounds 1, compute bounds 2 of 3 cases")
+    assert (found.by, texts(found.says, "; ")) == ("bottleneck", "loader (I/O) bounds 1, compute bounds 2 of 3 cases")
     assert [line.bottleneck for line in found.lines] == ["loader", "compute", "compute"]
 
 
@@ -102,7 +103,7 @@ def test_a_limit_that_is_not_near_bounds_nothing_and_what_is_not_known_says_why(
     )  # fmt: skip
     cases = tuple(msgspec.structs.replace(c, bound=b) for c, b in zip(told.cases, bounds, strict=True))
     *_, found = analyses(msgspec.structs.replace(told, cases=cases))
-    assert found.says == (
+    assert texts(found.says, "; ") == (
         "memory bounds 1, no limit is near in 1, not known in 1 (no peaks of this device are known: measure them with "
         "`torchstone machine peaks` (half a minute)) of 3 cases"
     )

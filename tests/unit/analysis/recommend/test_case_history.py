@@ -11,6 +11,7 @@ from stored import CARD, a_stored_run, case, machine, store
 
 from torchstone.analysis.recommend.case_history import Histories, history, judgement, reference_lines, worse
 from torchstone.core.errors import UsageError
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.estimate import Severity
 from torchstone.report.charts.history import history_chart
@@ -74,7 +75,7 @@ def test_suspect_runs_are_left_out_and_told(told):
     (one,) = told(stored).histories
     assert one.changes == ()
     assert sum(not point.counted for point in one.points) == 10
-    assert one.points[10].why == "SUSPECT: neighbours"
+    assert one.points[10].why == Statement("suspect_run", {"checks": ("neighbours",)})
     assert len(told(stored, suspect=True).histories[0].changes) == 1
 
 
@@ -82,7 +83,7 @@ def test_a_run_apart_from_all_others_is_left_out(told):
     (one,) = told(runs(change_at=99, outlier=7)).histories
     assert one.changes == ()
     assert [place for place, point in enumerate(one.points) if not point.counted] == [7]
-    assert one.points[7].why == "outlier among its runs"
+    assert one.points[7].why == Statement("outlier_run")
 
 
 def test_machines_are_kept_apart_and_a_change_comes_first(told):

@@ -5,6 +5,7 @@ from build import a_case, a_machine, a_run, a_trial, peaks_of
 
 from torchstone.analysis.roofline import Ceilings, bound, bound_of, ceilings
 from torchstone.analysis.summary import summarize
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.peaks import Rate
@@ -35,7 +36,7 @@ def test_achieved_over_the_measured_peak_with_its_interval(tmp_path):
     assert mfu.low / mfu.value == pytest.approx(achieved.low / achieved.value)
     assert (mfu.unit, mfu.trials, mfu.level) == ("ratio", 3, 0.95)
     assert "mfu_datasheet" not in case.estimates
-    assert case.ceilings.missing == ("no vendor's figure is known for a processor in fp32",)
+    assert case.ceilings.missing == (Statement("no_datasheet", {"device": "a processor", "precision": "fp32"}),)
 
 
 def test_the_roofline_is_the_lower_of_peak_and_bandwidth(tmp_path):
@@ -60,7 +61,7 @@ def test_against_the_datasheet_by_precision_and_never_the_sparse_rate(tmp_path):
     assert seen.estimates["mfu_datasheet"].value == pytest.approx(40e12 / 0.101 / 989.4e12, rel=1e-3)
     assert "mfu_measured" not in seen.estimates
     assert "H200" in seen.ceilings.datasheet_source
-    assert any("torchstone machine peaks" in line for line in seen.ceilings.missing)
+    assert any("torchstone machine peaks" in text(one) for one in seen.ceilings.missing)
 
 
 @pytest.mark.parametrize(("busy", "told"), [(1.5, True), (0.1, False), (None, False)])
@@ -68,14 +69,14 @@ def test_peaks_that_others_disturbed_are_used_and_doubted(busy, told):
     machine = a_machine(devices=(CPU,), peaks=(peaks_of(busy_cores=busy),))
     top = ceilings(machine, Placement("cpu"), {"precision": "fp32"}, 2)
     assert top.measured_flops == 2e11
-    assert any("other processes kept 1.5 cores busy" in line for line in top.missing) is told
+    assert any("other processes kept 1.5 cores busy" in text(one) for one in top.missing) is told
 
 
 def test_a_peak_of_0_in_a_record_is_none(tmp_path):
     peaks = peaks_of(matmul_fp32=0.0, memory_copy=0.0, memory_triad=0.0, kernel_launch=-1.0)
     _, case = a_measured_run(tmp_path, machine=a_machine(devices=(CPU,), peaks=(peaks,)))
     assert "mfu_measured" not in case.estimates
-    assert any("no fp32 matrix product" in line for line in case.ceilings.missing)
+    assert any("no fp32 matrix product" in text(one) for one in case.ceilings.missing)
 
 
 def test_a_peak_that_is_beaten_is_not_hidden(tmp_path):
@@ -98,7 +99,7 @@ def test_a_peak_that_is_beaten_is_not_hidden(tmp_path):
 def test_why_a_peak_is_missing(machine, threads, said):
     top = ceilings(machine, Placement("cpu"), {"precision": "bf16"}, threads)
     assert top.measured_flops is None
-    assert any(said in line for line in top.missing)
+    assert any(said in text(one) for one in top.missing)
 
 
 def test_threads_do_not_matter_to_an_accelerator_and_of_two_of_them_one_is_looked_at():
@@ -177,7 +178,7 @@ def test_mfu_says_whether_it_is_over_a_burst_or_what_is_kept_up(tmp_path):
     assert sustained.value / measured.value == pytest.approx(4 / 3)
     assert measured.method.endswith("of the best measured matrix product (burst)")
     assert sustained.method.endswith("of the sustained matrix product")
-    assert not any("sustained" in line for line in seen.ceilings.missing)
+    assert not any("sustained" in text(one) for one in seen.ceilings.missing)
     _, older = a_measured_run(tmp_path, machine=a_machine(devices=(CPU, H200), peaks=(burst,)), case=case)
     assert "mfu_sustained" not in older.estimates
-    assert any("the sustained bf16 rate of NVIDIA H200 was not measured" in line for line in older.ceilings.missing)
+    assert any("the sustained bf16 rate of NVIDIA H200 was not measured" in text(one) for one in older.ceilings.missing)

@@ -1,6 +1,6 @@
 """What is said in place of an interval that is too wide."""
 
-from torchstone.core.schema.estimate import too_wide
+from torchstone.core.messages import too_wide
 
 
 def test_more_trials_are_asked_for_and_of_probes_alone_none_are_counted():

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from build import a_case
 
-from torchstone.analysis.advice.feeding import fed_by, fed_words
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.facts import Facts
+from torchstone.report.documents.feed import fed_by, fed_words
 
 OWN_SET = Facts(own_data="SlowSet")
 OWN_LOADER = Facts(own_data="DataLoader", own_batch_size=8, own_num_workers=2)
