@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from torchstone.analysis.summary import CaseSummary
@@ -49,10 +49,21 @@ class InRounds:
     def difference(self, one: str, other: str) -> Difference | None:
         """Return one case less other, of logs; None where one has a trial alone."""
         a, b = self._round_logs.get(one, _NONE), self._round_logs.get(other, _NONE)
-        found = in_turn(a.logs, b.logs, self._prior, b.templates)
-        if found is None and min(len(a.logs), len(b.logs)) > 1:
-            found = difference(of_run(list(b.logs.values())), of_run(list(a.logs.values())))
-        return found
+        sides = (tuple(logs.items()) for logs in (a.logs, b.logs, b.templates))
+        return _difference(*sides, self._prior)
+
+
+@lru_cache(maxsize=4096)  # the answer, the marks, the choice and the notes of a page ask for the same pairs
+def _difference(
+    one: tuple[tuple[int, float], ...],
+    other: tuple[tuple[int, float], ...],
+    templates: tuple[tuple[int, Scalar], ...],
+    prior: Prior | None,
+) -> Difference | None:
+    found = in_turn(dict(one), dict(other), prior, dict(templates))
+    if found is None and min(len(one), len(other)) > 1:
+        found = difference(of_run([log for _, log in other]), of_run([log for _, log in one]))
+    return found
 
 
 class RoundLogs(NamedTuple):

@@ -202,7 +202,10 @@ def estimation_trials(trials: Sequence[T]) -> tuple[T, ...]:
     See `undisturbed`.
     """
     taken = replicates(trials) or tuple(trials)
-    kept = undisturbed([trial.disturbed for trial in taken])
+    disturbed = [trial.disturbed for trial in taken]
+    if not any(disturbed):
+        return taken
+    kept = undisturbed(disturbed)
     return tuple(trial for trial, keep in zip(taken, kept, strict=True) if keep)
 
 

@@ -18,6 +18,7 @@ def from_log(log: float) -> float:
 _TINY = 1e-300
 _CLOSE = 1e-15
 _MOST_TERMS = 10_000
+_HALLEY = 1e-5
 
 
 def normal_quantile(probability: float) -> float:
@@ -32,13 +33,13 @@ def two_sided(level: float, df: float) -> float:
     return t_quantile(0.5 + level / 2.0, df)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=8192)
 def t_quantile(probability: float, df: float) -> float:
     """Return t with P(T <= t) = probability for Student's t with `df` > 0 degrees of freedom (real, not only whole).
 
-    Newton's method on the distribution function, begun at the normal quantile. For t > 0 the function is concave and
-    the normal quantile lies below the root (Student's tails are heavier), so each iterate stays below the root and the
-    sequence rises to it without a bracket. Raises ValueError where probability is outside (0, 1) or df <= 0.
+    Newton's method on the distribution function, begun at an approximation (_near). For t > 0
+    the function is concave, so that a step from either side ends below the root, from where the sequence rises to it
+    without a bracket. Raises ValueError where probability is outside (0, 1) or df <= 0.
     """
     if not df > 0.0:
         raise ValueError(f"degrees of freedom {df!r} are not positive")
@@ -47,14 +48,44 @@ def t_quantile(probability: float, df: float) -> float:
         return -t_quantile(1.0 - probability, df)
     if probability == 0.5 or math.isinf(df):
         return t
+    t = max(t, _near(t, 2.0 * (1.0 - probability), df))  # Student's tails are heavier than the normal's
     before = math.inf
     for _ in range(200):
         step = _shortfall(t, probability, df) / _density(t, df)
+        if abs(step) <= _HALLEY * t:  # Halley's method, whose error is a cube: one such step is the last
+            t += step / (1.0 - step * (df + 1.0) * t / (2.0 * (df + t * t)))
+            break
         t += step
-        if abs(step) <= 1e-14 * t or before <= abs(step) <= 1e-9 * t:  # a small step that grows is rounding
+        if before <= abs(step) <= 1e-9 * t:  # a small step that grows is rounding
             break
         before = abs(step)
     return t
+
+
+def _near(normal: float, outside: float, df: float) -> float:
+    """Return t with P(|T| > t) = outside, to three digits or more; below 2 degrees of freedom `normal`, that of Z.
+
+    Hill 1970, Algorithm 396: Student's t-quantiles, Communications of the ACM 13, 619-620.
+    """
+    if df < 2.0:
+        return normal
+    a = 1.0 / (df - 0.5)
+    b = 48.0 / (a * a)
+    c = ((20_700.0 * a / b - 98.0) * a - 16.0) * a + 96.36
+    d = ((94.5 / (b + c) - 3.0) / b + 1.0) * math.sqrt(a * math.pi / 2.0) * df
+    y = (d * outside) ** (2.0 / df)
+    if y > 0.05 + a:  # in the middle: an expansion about the normal quantile
+        x, y = -normal, normal * normal
+        if df < 5.0:
+            c += 0.3 * (df - 4.5) * (x + 0.6)
+        c += (((0.05 * d * x - 5.0) * x - 7.0) * x - 2.0) * x + b
+        y = (((((0.4 * y + 6.3) * y + 36.0) * y + 94.5) / c - y - 3.0) / b + 1.0) * x
+        y = math.expm1(a * y * y)
+    else:
+        y = ((1.0 / (((df + 6.0) / (df * y) - 0.089 * d - 0.822) * (df + 2.0) * 3.0) + 0.5 / (df + 4.0)) * y - 1.0) * (
+            df + 1.0
+        ) / (df + 2.0) + 1.0 / y
+    return math.sqrt(df * y)
 
 
 def tail(t: float, df: float) -> float:
