@@ -54,7 +54,7 @@ BESIDE = (
     "pictures need vl-convert-python: pip install 'torchstone[charts]'",
     "{0} trials differ too much for an interval (wider than ±50 %): --trials {1}",
     "probes alone differ too much for an interval (wider than ±50 %)", "at least {0}", "at most {0}",
-    "{0} more column(s) in a wider terminal",
+    "more columns in a wider terminal",
 )  # fmt: skip
 # Columns of values of pictures, as tables of pages name them.
 _COLUMNS = (

@@ -78,18 +78,18 @@ def settings_of(case: Any) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "least_share", "told"),
+    ("name", "settings", "least_share", "data", "feed"),
     [
-        ("dataset", ("loader", 16, 0), 0.5, "fed by a DataLoader over the Slow of dataset(), no workers"),
-        ("loader", ("loader", 4, 2), None, "fed by the DataLoader of loader(), 2 workers"),
-        ("collated", ("loader", 8, 0), 0.8, "fed by the DataLoader of collated(), no workers"),
-        ("flow", ("loader", 1, 0), 0.5, "fed by a DataLoader over the Flow of flow(), no workers"),
-        ("batches", ("loader", 4, 0), None, "fed by the list of batches(), no workers"),
-        ("example", ("resident", 4, 0), None, "fed from memory: the example batch, kept on the device"),
+        ("dataset", ("loader", 16, 0), 0.5, "the Slow of dataset()", "feed loader, num_workers 0"),
+        ("loader", ("loader", 4, 2), None, "the DataLoader of loader()", "feed loader, num_workers 2"),
+        ("collated", ("loader", 8, 0), 0.8, "the DataLoader of collated()", "feed loader, num_workers 0"),
+        ("flow", ("loader", 1, 0), 0.5, "the Flow of flow()", "feed loader, num_workers 0"),
+        ("batches", ("loader", 4, 0), None, "the list of batches()", "feed loader, num_workers 0"),
+        ("example", ("resident", 4, 0), None, "the example batch", "feed resident"),
     ],
 )
 def test_training_is_fed_as_the_users_code_feeds_it_and_the_table_says_how(
-    project, capsys, name, settings, least_share, told
+    project, capsys, name, settings, least_share, data, feed
 ):
     case = measured(capsys, name)
     assert settings_of(case) == settings
@@ -99,7 +99,9 @@ def test_training_is_fed_as_the_users_code_feeds_it_and_the_table_says_how(
     if name == "loader":
         assert case["trials"][0]["facts"]["warmup_steps"] >= 4, "2 workers, 2 batches each: the queue is drained first"
     assert main(["show", "latest"]) == 0
-    assert told in " ".join(capsys.readouterr().out.split())
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"data {data} " in shown
+    assert feed in shown
 
 
 @pytest.mark.long
@@ -108,8 +110,8 @@ def test_inference_is_about_the_model_and_who_asks_for_resident_batches_gets_the
     assert settings_of(measured(capsys, "loader", "--axis", "feed=resident")) == ("resident", 4, 0)
     main(["show", "latest"])
     said = " ".join(capsys.readouterr().out.split())
-    assert "fed from memory: a few batches of the DataLoader of loader(), kept on the device (feed=resident)" in said
-    assert "loading is left out (feed=loader measures it, too)" in said
+    assert "data the DataLoader of loader() " in said
+    assert "feed resident (loading not measured)" in said
 
 
 def test_workers_of_batches_that_come_as_they_are_are_refused_before_anything_is_written(project, refused):

@@ -181,9 +181,11 @@ def _to_mind(found: Comparison, trials: Sequence[Trial], cases: Sequence[CaseSum
     if (other := other_results(found, trials, cases)) is not None:
         a, b = (units.significant(value, 6) for value in (other.a, other.b))
         causes = ", ".join(other.expected_of)
-        expected = f", as is expected of {causes}" if causes else ""
-        where = f"{other.what} {a} (A) and {b} (B) where they first differ"
-        yield f"different results{expected}: {where}; see that quality holds"
+        where = f"{other.what} {a} (A) and {b} (B)"
+        if causes:
+            yield f"different results, as is expected of {causes}: {where}"
+        else:
+            yield f"different results: {where} where they first differ; see that quality holds"
     failed = sum(t.outcome.status not in (Status.OK, Status.SKIPPED) for t in trials)
     if failed and found.verdict != Judgement.NOT_COMPARABLE:
         yield f"{failed} of {len(trials)} processes failed; their pairs are left out"

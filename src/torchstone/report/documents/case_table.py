@@ -165,8 +165,9 @@ def _fastest_first(cases: Sequence[CaseSummary]) -> list[CaseSummary]:
 def _parts(run: RunSummary, cases: Sequence[CaseSummary], varying: Sequence[str]) -> Iterator[Part]:
     first = cases[0].configuration
     settings = ", ".join(f"{name} {scalar_word(first[name])}" for name in _named(first, varying))
-    if told := "; ".join(filter(None, (settings, *fed_words(cases, varying)))):
-        yield Text(told, Role.DETAIL)
+    fed = fed_words(cases, varying) if "feed" not in varying else []
+    if alike := ", ".join(filter(None, (settings, *fed))):
+        yield Text(alike, Role.DETAIL)
     if len(cases) > _MOST_ROWS:
         yield Text("fastest first", Role.DETAIL)
     yield Table(tuple(_columns(cases, varying, run.machine)), most=_MOST_ROWS)

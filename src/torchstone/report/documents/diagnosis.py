@@ -40,7 +40,7 @@ from torchstone.report.document import (
     Text,
     paragraphs,
 )
-from torchstone.report.documents.feed import fed_by
+from torchstone.report.documents.feed import data_words, fed_by
 
 FILE = "performance_report.md"
 _WORTH = 0.05  # of the step: causes below are not worth a line
@@ -94,7 +94,7 @@ def diagnosis_parts(diagnosis: Diagnosis, report: Path | None = None, doubt: str
 
 def _more(diagnosis: Diagnosis) -> Iterator[Part]:
     """Yield what is folded: how the case is fed, usual causes, what was not measured, notes, other causes, checks."""
-    yield from paragraphs(list(_fed(diagnosis)))
+    yield from paragraphs(tuple(_fed(diagnosis)))
     told = [("kind", _kind(cause)) for cause in diagnosis.causes[:1]]
     told += [("evidence", text(one)) for cause in diagnosis.causes[:1] for one in cause.evidence[_MOST_SEEN:]]
     told += [row for cause in diagnosis.causes[:1] if _is_helped(diagnosis) for row in _untried(cause, diagnosis)]
@@ -172,7 +172,7 @@ def _fed(diagnosis: Diagnosis) -> Iterator[str]:
     case = diagnosis.case
     fed = fed_by(case.workload, case.configuration, diagnosis.fed) if diagnosis.throughput is not None else None
     if fed is not None:
-        yield fed
+        yield f"data {data_words(case.workload, diagnosis.fed)}, {fed}"
 
 
 # ── causes ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -11,7 +11,6 @@ from torchstone.core.schema.case import Task, Workload
 from torchstone.core.schema.facts import Facts
 from torchstone.plugins.data_choice import has_end
 
-EXAMPLE = "the example batch"
 _GIVEN = "loader:"  # how the data of `torchstone.measure` begins
 
 
@@ -43,19 +42,14 @@ def fed_by(
     What `facts` of a trial tell of a user's own data is used where they are there.
     """
     feed = "loader" if workload.task == Task.LOAD else configuration.get("feed")
-    source = data_words(workload, facts)
-    if source.partition(":")[0] == "synthetic":
-        source = "synthetic data"
     if feed == "resident":
-        aside = "; loading is left out (feed=loader measures it, too)" if is_real(workload, facts) else ""
-        what = source if source == EXAMPLE else f"a few batches of {source}"
-        return f"fed from memory: {what}, kept on the device (feed=resident){aside}"
+        is_real = has_end(workload.data) or facts.own_data is not None  # training would wait for its loader
+        return "feed resident (loading not measured)" if is_real else "feed resident"
     if feed != "loader":
         return None
-    came_as_loader = facts.own_batch_size is not None or bool(facts.own_fixed)
-    what = source if came_as_loader else f"a DataLoader over {source}"
-    workers = "" if "num_workers" in varying else f", {_workers(configuration, facts)}"
-    return f"fed by {what}{workers}"
+    now, own = configuration.get("num_workers") or 0, facts.own_num_workers
+    aside = f" (its own: {own})" if own is not None and own != now else ""
+    return "feed loader" if "num_workers" in varying else f"feed loader, num_workers {now}{aside}"
 
 
 def data_words(workload: Workload, facts: Facts) -> str:
@@ -68,18 +62,5 @@ def data_words(workload: Workload, facts: Facts) -> str:
     if data == "example" and facts.example_tokens is not None:
         return f"synthetic sentences of {facts.example_tokens} tokens"
     if data == "example":
-        return EXAMPLE
+        return "the example batch"
     return data
-
-
-def is_real(workload: Workload, facts: Facts) -> bool:
-    """Say whether data are real: named, or of the user's own, and so with a loader that training would wait for."""
-    return has_end(workload.data) or facts.own_data is not None
-
-
-def _workers(configuration: Mapping[str, Scalar], facts: Facts) -> str:
-    now, own = configuration.get("num_workers"), facts.own_num_workers
-    aside = f" (its own: {own})" if own is not None and own != now else ""
-    if not now:
-        return f"no workers{aside}: the step itself makes each batch"
-    return f"{now} worker{'s' * (now != 1)}{aside}"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from torchstone.analysis.advice.grouping import groups, on_devices_here, varying_axes
 from torchstone.analysis.summary import CaseSummary, RunSummary
+from torchstone.core.schema.training import Training
 from torchstone.core.schema.case import model_name
 from torchstone.core.schema.estimate import Finding, Severity, Verdict
 from torchstone.core.schema.trial import Outcome, Reason, Status
@@ -83,7 +84,13 @@ def doubts(
     """
     kinds: dict[tuple[object, ...], list[tuple[Finding, str | None]]] = {}
     told = _WORST_FIRST[: _WORST_FIRST.index(least) + 1]
-    every = [(finding, case.case_id) for case in run.cases for finding in case.findings if finding.severity in told]
+    every = [
+        (finding, case.case_id)
+        for case in run.cases
+        for finding in case.findings
+        # Of a training the answer says that it has no interval.
+        if finding.severity in told and (apart or finding.check != "few_trials" or not isinstance(run.answer, Training))
+    ]
     for finding, case_id in (*every, *((finding, None) for finding in run.findings)):
         kind = (finding.severity, finding.check, finding.reason, finding.values.get("figure"))
         kinds.setdefault(kind, []).append((finding, case_id))

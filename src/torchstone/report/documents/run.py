@@ -134,7 +134,7 @@ def run_parts(
     if not isinstance(run.answer, AbResult):
         yield from convergence_parts(run, every=every, curves=curves)
     if rest := tuple(_rest(run, every=every, curves=curves, files=files)):
-        yield Section(f"everything else of {run.name}", rest, folded=True, how=f"torchstone show {run.run_id} --full")
+        yield Section("everything else", rest, folded=True, how=f"torchstone show {run.run_id} --full")
 
 
 def _is_attached(run: RunSummary) -> bool:

@@ -49,17 +49,18 @@ def answer_lines(run: RunSummary) -> Iterator[str]:
         name = f"{first.workload.task} {model_name(first.workload.model)}"
         several = len({str(cases[0].placement) for cases in found}) > 1
         place = f" on {first.placement}" if several else ""
-        yield (f"{name}{place}: " if len(found) > 1 else "") + _of_group(run, group)
+        yield (f"{name}{place}: " if len(found) > 1 else "") + _of_group(run, group, brief=group is not found[0])
 
 
-def _of_group(run: RunSummary, cases: Sequence[CaseSummary]) -> str:
+def _of_group(run: RunSummary, cases: Sequence[CaseSummary], *, brief: bool) -> str:
+    """Return the answer of a workload. `brief`: one before it has said which interval it is."""
     if cases[0].workload.task == Task.LOADGEN:
         return load_lines(cases) + doubt(cases)
     having = [case for case in cases if rate_of(case) is not None]
     if not having:
         return _nothing(cases)
     if len(cases) == 1:
-        return _alone(cases[0]) + doubt(cases) + _disturbed(cases)
+        return _alone(cases[0], brief=brief) + doubt(cases) + _disturbed(cases)
     # What is SUSPECT may be the fastest, or not: nothing is chosen from it.
     lesser = [case for case in having if not is_as_good(case.quality)]
     having = [case for case in having if case not in lesser]
@@ -68,7 +69,7 @@ def _of_group(run: RunSummary, cases: Sequence[CaseSummary]) -> str:
     rounds = InRounds(valid)
     chosen = choose([choice_of(case, run.machine, axes) for case in valid], rounds)
     if chosen is not None:
-        text = _fastest(chosen, valid, rounds, len(having))
+        text = _fastest(chosen, valid, rounds, len(having), brief=brief)
     elif len(valid) == 1 and lesser:
         only = valid[0]
         text = (
@@ -89,10 +90,10 @@ def _not_as_good(cases: Sequence[CaseSummary], axes: Sequence[str]) -> str:
     return f" Not shown to be as good: {'; '.join(told[:_NAMED])}{more}." if told else ""
 
 
-def rate_and_quality(case: CaseSummary) -> str:
+def rate_and_quality(case: CaseSummary, *, brief: bool = False) -> str:
     """Return its rate, and behind it how good it is, where it computes something else than eager mode in fp32."""
     told = quality_words(case.quality)
-    return f"{rate_words(case)}, {told}" if told else rate_words(case)
+    return ", ".join(filter(None, (rate_words(case, brief=brief), told)))
 
 
 _QUALITY = {
@@ -123,8 +124,11 @@ def rate_of(case: CaseSummary) -> Estimate | None:
     return case.estimates.get("throughput")
 
 
-def rate_words(case: CaseSummary) -> str:
-    """Return "13.6 images/s (95 % confidence interval 12.9 to 14.3)", or in place of the interval why there is none."""
+def rate_words(case: CaseSummary, *, brief: bool = False) -> str:
+    """Return "13.6 images/s (95 % confidence interval 12.9 to 14.3)", or in place of the interval why there is none.
+
+    `brief`: "13.6 [12.9, 14.3] images/s".
+    """
     rate = rate_of(case)
     if rate is None:
         return "not measured"
@@ -133,8 +137,10 @@ def rate_words(case: CaseSummary) -> str:
         return f"{text} ({_without(case, rate)})"
     if rate.is_wide:
         return f"about {text} (the trials: {_range(rate)}), but {too_wide(rate.trials)}"
-    ends = f"{units.significant(rate.low, 3)} to {units.significant(rate.high, 3)}"
-    return f"{text} ({100 * rate.level:g} % confidence interval {ends})"
+    low, high = (units.significant(end, 3) for end in (rate.low, rate.high))
+    if brief:
+        return f"{units.significant(rate.value, 3)} [{low}, {high}] {_unit(case, rate)}"
+    return f"{text} ({100 * rate.level:g} % confidence interval {low} to {high})"
 
 
 def _range(rate: Estimate) -> str:
@@ -151,14 +157,18 @@ def _without(case: CaseSummary, rate: Estimate) -> str:
     return "a probe: no interval" if probes else "one trial: no interval" if rate.trials == 1 else "no interval"
 
 
-def _alone(case: CaseSummary) -> str:
+def _alone(case: CaseSummary, *, brief: bool) -> str:
     # The mean, as the rate is all items over all time: a median may be far from what the two say together.
     names = ("step_time_mean", "step_time_p50", "latency_per_batch_p50_s")
     step = next((case.estimates[name] for name in names if name in case.estimates), None)
     held = case.peak_memory_bytes
     rate = rate_of(case)
     wide = rate is not None and rate.is_wide
-    told = [f"About {units.significant(rate.value, 3)} {_unit(case, rate)}" if rate and wide else rate_words(case)]
+    told = [
+        f"About {units.significant(rate.value, 3)} {_unit(case, rate)}"
+        if rate and wide
+        else rate_words(case, brief=brief)
+    ]
     told += [_step(case, units.quantity(step.value, "s"))] if step is not None else []
     told += [units.quantity(held, "bytes")] if held is not None else []
     why = f"; from {_range(rate)}, as {too_wide(rate.trials)}" if rate and wide else ""
@@ -178,11 +188,11 @@ def _step(case: CaseSummary, time: str) -> str:
     )
 
 
-def _fastest(chosen: Chosen, cases: Sequence[CaseSummary], rounds: InRounds, having: int) -> str:
+def _fastest(chosen: Chosen, cases: Sequence[CaseSummary], rounds: InRounds, having: int, *, brief: bool) -> str:
     """Return the answer of those that may be chosen. `having`: of how many that have a rate."""
     top, best = chosen.highest_throughput, chosen.recommended
     named = {case.case_id: case for case in cases}
-    text = f"Fastest: {point_words(top.point)}, {rate_and_quality(named[top.case_id])}"
+    text = f"Fastest: {point_words(top.point)}, {rate_and_quality(named[top.case_id], brief=brief)}"
     if not chosen.same and len(cases) == having:  # one that is in doubt may be the next
         text += _lead(named[top.case_id], cases, rounds, list(top.point))
     if chosen.same:

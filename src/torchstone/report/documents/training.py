@@ -33,9 +33,8 @@ from torchstone.report.document import (
     Section,
     Table,
     Text,
-    paragraphs,
 )
-from torchstone.report.documents.feed import fed_words
+from torchstone.report.documents.feed import data_words, facts_of, fed_words
 from torchstone.report.documents.run_answer import rate_of
 
 if TYPE_CHECKING:
@@ -55,8 +54,8 @@ def training_parts(run: RunSummary, training: Training) -> Iterator[Part]:
     """Yield what a training came to."""
     (case,), metrics = run.cases, training.metrics
     yield Text(_answer(case, metrics), Role.HEADLINE)
-    yield Text(f"{case.workload.model} on {case.placement}")
-    yield from paragraphs(fed_words([case]), Role.DETAIL)
+    data = data_words(case.workload, facts_of(case))
+    yield Text(", ".join((f"{case.workload.model} on {case.placement}", f"data {data}", *fed_words([case]))))
     if metrics is None:
         return
     if metrics.epochs:

@@ -83,7 +83,7 @@ _BLANK = "\ue000"  # stands for a blank that rich would strip; `plain` lets no s
 def table(part: Table, width: int, *, every: bool) -> Iterator[str]:
     """Yield the lines of a table, which has no head where no column has a title. `every`: all of its rows."""
     most = None if every else part.most
-    kept, gone = fitting(part.columns, width)
+    kept, _ = fitting(part.columns, width)
     kept = with_room(kept, width + _GAP - sum(_width(shortened(column)) + _GAP for column in kept))
     if kept:
         narrowest = sum(min(_width(column), _LEAST) + _GAP for column in kept) - _GAP
@@ -91,12 +91,14 @@ def table(part: Table, width: int, *, every: bool) -> Iterator[str]:
     rows = max((len(column.cells) for column in part.columns), default=0)
     if most is not None and rows > most:
         yield from with_what_to_type(localized(f"and {rows - most} more"), part.how, width)
-    names = [column.title for column in sorted(gone, key=lambda c: c.rank) if column.of is None and column.title]
-    if names and every:
+    if every and (names := hidden(part.columns, width)):
         yield from wrapped(f"{localized('hidden (terminal too narrow)')}: {', '.join(names)}", width, rest="  ")
-    elif names:
-        more = f"{len(names)} more column{'s' * (len(names) > 1)} in a wider terminal"
-        yield from wrapped(localized(more), width, rest="  ")
+
+
+def hidden(columns: Sequence[Column], width: int) -> list[str]:
+    """Return the titles of the columns that do not fit."""
+    _, gone = fitting(columns, width)
+    return [column.title for column in sorted(gone, key=lambda c: c.rank) if column.of is None and column.title]
 
 
 def fitting(

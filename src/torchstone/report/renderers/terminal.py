@@ -19,7 +19,7 @@ from torchstone.report.document import (
     Table,
     Text,
 )
-from torchstone.report.renderers._table import cells, fitting, table, with_what_to_type, wrapped
+from torchstone.report.renderers._table import cells, fitting, hidden, table, with_what_to_type, wrapped
 from torchstone.report.translation.language import in_language, localized
 
 __all__ = ["fitting", "terminal"]
@@ -34,7 +34,18 @@ def terminal(document: Document, width: int, *, every: bool = False) -> str:
     No line is wider than `width` cells but what is there to be copied: a command, and a fact of one word, as a path is.
     """
     with in_language(document.language):
-        return "".join(f"{line}\n" for line in _lines(document.parts, width, every=every))
+        lines = list(_lines(document.parts, width, every=every))
+        if not every and any(hidden(table.columns, width) for table in _tables(document.parts)):
+            lines += wrapped(localized("more columns in a wider terminal"), width, rest="  ")
+        return "".join(f"{line}\n" for line in lines)
+
+
+def _tables(parts: Sequence[Part]) -> Iterator[Table]:
+    for part in parts:
+        if isinstance(part, Table):
+            yield part
+        elif isinstance(part, Section) and not part.folded:
+            yield from _tables(part.parts)
 
 
 def _lines(parts: Sequence[Part], width: int, *, every: bool, level: int = 0, titled: bool = False) -> Iterator[str]:
@@ -82,7 +93,7 @@ def _part(part: Part, width: int, *, every: bool, level: int, titled: bool) -> I
             return  # the tables beside them have the same figures
         case Doubt():
             about = f"{localized('note')}:" if part.severity == Severity.INFO else localized(str(part.severity))
-            yield from wrapped(f"{about} {part.subject}: {part.message}. {part.advice}", width, rest="  ")
+            yield from wrapped(f"{about} {part.subject}: {part.message}; {part.advice}", width, rest="  ")
         case Section() if not _is_silent(part):
             yield from _section(part, width, every=every, level=level, titled=titled)
 

@@ -93,7 +93,7 @@ def test_a_narrow_table_keeps_the_answer_and_the_status():
     assert max(map(len, text.splitlines())) <= 80
     assert "2,685*" in text
     assert rows(text)[0].split()[-1] == "ok"
-    assert re.search(r"\n\d more columns in a wider terminal\n", text)
+    assert text.endswith("\nmore columns in a wider terminal\n")
     assert "forward ms" in drawn(summary(phases=PHASES), 80, every=True)
     assert "±," not in text
 
@@ -206,13 +206,13 @@ def test_a_setting_that_is_not_the_default_stands_above_the_table():
     asked = {"precision": "fp32", "threads": 1, "fused": "auto", "learning_rate": 0.5, "gradient_checkpointing": True}
     points = [({"batch_size": b, "feed": "resident", **asked}, 0.01 * b) for b in (8, 64)]
     above = drawn(summary(points)).splitlines()[1]
-    assert above.startswith("  precision fp32, threads 1, gradient_checkpointing true; fed from memory")
+    assert above.startswith("  precision fp32, threads 1, gradient_checkpointing true, feed resident")
 
 
 def test_axes_of_one_workload_are_columns_and_what_is_fixed_stands_above():
     lines = drawn(summary(), 160).splitlines()
     assert lines[0] == "train net:cnn on cuda:0, data synthetic"
-    assert lines[1] == "  precision bf16, compile off; fed by a DataLoader over synthetic data"
+    assert lines[1] == "  precision bf16, compile off, feed loader"
 
 
 def test_of_a_training_of_single_items_the_larger_batch_comes_first_and_the_largest_phase_after_it():

@@ -45,8 +45,8 @@ def test_one_check_is_one_doubt_and_errors_come_first():
     every = tuple(finding_parts(run, every=True))
     assert [part.severity for part in every if isinstance(part, Doubt)] == ["error", "warning", "warning", "info"]
     shown = terminal(Document("", every), 100)
-    assert "warning drift: train cnn, num_workers 2, batch_size 64: it drifts. wait\n" in shown
-    assert "note: told: train cnn, num_workers 0, batch_size 8: it drifts. wait\n" in shown
+    assert "warning drift: train cnn, num_workers 2, batch_size 64: it drifts; wait\n" in shown
+    assert "note: told: train cnn, num_workers 0, batch_size 8: it drifts; wait\n" in shown
 
 
 def test_more_than_eight_are_folded_and_none_is_lost():

@@ -43,7 +43,7 @@ def test_the_answer_then_the_run_its_table_what_to_doubt_and_the_settings():
     assert [type(part).__name__ for part in told.parts] == ["Text", "Section", "Text", "Section"]
     table, rest = (part for part in told.parts if isinstance(part, Section))
     assert table.title == "train net:cnn on cpu, data synthetic"
-    assert (rest.title, rest.folded) == ("everything else of test", True)
+    assert (rest.title, rest.folded) == ("everything else", True)
     assert rest.how == "torchstone show 20261121-100000-abcd --full"
     (settings,) = (part for part in rest.parts if isinstance(part, Section))
     assert settings.title.startswith("settings: ")
@@ -73,7 +73,7 @@ def test_a_run_of_six_cases_is_told_in_25_lines():
     assert len(run.cases) == 6
     assert len(shown) <= 25
     assert shown[0].startswith("Fastest: num_workers ")
-    assert shown[-1] == f"everything else of test: torchstone show {run.run_id} --full"
+    assert shown[-2] == f"everything else: torchstone show {run.run_id} --full"
 
 
 def test_its_head_is_what_ran_where_and_how_it_was_measured():

@@ -63,7 +63,7 @@ def test_a_table_on_the_terminal():
 def test_columns_leave_by_rank_and_are_named_but_not_an_empty_one_and_no_value_stays_without_its_interval():
     shown = terminal(Document("", (RATES,)), 30)
     assert "1 GiB" not in shown
-    assert "1 more column in a wider" in shown
+    assert "more columns in a wider" in shown
     assert "memory" in terminal(Document("", (RATES,)), 30, every=True)
     assert "energy" not in shown
     kept, gone = fitting(RATES.columns, 20)

@@ -89,7 +89,7 @@ def test_columns_of_one_rank_leave_together():
     kept, gone = fitting(columns, 50)
     assert [c.title for c in kept] == ["a", "c"]
     assert [c.title for c in gone] == ["b", "±"]
-    assert lines(Table(tuple(columns)), width=50)[-1] == "1 more column in a wider terminal"
+    assert lines(Table(tuple(columns)), width=50)[-1] == "more columns in a wider terminal"
 
 
 def test_of_the_last_rank_one_figure_stays_with_its_interval():
@@ -187,7 +187,7 @@ def test_facts_stand_below_each_other_and_indented_under_a_title():
 
 def test_a_finding_that_changes_no_verdict_is_a_note():
     told = [Doubt(severity, "a case", "seen", "do this") for severity in Severity]
-    said = "a case: seen. do this"
+    said = "a case: seen; do this"
     assert lines(*told) == [f"note: {said}", f"warning {said}", f"error {said}"]
 
 

@@ -77,7 +77,7 @@ def test_renderers_say_their_own_words_in_the_document_s_language():
     parts = (Text("nothing is stored", Role.NOTE), Doubt(Severity.ERROR, "run", "no", "measure longer"), rows)
     shown = terminal(translated(Document("check", parts), "ko"), 40)
     assert "참고: 저장된 것이 없음" in shown
-    assert "오류 실행: 아니요. 더 길게 측정하세요" in shown
+    assert "오류 실행: 아니요; 더 길게 측정하세요" in shown
     assert "외 7개: --full" in shown
     assert "더 넓은 터미널" in shown
     page = markdown(translated(Document("check", parts), "ko"))
