@@ -13,7 +13,9 @@ from torchstone.execution.program.attached import Frame, Process, Spent, Target,
 ROOT = "/env/lib/python3.11/site-packages/torch"
 LINES = {
     10: "for x in loader:", 11: "y = model(x)", 12: "loss.backward()", 13: "optimizer.step()", 14: "print(loss.item())",
-    15: "x = make_batch()", 16: "y = model(x.cuda())", 40: "return decode(self.files[i])",
+    15: "x = make_batch()", 16: "y = model(x.cuda())",
+    17: "table = torch.tensor([[float(cell) for cell in row] for row in csv.reader(file)])",
+    18: "sum += float(loss)", 40: "return decode(self.files[i])",
 }  # fmt: skip
 
 
@@ -34,6 +36,7 @@ UPDATE = (own(13), frame("wrapper", "optim/optimizer.py"), frame("_single_tensor
 ASKING = (own(14),)
 BY_HAND = (own(15), own(40, "make_batch"))
 COPYING = (own(16),)
+READING, CONVERTING = (own(17),), (own(18),)
 LOADING = (
     *WAITING, frame("_worker_loop", "utils/data/_utils/worker.py"), frame("fetch", "utils/data/_utils/fetch.py"),
     own(40, "__getitem__"),

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from torchstone.analysis.advice.grouping import groups, on_devices_here, varying_axes
 from torchstone.analysis.summary import CaseSummary, RunSummary
-from torchstone.core.schema.training import Training
 from torchstone.core.schema.case import model_name
 from torchstone.core.schema.estimate import Finding, Severity, Verdict
+from torchstone.core.schema.training import Training
 from torchstone.core.schema.trial import Outcome, Reason, Status
 from torchstone.report.document import Column, Document, Doubt, Part, Role, Section, Table, Text, paragraphs
 from torchstone.storage.query import TrialRow

@@ -51,10 +51,17 @@ _READS = 256 * 1024  # bytes a second: a loader that reads less waits for no fil
 _WORKER, _FETCH = "torch/utils/data/_utils/worker.py", "torch/utils/data/_utils/fetch.py"
 _LOADER = "torch/utils/data/dataloader.py"
 _PRINTS = ("torch/_tensor_str.py", "torch/_tensor.py")
-_ASKS = re.compile(r"\.(item|tolist|cpu|numpy|nonzero|synchronize)\(|\bfloat\(")
+_ASKS = re.compile(r"\.(item|tolist|cpu|numpy|nonzero|synchronize)\(")
+_CONVERTS = re.compile(
+    r"\b(float|int|bool)\((?!.* for )"
+)  # of a tensor, it waits for it; of many cells, it reads a table
+# A call between its line and torch's first frame, or out of it: seen often where a step takes less than a millisecond.
+_CALLS = ((re.compile(r"\.backward\("), BACKWARD), (re.compile(r"\bopt\w*\.(step|zero_grad)\("), OPTIMIZER))
 _COPIES = re.compile(r"\.(to|cuda)\(")
 _LIBRARY = re.compile(r"^<|/(site|dist)-packages/|/lib(64)?/python\d")
 _UPDATES = re.compile(r"(?:^|\.)_(single_tensor|multi_tensor|fused)_\w+$")
+
+_COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 
 Place = tuple[str, int, str]
 
@@ -157,10 +164,19 @@ def sample_of(stack: Sequence[Frame], window: int, code: Callable[[Frame], str],
     if own is None:
         return Sample(phase, None, False, window)
     last, text = stack[-1], code(own)
-    asks = last.file.endswith(_PRINTS) or (last is own and _ASKS.search(text) is not None)
+    words = _ASKS.search(text) or (on_device and _CONVERTS.search(text))
+    asks = last.file.endswith(_PRINTS) or (last is own and bool(words))
     if on_device and last is own and not asks and phase in (REST, FORWARD) and _COPIES.search(text):
         phase = TRANSFER
-    return Sample(phase, (own.file, own.line, own.name), asks and phase != DATA, window)
+    if last is own and phase == REST:
+        phase = next((called for call, called in _CALLS if call.search(text)), REST)
+    return Sample(phase, (own.file, own.line, _function(own, stack)), asks and phase != DATA, window)
+
+
+def _function(own: Frame, stack: Sequence[Frame]) -> str:
+    """Return the function of a line: a comprehension is a call of its own before Python 3.12, and part of its line."""
+    around = (frame.name for frame in reversed(stack) if frame.file == own.file and frame.name not in _COMPREHENSIONS)
+    return next(around, own.name)
 
 
 def looked(watched: Watched, target: Target, code: Callable[[Frame], str]) -> Looked:
@@ -208,8 +224,8 @@ def _too_little(
     if steps:
         return f"too few samples ({len(steps)}): attach for longer, --for 60s"
     places = Counter(one.place for threads in by_process.values() for _, found in threads for one in found if one.place)
-    at = f": most of the time it was at {near(places.most_common(1)[0][0][0])}:{places.most_common(1)[0][0][1]}"
-    return f"process {pid} did no step in {watched.elapsed_s:.0f} s{at if places else ''}; attach while it trains"
+    at = "".join(f": most of the time it was at {near(file)}:{line}" for (file, line, _), _ in places.most_common(1))
+    return f"process {pid} did no step in {watched.elapsed_s:.0f} s{at}; attach while it trains"
 
 
 def _below_worker(stack: Sequence[Frame]) -> Sequence[Frame] | None:

@@ -8,10 +8,12 @@ from attached import (
     ASKING,
     BACKWARD,
     BY_HAND,
+    CONVERTING,
     COPYING,
     FORWARD,
     IDLE_WORKER,
     LOADING,
+    READING,
     UPDATE,
     WAITING,
     a_target,
@@ -61,6 +63,7 @@ PLANTED = {  # what is seen, the cause, the first line of it
     "loads by itself": (seen({(*WAITING, own(40)): 60, **PASSES}), "loader_computes", 40),
     "asks": (seen({ASKING: 40, FORWARD: 30, BACKWARD: 30}), "waits", 14),
     "by hand": (seen({BY_HAND: 60, **PASSES}), "outside", 40),
+    "reads a table": (seen({READING: 60, **PASSES}), "outside", 17),
     "update": (seen({UPDATE: 60, **PASSES}), "optimizer", None),
     "neighbours": (seen(SOUND, others_cores=64.0), "neighbours", None),
     "sound": (seen(SOUND), "computing", 12),
@@ -83,6 +86,31 @@ def test_a_planted_cause_comes_first_with_its_line(name):
         assert one["share"] == pytest.approx(first.share if cause != "computing" else 0.9, abs=0.02)
     assert {one.id for one in first.evidence} & {"phase_of_step", "others_busy", "lines_share", "loader_busy"}
     assert found.step_s is found.throughput is None
+
+
+def test_a_number_made_of_a_tensor_is_waited_for_on_a_device_alone():
+    watched = seen({CONVERTING: 40, FORWARD: 30, BACKWARD: 30})
+    assert diagnosed_of(watched).causes[0].id == "outside"
+    assert diagnosed_of(watched, "cuda").causes[0].id == "waits"
+
+
+def test_a_comprehension_is_part_of_its_line():
+    (line,) = (
+        one
+        for one in diagnosed_of(seen({READING: 30, (own(17), own(17, "<listcomp>")): 30, FORWARD: 40})).attached.lines
+        if one.line == 17
+    )
+    assert line.share == pytest.approx(0.6, abs=0.02)
+
+
+def test_a_program_of_which_nothing_was_seen_is_said_to_do_no_step():
+    with pytest.raises(TorchstoneError, match=r"^process 42 did no step in 30 s; attach while it trains$"):
+        diagnosed_of(seen({(): 100}))
+
+
+def test_a_call_that_has_no_frame_of_torch_yet_is_its_pass():
+    found = diagnosed_of(seen({(own(12),): 30, (own(13),): 30, FORWARD: 40}))
+    assert {line.phase for line in found.attached.lines} == {BACKWARD_PASS, OPTIMIZER, FORWARD_PASS}
 
 
 def test_the_remedy_follows_what_is_seen():
