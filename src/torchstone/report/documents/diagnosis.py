@@ -59,12 +59,16 @@ _MOST_SEEN = 2  # lines of evidence beside the answer
 
 
 def diagnosis_document(diagnosis: Diagnosis, report: Path | None = None) -> Document:
-    """Return a diagnosis. `report`: the page that was written."""
-    return Document(f"Diagnosis of {diagnosis.about}", tuple(diagnosis_parts(diagnosis, report)))
+    """Return a diagnosis alone. `report`: the page that was written."""
+    parts = tuple(diagnosis_parts(diagnosis, report))
+    if more := tuple(diagnosis_rest(diagnosis)):
+        how = f"torchstone show {diagnosis.run_id} --full" if diagnosis.unmeasured is None else "--json"
+        parts = (*parts, Section("everything else", more, folded=True, how=how))
+    return Document(f"Diagnosis of {diagnosis.about}", parts)
 
 
 def diagnosis_parts(diagnosis: Diagnosis, report: Path | None = None, doubt: str = "") -> Iterator[Part]:
-    """Yield all that a diagnosis says. `report`: the page that was written; `doubt`: what follows the answer."""
+    """Yield the answer of a diagnosis. `report`: the page that was written; `doubt`: what follows the answer."""
     yield Text(f"{_answer(diagnosis)}{doubt}", Role.HEADLINE)
     yield from paragraphs(list(_about(diagnosis)))
     if diagnosis.disturbance is not None:
@@ -86,14 +90,12 @@ def diagnosis_parts(diagnosis: Diagnosis, report: Path | None = None, doubt: str
     if not diagnosis.causes or diagnosis.causes[0].sound:
         yield from _facts(list(_limits(diagnosis)))
     yield from _facts(list(_named("report", [str(report)] if report else [])))
-    if more := tuple(_more(diagnosis)):
-        measured = diagnosis.unmeasured is None
-        how = f"torchstone show {diagnosis.run_id} --full" if measured else "--json"
-        yield Section("Other causes, and what to check", more, folded=True, how=how)
 
 
-def _more(diagnosis: Diagnosis) -> Iterator[Part]:
+def diagnosis_rest(diagnosis: Diagnosis) -> Iterator[Part]:
     """Yield what is folded: how the case is fed, usual causes, what was not measured, notes, other causes, checks."""
+    if diagnosis.disturbance is not None:
+        return
     yield from paragraphs(tuple(_fed(diagnosis)))
     told = [("kind", _kind(cause)) for cause in diagnosis.causes[:1]]
     told += [("evidence", text(one)) for cause in diagnosis.causes[:1] for one in cause.evidence[_MOST_SEEN:]]

@@ -52,7 +52,7 @@ from torchstone.report.diagnosis_messages import advice_text, seen_text, text
 from torchstone.report.document import Chart, Column, Document, Facts, Part, Role, Section, Table, Text
 from torchstone.report.documents.ab import ab_parts, ab_rest
 from torchstone.report.documents.case_table import case_parts, choices_of_groups, legend
-from torchstone.report.documents.diagnosis import diagnosis_parts
+from torchstone.report.documents.diagnosis import diagnosis_parts, diagnosis_rest
 from torchstone.report.documents.findings import finding_parts
 from torchstone.report.documents.full_report import report_section
 from torchstone.report.documents.load_results import goodput_parts
@@ -147,6 +147,8 @@ def _rest(run: RunSummary, *, every: bool, curves: Curves | None, files: Sequenc
     if isinstance(run.answer, AbResult):
         yield from ab_rest(run.answer, read_run(Path(run.record)).trials, run.cases)
         yield from convergence_parts(run, every=every, curves=curves)
+    if isinstance(run.answer, Diagnosis):
+        yield from diagnosis_rest(run.answer)
     if isinstance(run.answer, AbResult | Training | Diagnosis) and not _is_attached(run):
         yield from (sections := tuple(case_parts(run)))
         yield from legend(sections)
