@@ -704,7 +704,8 @@ def _computing(e: Evidence, share: float) -> Cause:
         Statement("computing"),
         share,
         tuple(_phase(e, name) for name in passes if e.phase_s(name) is not None or e.share(name)),
-        where=_places(e.look, 1.0) if e.case.workload.is_program else (),
+        # Of the forward pass: that backward() is called in a line of the script says nothing.
+        where=(_places_in(e.look, FORWARD) or _places(e.look, 1.0)) if e.case.workload.is_program else (),
         usual=rule.causes(known),
         remedies=(*((Remedy("larger_batch_to_decode", axis="batch_size"),) if decodes else ()), *rule.remedies(known)),
         what_ifs=tuple(_computing_what_ifs(e)),

@@ -180,7 +180,7 @@ def _measured_how(run: RunSummary) -> str:
         tools = sorted({str(t.facts.imported_from) for case in run.cases for t in case.trials})
         how = f"{counted}, measured by {', '.join(tools)}; torchstone check {run.run_id} looks for its mistakes"
     else:
-        how = f"{counted}, ± half the 95 % confidence interval"
+        how = f"{counted}, ± half the 95 % interval"
     return f"{_machine(run)}: {how}" + (f", {run.status}" if run.status != "done" else "")
 
 

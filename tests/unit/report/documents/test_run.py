@@ -79,7 +79,7 @@ def test_a_run_of_six_cases_is_told_in_25_lines():
 def test_its_head_is_what_ran_where_and_how_it_was_measured():
     used, unused = DeviceInfo("cpu", "cpu", "Intel", 0, "a CPU"), DeviceInfo("cuda", "cuda", "x", 0, "a card")
     assert head(machine=a_machine(devices=(used, unused))) == [
-        "host, a CPU, torch 2.9.0: 3 trials a case, ± half the 95 % confidence interval",
+        "host, a CPU, torch 2.9.0: 3 trials a case, ± half the 95 % interval",
         "test: run 20261121-100000-abcd, 2026-11-21T10:00:00Z, done",
         "3 trials a case, at most 5 s a window, until ±1 %, auto, fixed heap",
     ]

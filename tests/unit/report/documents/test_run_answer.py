@@ -81,7 +81,7 @@ def test_nothing_is_chosen_on_top_of_trials_that_differ_too_much():
     )
     shown = terminal(Document("", tuple(run_parts(wide))), 160, every=True)
     assert "  Highest throughput: –\n  Recommended for training: –\n" in shown
-    assert "\n…: from the lowest trial to the highest, since 3 trials differ too much" in shown
+    assert "\n…: from the lowest trial to the highest, where the interval is wider" in shown
     assert re.search(r"285\.7 +179 … 714 ", shown), "the middle trial, and in place of its interval the range"
     assert not re.search(r"1,117[*=]|218[*=]", shown)
     assert "speed-up" not in shown

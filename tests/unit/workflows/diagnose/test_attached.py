@@ -66,7 +66,7 @@ PLANTED = {  # what is seen, the cause, the first line of it
     "reads a table": (seen({READING: 60, **PASSES}), "outside", 17),
     "update": (seen({UPDATE: 60, **PASSES}), "optimizer", None),
     "neighbours": (seen(SOUND, others_cores=64.0), "neighbours", None),
-    "sound": (seen(SOUND), "computing", 12),
+    "sound": (seen(SOUND), "computing", 11),
 }
 
 
