@@ -194,7 +194,7 @@ def test_s4_53_and_57_the_report_is_printed_with_the_bottleneck_and_lies_beside_
     assert text.startswith("# Diagnosis of Sequential\n")
     assert re.search(r"^- kind: [\w/]+ bottleneck, \d+ % of the step", text, re.MULTILINE)
     assert "## On cpu (" in text
-    assert re.search(r"Which is fastest is not known.*\. SUSPECT \(5 of 5 cases\)\.", text), "of one trial each"
+    assert re.search(r"Which is fastest is not known.*\. All 5 cases are SUSPECT\.", text), "of one trial each"
     cells = [line.split(" | ") for line in text.splitlines() if line.startswith("| ")]
     assert len(cells[0]) <= 7, "the important columns; all of them are folded below"
     start = next(n for n, row in enumerate(cells) if "forward" in row)

@@ -115,7 +115,8 @@ def _loading(e: Evidence) -> float:
     rate, waited = e.figures.get("throughput"), e.figures.get("data_wait_share")
     if e.device_rate and rate:
         idle = max(0.0, 1.0 - rate / e.device_rate)
-        return idle if waited is None else min(idle, waited)  # as `feeding` says it
+        # As `feeding` says it; and no more than the phase takes, which stands beside it.
+        return min(each for each in (idle, waited, e.share(DATA) or None) if each is not None)
     return e.share(DATA)
 
 

@@ -127,7 +127,7 @@ def _more_pairs(found: Comparison, ratio: Estimate, course: Course) -> str:
     more = found.trials_to_settle
     if more is not None:
         needed_s = course.elapsed_s * (1.0 + more / course.pairs) if course.elapsed_s and course.pairs else math.inf
-        longer = f": --within {within_words(needed_s)}" if needed_s < _MOST_S else ""
+        longer = f": the same command with --within {within_words(needed_s)}" if needed_s < _MOST_S else ""
         what = _would_show(ratio, found.margin)
         return f"About {_counted(more, 'more pair')} needed to show {what} ({_POWER} at the observed ratio){longer}."
     said = f"More than 1,000 further pairs needed ({_POWER} at the observed ratio)"
@@ -179,13 +179,12 @@ def _to_mind(found: Comparison, trials: Sequence[Trial], cases: Sequence[CaseSum
     if (larger := items_ratio(trials)) != 1.0:
         yield f"compared per item: a step of B has {larger:.3g} times the items of A's"
     if (other := other_results(found, trials, cases)) is not None:
-        a, b = (units.significant(value, 6) for value in (other.a, other.b))
-        causes = ", ".join(other.expected_of)
-        where = f"{other.what} {a} (A) and {b} (B)"
-        if causes:
-            yield f"different results, as is expected of {causes}: {where}"
+        if other.expected_of:
+            yield f"different results, as is expected of {', '.join(other.expected_of)}"
         else:
-            yield f"different results: {where} where they first differ; see that quality holds"
+            a, b = (units.significant(value, 6) for value in (other.a, other.b))
+            where = f"{other.what} {a} (A) and {b} (B) where they first differ"
+            yield f"different results: {where}; see that quality holds"
     failed = sum(t.outcome.status not in (Status.OK, Status.SKIPPED) for t in trials)
     if failed and found.verdict != Judgement.NOT_COMPARABLE:
         yield f"{failed} of {len(trials)} processes failed; their pairs are left out"

@@ -152,8 +152,11 @@ def _busy(diagnosis: Diagnosis) -> str:
 def _live(tried: TriedRemedy) -> str:
     """Return what a remedy was measured to gain, as a clause; that it is not known where the interval is too wide."""
     if tried.gain is not None and tried.gain.is_wide:
-        return f"What {tried.what_if.name} gains is not known: measured live, its interval is wider than ±50 %"
-    return f"With {tried.what_if.name} it is {gain_words(tried)} times as fast, measured live"
+        return f"What {tried.what_if.name} gains is not known: its interval is wider than ±50 %"
+    level = (
+        f" ({100 * tried.gain.level:g} % confidence)" if tried.gain is not None and tried.gain.low is not None else ""
+    )
+    return f"With {tried.what_if.name} it was measured {gain_words(tried)} times as fast{level}"
 
 
 def _about(diagnosis: Diagnosis) -> Iterator[str]:
@@ -303,7 +306,7 @@ def _tried(diagnosis: Diagnosis) -> Iterator[Part]:
         Column("speed-up", tuple(gain_words(one) for one in shown), left=True),
         Column("peak memory", tuple(memory_words(one) for one in shown), rank=1),
         Column(
-            "result",
+            "losses",
             tuple(text(one.loss) if one.loss is not None else units.MISSING for one in shown),
             rank=2,
             left=True,
@@ -354,7 +357,7 @@ def _gain(diagnosis: Diagnosis) -> Iterator[Row]:
     elif first.own_code:
         yield "gain", f"only a change of the code brings it; {limit_words(first)}"
     elif any(one.gain is None and (one.first_look or 0.0) > _FASTER for one in diagnosis.tried):
-        yield "gain", "not known: what was faster at a first look was not measured live; --budget 5m gives it the time"
+        yield "gain", "not known: what was faster at a first look was not measured; --budget 5m gives it the time"
     elif any(one.gain is not None or one.first_look is not None for one in diagnosis.tried):
         yield "gain", "no setting that was tried is faster"
 

@@ -100,11 +100,13 @@ def _of_several(moved: Sequence[History], of: int) -> str:
         return f"none of {cases} changed"
     last = [one.changes[-1] for one in moved]
     most = max(last, key=lambda change: abs(math.log(change.ratio.value)))
-    alike = len(set(map(_times, last))) == 1
+    alike = len({f"{change.ratio.value:.3g}" for change in last}) == 1
     largest = f"{'' if alike else 'the largest change: '}{_times(most)} times the level before"
     if _is_shared(last):
         shared = [one for one in most.changed if one.throughout and all(one in change.changed for change in last)]
         why = f", with {'; '.join(map(_changed, shared[:_MOST_CHANGED]))}" if shared else ""
+        if shared and all(len(change.changed) == len(shared) <= _MOST_CHANGED for change in last):
+            why += " and nothing else that is recorded"
         since = f"since {most.started_utc[:_DAY]} (run {most.run_id})"
         return f"{most.verdict} in {len(moved)} of {cases}, {since}{why}; {largest}"
     ends = Counter(str(change.verdict) for change in last)
@@ -152,7 +154,7 @@ def _several(moved: Sequence[History]) -> Iterator[Part]:
     last = [one.changes[-1] for one in moved]
     hosts = tuple(one.host for one in moved)
     columns = (
-        Column("what", tuple(map(label, moved)), left=True, shorten=True),
+        Column("what", tuple(_labels(moved)), left=True, shorten=True),
         *((Column("host", hosts, left=True, shorten=True),) if len(set(hosts)) > 1 else ()),
         Column("before", tuple(units.quantity(one.segments[-2].value, one.unit) for one in moved), 3),
         Column(moved[0].metric, tuple(map(_latest, moved)), 1),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from torchstone.analysis.advice.choices import Chosen, choice_of, choose
+from torchstone.analysis.advice.curves import advise, curve_of, ran_out
 from torchstone.analysis.advice.grouping import absent, groups, on_devices_here, varying_axes
 from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.summary import CaseSummary, RunSummary
@@ -69,7 +70,7 @@ def _of_group(run: RunSummary, cases: Sequence[CaseSummary], *, brief: bool) -> 
     rounds = InRounds(valid)
     chosen = choose([choice_of(case, run.machine, axes) for case in valid], rounds)
     if chosen is not None:
-        text = _fastest(chosen, valid, rounds, len(having), brief=brief)
+        text = _fastest(chosen, valid, rounds, len(having), brief=brief) + _larger(chosen, run, cases, valid)
     elif len(valid) == 1 and lesser:
         only = valid[0]
         text = (
@@ -208,6 +209,18 @@ def _fastest(chosen: Chosen, cases: Sequence[CaseSummary], rounds: InRounds, hav
     return text
 
 
+def _larger(chosen: Chosen, run: RunSummary, cases: Sequence[CaseSummary], valid: Sequence[CaseSummary]) -> str:
+    """Return that a batch size beyond those tried may be faster; "" where it is not, or memory has no room."""
+    if chosen.recommended.case_id != chosen.highest_throughput.case_id:
+        return ""
+    best = next(case for case in valid if case.case_id == chosen.recommended.case_id)
+    if (curve := curve_of(best, valid, run.machine)) is None or not curve.rising:
+        return ""
+    remedies = advise(curve, best.configuration, ran_out(best, cases))[-1].remedies
+    sizes = [one.values["batch_size"] for one in remedies if one.axis == "batch_size"]
+    return f" Throughput still rises at the largest batch_size: {sizes[0]} may be faster." if sizes else ""
+
+
 def _lead(top: CaseSummary, cases: Sequence[CaseSummary], rounds: InRounds, axes: Sequence[str]) -> str:
     """Return how many times as fast the fastest is as the next, where that is known."""
     rates = [(case.estimates["throughput"], case) for case in cases if case is not top]
@@ -294,7 +307,13 @@ def doubt(cases: Sequence[CaseSummary]) -> str:
     """Return the worst verdict of the Cases that is not VALID: the findings below say why, and what to do."""
     for judged in (Verdict.INVALID, Verdict.SUSPECT):
         if having := sum(case.verdict == judged for case in cases):
-            return f" {judged}{f' ({having} of {len(cases)} cases)' if len(cases) > 1 else ''}."
+            if having == len(cases):
+                return f" All {having} cases are {judged}." if having > 1 else f" The figure is {judged}."
+            return (
+                f" {having} of {len(cases)} cases are {judged}."
+                if having > 1
+                else f" 1 of {len(cases)} cases is {judged}."
+            )
     return ""
 
 

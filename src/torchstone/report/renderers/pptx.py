@@ -45,7 +45,7 @@ _WIDTH, _HEIGHT, _MARGIN, _TOP, _BOTTOM, _GAP = 960.0, 540.0, 40.0, 88.0, 500.0,
 _ACROSS, _TALL = _WIDTH - 2 * _MARGIN, _BOTTOM - _TOP
 _INK, _FAINT, _ALARM = "1F2933", "5B6770", "A35B00"
 _MONOSPACED = "Consolas"
-_MOST_SLIDES, _MOST_SLIDES_OF_A_TABLE, _MOST_ROWS, _MOST_ABOUT = 40, 3, 60, 6
+_MOST_SLIDES, _MOST_SLIDES_OF_A_TABLE, _MOST_ROWS, _MOST_ABOUT, _MOST_FIRST = 40, 3, 60, 6, 3
 _MOST_CHARACTERS, _MOST_OF_THE_ANSWER, _MOST_OF_A_TITLE = 700, 450, 90
 _TITLE_SIZE, _TABLE_SIZE = 24.0, 11.0
 _UNITS, _UNIT = 17, 24.0  # lines or rows of a slide, and the points of each
@@ -140,18 +140,25 @@ class Pptx(Renderer):
 def _slides(document: Document) -> list[_Slide]:
     """Return the slides, 40 at most; the last one then says that there is more.
 
-    Where the answer has a table, it stands below it, pictures follow, and how it was measured comes last.
+    Where the answer has a table, both stand on the first, between them what to mind and to type; pictures follow, and
+    how it was measured comes last.
     """
     parts = list(_opened(document.parts))
     answers = list(takewhile(lambda part: isinstance(part, Text) and part.role == Role.HEADLINE, parts))
     rest = parts[len(answers) :]
     table = next((part for part in rest if _has_table(part)), None)
+    first: list[Part] = []
+    if table is not None:
+        at = next(place for place, part in enumerate(rest) if part is table)
+        first += [part for part in rest[:at] if not _is_picture(part) and not isinstance(part, Section)][:_MOST_FIRST]
+        first += next(([*_leading(rest[:n]), part] for n, part in enumerate(rest) if isinstance(part, Command)), [])
+        rest = [part for part in rest if part is not table and not any(part is one for one in first)]
     about: Sequence[Part] = _about(rest)
     if table is not None:
         about = about or [part for part in rest if _is_own_text(part)]
-        rest = sorted((part for part in rest if part is not table), key=lambda part: not _is_picture(part))
+        rest = sorted(rest, key=lambda part: not _is_picture(part))
     deck = _Deck(_line(document.title) or localized("Report"), about)
-    for part in (*answers, *(about if table is None else [table])):
+    for part in (*answers, *(about if table is None else [*first, table])):
         deck.put(part)
     loose: list[Part] = []
     for part in rest:
@@ -167,6 +174,11 @@ def _slides(document: Document) -> list[_Slide]:
     if table is not None:
         deck.topic(localized("How it was measured"), about)
     return deck.ended()
+
+
+def _leading(parts: Sequence[Part]) -> list[Part]:
+    """Return the text that introduces what follows these parts."""
+    return [part for part in parts[-1:] if isinstance(part, Text) and part.text.endswith(":")]
 
 
 def _has_table(part: Part) -> bool:

@@ -43,9 +43,9 @@ def test_the_cause_comes_first_and_everything_fits(width):
     assert text.startswith("The step waits for the loader, and the loader for its source: ")
     assert "I/O bottleneck, " in " ".join(shown(a_diagnosis(), every=True).split())
     assert "3.82 [3.70, 3.94]" in text
-    assert "remedy speed-up peak memory result" in text
+    assert "remedy speed-up peak memory losses" in text
     assert "feed=resident (ceiling)" in text
-    assert "With num_workers=4 it is 3.82 [3.70, 3.94] times as fast, measured live." in text
+    assert "With num_workers=4 it was measured 3.82 [3.70, 3.94] times as fast (99 % confidence)." in text
     assert "run with these settings: torchstone run mine.yaml --axis num_workers=4" in text
     assert "mine.py:10" in text
     advice = "a faster disk (SSD)"
@@ -58,7 +58,7 @@ def test_a_gain_that_is_not_known_is_not_told_as_one():
     wide = msgspec.structs.replace(GAIN, low=0.4 * GAIN.value, high=2.5 * GAIN.value)
     helped = TriedRemedy("precision", WhatIf({"precision": "bf16"}), Judgement.UNCLEAR, wide)
     text = " ".join(shown(msgspec.structs.replace(a_diagnosis(), applied=helped), width=200).split())
-    unknown = "What precision=bf16 gains is not known: measured live, its interval is wider than ±50 %"
+    unknown = "What precision=bf16 gains is not known: its interval is wider than ±50 %"
     assert f"{unknown}." in text
     assert "– times" not in text
 

@@ -18,12 +18,12 @@ def test_a_change_with_what_changed_with_it():
     first, _, head, cause, line, *_ = text.splitlines()
     assert first == f"throughput: worse since 2026-11-05 (run run04), {times}."
     assert head == "train hf:bert, batch_size 8 on Intel Xeon, host desk (case c0ffee123456)"
-    assert cause == "  with it changed: torch 2.12.0 → 2.13.0"
+    assert cause == "  with it changed: torch 2.12.0 → 2.13.0 and nothing else that is recorded"
     assert CHANGED in line
     assert line.endswith("8 runs, 2026-11-01 to 2026-11-08, ±1.0 % from run to run")
     assert text.count(times) == 1
     both = terminal(document(a_history(), a_history(host="other")), 120)
-    said = "throughput: worse in 2 of 2 cases, since 2026-11-05 (run run04), with torch 2.12.0 → 2.13.0"
+    said = "throughput: worse in 2 of 2 cases, since 2026-11-05 (run run04), with torch 2.12.0 → 2.13.0 and nothing else that is recorded"
     assert " ".join(both.split()).startswith(f"{said}; {times}.")
     rows = [line for line in both.splitlines() if line.startswith("train hf:")]
     assert [("0.900 [0.880, 0.920]" in row, CHANGED in row) for row in rows] == [(True, True)] * 2

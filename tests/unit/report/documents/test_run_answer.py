@@ -119,7 +119,7 @@ def test_nothing_is_chosen_from_what_is_in_doubt():
     assert one.startswith("Only batch_size 8 is valid: 286 images/s (")
     assert one.endswith("Not compared, as SUSPECT: batch_size 64 and batch_size 512.")
     (none,) = answered(findings=doubted(0, 1, 2))
-    assert none == "Which is fastest is not known. SUSPECT (3 of 3 cases)."
+    assert none == "Which is fastest is not known. All 3 cases are SUSPECT."
 
 
 def test_it_is_the_headline_and_fits():

@@ -115,7 +115,7 @@ def test_what_is_in_doubt_is_found_and_not_recommended():
     cases = tuple(replace(case, verdict=Verdict.SUSPECT) for case in run.cases)
     text = " ".join(shown(replace(run, cases=cases)).split())
     assert text.startswith("Best found, not certain: batch_size 32, ")
-    assert ". SUSPECT. That is 2.00 [1.90, 2.10] times the present settings" in text
+    assert ". The figure is SUSPECT. That is 2.00 [1.90, 2.10] times the present settings" in text
 
 
 def test_the_probes_of_a_search_are_no_results():
