@@ -154,7 +154,7 @@ def _several(moved: Sequence[History]) -> Iterator[Part]:
     last = [one.changes[-1] for one in moved]
     hosts = tuple(one.host for one in moved)
     columns = (
-        Column("what", tuple(_labels(moved)), left=True, shorten=True),
+        Column(*_named(moved), left=True, shorten=True),
         *((Column("host", hosts, left=True, shorten=True),) if len(set(hosts)) > 1 else ()),
         Column("before", tuple(units.quantity(one.segments[-2].value, one.unit) for one in moved), 3),
         Column(moved[0].metric, tuple(map(_latest, moved)), 1),
@@ -261,7 +261,7 @@ def _quiet(quiet: Sequence[History]) -> Iterator[Part]:
     hosts = tuple(one.host for one in quiet)
     columns = (
         Column("case", tuple(one.case_id for one in quiet), 2, left=True),
-        Column("what", tuple(_labels(quiet)), left=True),
+        Column(*_named(quiet), left=True),
         *((Column("host", hosts, 4, left=True),) if len(set(hosts)) > 1 else ()),
         Column("device", tuple(one.device for one in quiet), 5, left=True),
         Column("runs", tuple(str(len(one.points)) for one in quiet)),
@@ -281,8 +281,20 @@ def _latest(one: History) -> str:
     return units.quantity(value, one.unit)
 
 
-def _labels(rows: Sequence[History]) -> Iterator[str]:
-    """Yield task, model and batch size of each, and what else sets it apart from others of that model."""
+def _named(rows: Sequence[History]) -> tuple[str, tuple[str, ...]]:
+    """Return the title of a column and its cells; task and model are the title where all have the same."""
+    settings = [", ".join(each) for each in _settings(rows)]
+    of, *others = {(one.task, one.model) for one in rows}
+    if others or not all(settings):
+        labels = (
+            ", ".join(filter(None, (f"{one.task} {one.model}", own))) for one, own in zip(rows, settings, strict=True)
+        )
+        return "what", tuple(labels)
+    return f"{of[0]} {of[1]}", tuple(settings)
+
+
+def _settings(rows: Sequence[History]) -> Iterator[Sequence[str]]:
+    """Yield the batch size of each, and what else sets it apart from others of its task and model."""
     alike: dict[tuple[str, str], list[Mapping[str, Scalar]]] = {}
     for one in rows:
         alike.setdefault((one.task, one.model), []).append(one.configuration)
@@ -290,7 +302,7 @@ def _labels(rows: Sequence[History]) -> Iterator[str]:
         others = alike[one.task, one.model]
         apart = [axis for axis in one.configuration if len({str(each.get(axis)) for each in others}) > 1]
         axes = dict.fromkeys((*(axis for axis in ("batch_size",) if axis in one.configuration), *apart))
-        yield ", ".join((f"{one.task} {one.model}", *(_short(axis, one.configuration[axis]) for axis in axes)))
+        yield [_short(axis, one.configuration[axis]) for axis in axes]
 
 
 def _short(axis: str, value: Scalar) -> str:
