@@ -1,4 +1,4 @@
-"""The pictures of histories: runs, or commits, with their intervals, levels, and what changed where they part."""
+"""The pictures of histories: runs, or commits, with their intervals, their levels, and what changed between these."""
 
 from __future__ import annotations
 
@@ -30,10 +30,13 @@ _LETTER, _GAP = 5.8, 8.0  # points, about, of a letter of a change; before and b
 def history_chart(histories: Sequence[History]) -> Picture:
     """Return a chart for each of several runs, those with a change first, 20 in all."""
     drawn = [one for one in histories if len(one.points) > 1] or histories
-    return Picture("", tuple(_one(history) for history in drawn[:_MOST]), columns=1, one_legend=True)
+    shown = drawn[:_MOST]
+    is_left_out = any(not point.counted for one in shown for point in one.points)
+    shades = _SHADES if is_left_out else {_COUNTED[0]: _SHADES[_COUNTED[0]]}  # of one shade there is no legend
+    return Picture("", tuple(_one(history, shades) for history in shown), columns=1, one_legend=True)
 
 
-def _one(history: History) -> Panel:
+def _one(history: History, shades: Mapping[str, str]) -> Panel:
     points = [
         {"run": place + 1, "value": p.value, "low": p.low, "high": p.high, "counted": _COUNTED[not p.counted]}
         for place, p in _shown(history)
@@ -46,7 +49,7 @@ def _one(history: History) -> Panel:
     marks = (vl.interval(), vl.dots(), vl.levels("from", "to", levels), *vl.dividers(words))
     title, subtitle = label(history), f"{history.device}, host {history.host} (case {history.case_id})"
     return vl.panel(
-        title, x, y, marks, points, vl.shaded("counted", _SHADES), subtitle=subtitle, width=_WIDTH, height=160
+        title, x, y, marks, points, vl.shaded("counted", shades), subtitle=subtitle, width=_WIDTH, height=160
     )
 
 

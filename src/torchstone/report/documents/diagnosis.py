@@ -78,11 +78,11 @@ def diagnosis_parts(diagnosis: Diagnosis, report: Path | None = None, doubt: str
         first, *others = diagnosis.causes
         yield from _facts([*_cause(first, diagnosis, _MOST_SEEN), *_also(others, diagnosis.tried)])
         yield from _tried(diagnosis)
-        yield from _pictures(diagnosis)
         yield from _facts(list(_gain(diagnosis)))
         if diagnosis.command is not None:
             yield Text("run with these settings:")
             yield Command(diagnosis.command)
+        yield from _pictures(diagnosis)
     else:
         yield from _facts([("cause", "nothing found: the step was not measured in its phases, or has none")])
     if diagnosis.attached is not None:

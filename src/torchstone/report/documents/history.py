@@ -34,7 +34,7 @@ _MOST_CHANGED = 6  # things that changed
 _MOST_ROWS = 20
 _LINE, _SHORT_LINE = 36, 20  # runs, or groups of them, that a line drawn has room for
 _DAY = 10  # characters of a date
-_SAYS = "Each run with its 95 % confidence interval, the levels, and what changed where they part"
+_SAYS = "Each run with its 95 % confidence interval; a red line is a level, and beside a dashed one stands what changed"
 
 
 class Requested(msgspec.Struct, frozen=True):
@@ -66,8 +66,6 @@ def _parts(told: Histories, beside: Sequence[Part]) -> Iterator[Part]:
     quiet = [one for one in found if not one.changes]
     yield from _headline(told, moved)
     yield from beside
-    if found:
-        yield Section("Pictures", (Chart("history", _SAYS, history_chart(found)),))
     alone = _is_one(found)
     if len(moved) > 1:
         yield from _several(moved)
@@ -76,6 +74,8 @@ def _parts(told: Histories, beside: Sequence[Part]) -> Iterator[Part]:
             yield from _at_length(one, answered=alone)
     if quiet and (len(found) > _AT_LENGTH or len(moved) > 1):
         yield from _quiet(quiet)
+    if found:
+        yield Section("Pictures", (Chart("history", _SAYS, history_chart(found)),))
     for problem in told.problems:
         yield Text(f"unreadable: {problem.file}: {problem.message}", Role.NOTE)
 

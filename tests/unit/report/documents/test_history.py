@@ -37,7 +37,7 @@ def test_where_nothing_that_is_recorded_changed_that_is_said():
 
 
 def test_the_levels_are_a_table_with_their_intervals():
-    pictures, section = (part for part in document(a_history()).parts if isinstance(part, Section))
+    section, pictures = (part for part in document(a_history()).parts if isinstance(part, Section))
     assert [part.name for part in pictures.parts if isinstance(part, Chart)] == ["history"]
     (levels,) = [part for part in section.parts if isinstance(part, Table)]
     cells = {column.title: column.cells for column in levels.columns}
