@@ -49,7 +49,7 @@ KEEPS_A_CORE_BUSY = "import time\nends = time.monotonic() + 300\nwhile time.mono
 
 @pytest.mark.long
 def test_one_command_finds_the_device_trains_infers_and_saves_json(desk):
-    said = desk.claimed("S0-01").out
+    desk.claimed("S0-01")
     document = desk.type("torchstone show suite --json").document
     assert [case["workload"]["task"] for case in document["cases"]] == ["infer", "infer", "train"]
     assert {t["outcome"]["status"] for case in document["cases"] for t in case["trials"]} == {"ok"}
@@ -57,7 +57,6 @@ def test_one_command_finds_the_device_trains_infers_and_saves_json(desk):
     used = {case["placement"]["device"] for case in document["cases"]}
     assert used == (kinds - {"cpu"} or {"cpu"}), "auto takes an accelerator where there is one"
     (path,) = (desk.folder / "outputs").glob("benchmark_*.json")
-    assert str(path) in said
     assert {t["record"] for t in json.loads(path.read_text())["trials"]} == {"trial"}
 
 
@@ -138,7 +137,7 @@ def test_out_of_memory_is_marked_advised_on_and_not_tried_larger(desk):
     for size in (4, 8):
         (found,) = [one for one in cases[size]["findings"] if one["check"] == "out_of_memory"]
         assert found["message"].endswith("; 2 fitted")
-        assert re.match(rf"try --axis batch_size={size // 2}, then", found["advice"])
+        assert re.match(r"try --axis batch_size=2, then", found["advice"]), "the one that fitted"
     shown = desk.type("torchstone show large").out
     assert re.search(r"^ +4 .* OOM", shown, re.MULTILINE)
 
