@@ -21,8 +21,13 @@ if TYPE_CHECKING:
     from torchstone.analysis.summary import CaseSummary
 
 _FIGURES = (
-    "step_time_mean", "latency_per_batch_p50_s", "throughput", "peak_rss_bytes", "peak_reserved_bytes", "loss_first",
-)  # fmt: skip
+    "step_time_mean",
+    "latency_per_batch_p50_s",
+    "throughput",
+    "peak_rss_bytes",
+    "peak_reserved_bytes",
+    "loss_first",
+)
 BY_PAIRS = ("step_time_mean", "throughput")  # means: steps of a loader come in bursts, which medians see alone
 _RESULTS: Mapping[str, str] = {Task.TRAIN: "loss", Task.GENERATE: "digest of the first tokens"}
 _WIDE = 1.5  # a ratio's interval that reaches further from its middle is no number yet

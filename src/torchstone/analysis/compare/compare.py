@@ -360,13 +360,14 @@ def _side(pair: FigurePair, who: ComparedInput) -> Side:
     return Side(who.label, newest.run.head.run_id, newest.case.case_id)
 
 
+def _both(pair: FigurePair) -> tuple[Side, Side]:
+    return _side(pair, pair.baseline), _side(pair, pair.candidate)
+
+
 def _not_comparable(pair: FigurePair, margin: float) -> JudgedFigure:
     metric = primary(pair.matched.task)
     why = pair.same.against or Statement("no_figure")
-    found = Comparison(
-        _side(pair, pair.baseline), _side(pair, pair.candidate), metric, None, Judgement.NOT_COMPARABLE, margin,
-        pair.differing, why,
-    )  # fmt: skip
+    found = Comparison(*_both(pair), metric, None, Judgement.NOT_COMPARABLE, margin, pair.differing, why)
     return JudgedFigure(pair.matched.label, pair.matched.task, BLOCK_OF[metric], unit_of(metric), found)
 
 
@@ -387,10 +388,7 @@ def _judge(found: Contrast, level: float, asked: ComparisonRequest) -> JudgedFig
             verdict = Judgement.UNCLEAR
     if verdict == Judgement.UNCLEAR and _is_primary(found) and pair.apart is not None:
         labels += _of_drift(found.difference, level)
-    comparison = Comparison(
-        _side(pair, pair.baseline), _side(pair, pair.candidate), metric, ratio, verdict, margin, pair.differing, None,
-        settle,
-    )  # fmt: skip
+    comparison = Comparison(*_both(pair), metric, ratio, verdict, margin, pair.differing, None, settle)
     mine, yours = (
         estimate_of_side(metric, side, asked.prices.get(who.letter))
         for side, who in zip(pair.sides, (pair.baseline, pair.candidate), strict=True)

@@ -139,7 +139,6 @@ def _of_two(task: str, a: ComparedInput, b: ComparedInput, found: Sequence[Judge
     faster = (b.letter if better else a.letter) if standing == TaskResult.FASTER else None
     needed = [one.comparison.trials_to_settle for one in found if one.comparison.verdict == Judgement.UNCLEAR]
     known = [count for count in needed if count is not None]
-    return TaskAnswer(
-        task, standing, faster, margin, b.letter, _ratios(found), better, worse, open_,
-        max(known) if known and len(known) == len(needed) else None, a.trains or b.trains,
-    )  # fmt: skip
+    settled = max(known) if known and len(known) == len(needed) else None
+    trains = a.trains or b.trains
+    return TaskAnswer(task, standing, faster, margin, b.letter, _ratios(found), better, worse, open_, settled, trains)

@@ -147,14 +147,14 @@ class Hardware(msgspec.Struct, frozen=True):
     family: str
     task: str
     by: str
-    standings: tuple[DeviceRank, ...]
-    models: tuple[OnModel, ...]
-    recommended: str | None
-    clear: bool
-    lead: Estimate | None
-    left_out: tuple[Statement, ...]
-    cautions: tuple[Statement, ...]
-    to_type: str | None
+    standings: tuple[DeviceRank, ...] = ()
+    models: tuple[OnModel, ...] = ()
+    recommended: str | None = None
+    clear: bool = False
+    lead: Estimate | None = None
+    left_out: tuple[Statement, ...] = ()
+    cautions: tuple[Statement, ...] = ()
+    to_type: str | None = None
     ran: tuple[str, ...] = ()
     judged: tuple[str, ...] = ()
     doubts: tuple[Doubted, ...] = ()
@@ -199,10 +199,18 @@ def hardware(
     cautions = unique(one for _, kept, _ in compared for one in (*differing(kept), *_settings_differ(kept)))
     models = tuple(_on_model(*one) for one in compared)
     return Hardware(
-        family, task, by.name, tuple(standings), models,
-        _leanest(lean, compared), len(lean) == 1, best, unique(left_out), cautions,
+        family,
+        task,
+        by.name,
+        tuple(standings),
+        models,
+        _leanest(lean, compared),
+        len(lean) == 1,
+        best,
+        unique(left_out),
+        cautions,
         _again(compared, lean, learned) if len(lean) > 1 else None,
-    )  # fmt: skip
+    )
 
 
 def family_of(one: MeasuredCase) -> str:
@@ -234,11 +242,16 @@ def _over_models(
     first = each[best.best]
     found = [
         DeviceRank(
-            device, _against(first, part, best.level), len(used), sum(e.offer.trials for _, e in parts[device]),
-            len({run for _, e in parts[device] for run in e.offer.runs}), place in best.could_be, price(device),
+            device,
+            _against(first, part, best.level),
+            len(used),
+            sum(e.offer.trials for _, e in parts[device]),
+            len({run for _, e in parts[device] for run in e.offer.runs}),
+            place in best.could_be,
+            price(device),
         )
         for place, (device, part) in enumerate(zip(devices, each, strict=True))
-    ]  # fmt: skip
+    ]
     return lead_of(best, found[best.best].trials), sorted(found, key=lambda one: -one.against_best.value)
 
 
@@ -319,9 +332,15 @@ def _open(
 ) -> Hardware:
     told = undecided(tried, learned)
     return Hardware(
-        family, task, by.name, (), (), None, False, None, told.left_out, (), told.to_type, told.ran, told.judged,
-        told.doubts,
-    )  # fmt: skip
+        family,
+        task,
+        by.name,
+        left_out=told.left_out,
+        to_type=told.to_type,
+        ran=told.ran,
+        judged=told.judged,
+        doubts=told.doubts,
+    )
 
 
 def _again(

@@ -121,10 +121,16 @@ def _recommended(place: Place, asked: RecommendRequest) -> Recommendation:
     ]
     unpriced = {name for name, offer in offers.items() if offer is None}
     return Recommendation(
-        asked.by, tuple(one for one in devices if one is not None), tuple(told), store.runs, len(ours),
-        asked.prices.currency if asked.prices is not None else None, tuple(sorted(unpriced)), store.problems,
+        asked.by,
+        tuple(one for one in devices if one is not None),
+        tuple(told),
+        store.runs,
+        len(ours),
+        asked.prices.currency if asked.prices is not None else None,
+        tuple(sorted(unpriced)),
+        store.problems,
         {name: offer for name, offer in sorted(offers.items()) if offer is not None},
-    )  # fmt: skip
+    )
 
 
 def _offers(readings: Sequence[MeasuredCase], prices: Prices | None) -> dict[str, HourlyPrice | None]:

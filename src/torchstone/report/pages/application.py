@@ -102,10 +102,8 @@ async def _not_there(site: Site, _request: Request, fault: Any) -> Response:
 
 
 async def _failed(site: Site, _request: Request, fault: Exception) -> Response:
-    return _response(site.message(
-        "This page failed",
-        f"{type(fault).__name__}: the terminal of torchstone serve shows where. The other pages are as they were.", 500,
-    ))  # fmt: skip
+    where = "the terminal of torchstone serve shows where. The other pages are as they were."
+    return _response(site.message("This page failed", f"{type(fault).__name__}: {where}", 500))
 
 
 class _Guarded:
@@ -127,9 +125,12 @@ class _Guarded:
 
         asked = Asked(scope)
         found = self._guard.refusal(
-            asked.method, scope["path"], asked.headers.get("host"), asked.query_params.multi_items(),
+            asked.method,
+            scope["path"],
+            asked.headers.get("host"),
+            asked.query_params.multi_items(),
             asked.headers.get("cookie", ""),
-        )  # fmt: skip
+        )
         if found is None:
             return None
         if found.status == 303:

@@ -48,21 +48,31 @@ def compare_page(site: Site, query: Query) -> Answer:
     ids, everything = _ids(query), query.get("all") == "1"
     if len(ids) < 2:
         return site.message(
-            "Choose two runs or more", "Tick their boxes in the list of runs, then press Compare. The first is the "
-            "baseline.", 400,
-        )  # fmt: skip
+            "Choose two runs or more",
+            "Tick their boxes in the list of runs, then press Compare. The first is the baseline.",
+            400,
+        )
     entries = _entries(site, ids)
     with site.store.reading() as connection:
         rates = _rates([cases_of(connection, one) for one in ids], _items(entries))
     facts = facts_of([entry.head for entry in entries])
     document, why = _judged(site, entries)
     return site.show(
-        "compare.html", title=localized("Comparison of {0} runs", len(ids)), here="/runs", ids=ids, document=document,
+        "compare.html",
+        title=localized("Comparison of {0} runs", len(ids)),
+        here="/runs",
+        ids=ids,
+        document=document,
         why=why,
-        facts=[fact for fact in facts if everything or fact.differs], same=sum(not fact.differs for fact in facts),
-        everything=everything, rates=rates[:_MOST_CASES], more_rates=max(0, len(rates) - _MOST_CASES),
-        other=_other(ids, everything=everything), starts=_starts, pictures=pictures(compare_address(ids), document),
-    )  # fmt: skip
+        facts=[fact for fact in facts if everything or fact.differs],
+        same=sum(not fact.differs for fact in facts),
+        everything=everything,
+        rates=rates[:_MOST_CASES],
+        more_rates=max(0, len(rates) - _MOST_CASES),
+        other=_other(ids, everything=everything),
+        starts=_starts,
+        pictures=pictures(compare_address(ids), document),
+    )
 
 
 def compare_picture(site: Site, query: Query, name: str) -> Answer:

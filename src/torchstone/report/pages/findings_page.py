@@ -22,8 +22,14 @@ def findings_page(site: Site, query: Query) -> Answer:
         offered = checks(connection)
     last = found[_LENGTH - 1] if len(found) > _LENGTH else None
     return site.show(
-        "findings.html", title=localized("Findings"), here="/findings", wanted=wanted, rows=found[:_LENGTH],
+        "findings.html",
+        title=localized("Findings"),
+        here="/findings",
+        wanted=wanted,
+        rows=found[:_LENGTH],
         checks=offered,
-        severities=[str(one) for one in Severity], newest=before is None, is_filtered=wanted != Wanted(),
+        severities=[str(one) for one in Severity],
+        newest=before is None,
+        is_filtered=wanted != Wanted(),
         older=str(Key(last.started_utc, str(last.id))) if last is not None else None,
-    )  # fmt: skip
+    )

@@ -33,11 +33,22 @@ def runs_page(site: Site, query: Query) -> Answer:
     shown = [line for line in found[:LENGTH] if line not in chosen]
     older = _key(found[LENGTH - 1]) if len(found) > LENGTH else None
     return site.show(
-        "runs.html", wanted=wanted, rows=shown, chosen=chosen, older=older, newest=before is None,
-        running=_running(site, [*chosen, *shown]), tasks=[str(task) for task in Task],
-        verdicts=[str(one) for one in Verdict], is_filtered=wanted != Wanted(), title=localized("Runs"), here="/runs",
-        models=offered[0], devices=offered[1], answers=answers,
-    )  # fmt: skip
+        "runs.html",
+        wanted=wanted,
+        rows=shown,
+        chosen=chosen,
+        older=older,
+        newest=before is None,
+        running=_running(site, [*chosen, *shown]),
+        tasks=[str(task) for task in Task],
+        verdicts=[str(one) for one in Verdict],
+        is_filtered=wanted != Wanted(),
+        title=localized("Runs"),
+        here="/runs",
+        models=offered[0],
+        devices=offered[1],
+        answers=answers,
+    )
 
 
 def _key(line: RunLine) -> str:

@@ -48,10 +48,17 @@ def serve(place: Place, where: Listening, document_of: DocumentOf, say: Callable
         from torchstone.report.pages.connections import MOST_AT_ONCE, protocol
 
         config = uvicorn.Config(
-            application(Site(store, document_of), guard), log_level="warning", access_log=False, lifespan="off",
-            ws="none", server_header=False, proxy_headers=False, limit_concurrency=MOST_AT_ONCE,
-            http=protocol(), timeout_graceful_shutdown=1,
-        )  # fmt: skip
+            application(Site(store, document_of), guard),
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=MOST_AT_ONCE,
+            http=protocol(),
+            timeout_graceful_shutdown=1,
+        )
         server = uvicorn.Server(config)
         with _ending(server):
             say(address_of(where.host, port, token if where.token_file is None else None))

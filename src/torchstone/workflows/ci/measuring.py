@@ -178,9 +178,19 @@ class CiMeasurement:
         control = CiBenchmark("control", benchmarks[0].words) if asked.control and asked.base is not None else None
         began = datetime.now(UTC).isoformat(timespec="seconds")
         self._result = CiResult(
-            SCHEMA, asked.base, asked.head, began, asked.within_s, asked.margin, asked.limit, asked.false_alarms,
-            planned, control, asked.why_no_base, committed_utc=asked.committed_utc,
-        )  # fmt: skip
+            SCHEMA,
+            asked.base,
+            asked.head,
+            began,
+            asked.within_s,
+            asked.margin,
+            asked.limit,
+            asked.false_alarms,
+            planned,
+            control,
+            asked.why_no_base,
+            committed_utc=asked.committed_utc,
+        )
         self._runs: dict[str, Run] = {}
 
     def carry_out(self, here: Path) -> CiResult:

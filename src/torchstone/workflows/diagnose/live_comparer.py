@@ -95,10 +95,16 @@ class EvidenceProbes:
             return trial
         found = figures(trial).values
         evidence = Evidence(
-            case, found, trial.facts, machine.device(case.placement.device, case.placement.index), cores,
-            self._open_run.session.procedure.heap, look=self._listening.profile(), host_s=_host_s(trial),
+            case,
+            found,
+            trial.facts,
+            machine.device(case.placement.device, case.placement.index),
+            cores,
+            self._open_run.session.procedure.heap,
+            look=self._listening.profile(),
+            host_s=_host_s(trial),
             disturbance=trial.disturbance if trial.disturbed else None,
-        )  # fmt: skip
+        )
         if case.configuration.get("feed") == "loader" and evidence.share(DATA) > _FED:
             evidence = self._fed(evidence)
         return self._enlarged(evidence)
@@ -142,9 +148,14 @@ def short(how: Procedure, *, phases: bool = False) -> Procedure:
     """Return the Procedure of a short trial: half of the window, and nothing beside it but what is asked for."""
     part = 1.0 if phases else 0.5
     return msgspec.structs.replace(
-        how, budget_s=part * how.budget_s, warmup_budget_s=part * how.warmup_budget_s, phases=phases,
-        count_flops=how.count_flops and phases, profile=False, iterations=None,
-    )  # fmt: skip
+        how,
+        budget_s=part * how.budget_s,
+        warmup_budget_s=part * how.warmup_budget_s,
+        phases=phases,
+        count_flops=how.count_flops and phases,
+        profile=False,
+        iterations=None,
+    )
 
 
 def with_settings(case: Case, settings: Mapping[str, Scalar]) -> Case:
