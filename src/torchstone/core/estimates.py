@@ -99,13 +99,13 @@ def pair_prior(name: str, cases: Sequence[Sequence[tuple[int, Figures]]]) -> Pri
     return prior_of(logs)
 
 
-def behind_estimates(taken: Sequence[tuple[T, Figures]]) -> list[Figures]:
+def behind_estimates(counted: Sequence[tuple[T, Figures]]) -> list[Figures]:
     """Return the figures of those trials of a Case that stand behind its estimates.
 
     What one step needs is counted in some trials only, and is the same in all.
     """
-    found = {id(trial): own for trial, own in taken}
-    return with_counted([found[id(one)] for one in estimation_trials(ended_well([trial for trial, _ in taken]))])
+    found = {id(trial): own for trial, own in counted}
+    return with_counted([found[id(one)] for one in estimation_trials(ended_well([trial for trial, _ in counted]))])
 
 
 def _spreads(trials: Sequence[Figures]) -> dict[str, Spread]:

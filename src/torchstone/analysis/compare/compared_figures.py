@@ -133,12 +133,12 @@ def comparable(task: str, *, shapes_differ: bool, figure: str) -> bool:
     return not (shapes_differ and figure in _A_BATCH)
 
 
-def steps_error(taken: CaseTrials, metric: str) -> float:
+def steps_error(side: CaseTrials, metric: str) -> float:
     """Return how well the steps of a run's only trial fix a figure: a standard error, relative.
 
     The mean of steps that resemble their neighbours (stats.correlated); 0 for what does not come from steps.
     """
-    (trial, *_) = taken.trials
+    (trial, *_) = side.trials
     steps = raw(trial, "latency_s") if metric.startswith("latency") else raw(trial, "step_time_s")
     steps = steps or raw(trial, "latency_s")
     known = mean(steps) if BLOCK_OF[metric] in _OF_STEPS else None

@@ -62,10 +62,10 @@ class Recommendation(msgspec.Struct, frozen=True):
     prices: Mapping[str, HourlyPrice] = {}
 
 
-def recommend(place: Place, asked: RecommendRequest) -> Recommendation:
+def recommend(place: Place, request: RecommendRequest) -> Recommendation:
     """Return what the store says. Raises UsageError for a task, family or model that it does not have."""
     with _uncollected():
-        return _recommended(place, asked)
+        return _recommended(place, request)
 
 
 @contextlib.contextmanager

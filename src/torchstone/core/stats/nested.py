@@ -131,9 +131,9 @@ class Spending:
         return share
 
 
-def half_width(found: Location, false_alarms: float) -> float:
+def half_width(location: Location, false_alarms: float) -> float:
     """Return half the two-sided interval of a location at the level of a look (Student 1908), in its unit."""
-    return t_quantile(1.0 - false_alarms / 2.0, found.df) * found.error
+    return t_quantile(1.0 - false_alarms / 2.0, location.df) * location.error
 
 
 # The standard deviation between templates that is assumed before any were seen, and with the weight of how many

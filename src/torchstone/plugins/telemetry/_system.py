@@ -205,7 +205,7 @@ class PerfEvent(TelemetrySource):
     describes = "instructions, cycles and cache misses of the trial in user mode (perf_event_open)"
 
     def __init__(self, opening: Opening | None = None) -> None:
-        self._opening = opening or opened
+        self._opening = opening or open_counter
 
     def open(self, pid: int | None, device: DeviceInfo | None) -> Sequence[Gauge]:
         """Return the counters of that process; none without one, and where the kernel refuses."""
@@ -244,7 +244,7 @@ class _Counter:
         return count * (enabled / running) if running else None
 
 
-def opened(number: int, pid: int) -> int:
+def open_counter(number: int, pid: int) -> int:
     """Return the descriptor of a counter of a process. Raises OSError as the kernel refuses."""
     call = _CALL.get(platform.machine())
     if sys.platform != "linux" or call is None:

@@ -142,7 +142,7 @@ def _slides(document: Document) -> list[_Slide]:
 
     Where the answer has a table, it stands below it, pictures follow, and how it was measured comes last.
     """
-    parts = list(_opened(document.parts))
+    parts = list(_unfolded(document.parts))
     answers = list(takewhile(lambda part: isinstance(part, Text) and part.role == Role.HEADLINE, parts))
     rest = parts[len(answers) :]
     table = next((part for part in rest if _has_table(part)), None)
@@ -181,11 +181,11 @@ def _is_picture(part: Part) -> bool:
     return isinstance(part, Chart)
 
 
-def _opened(parts: Sequence[Part]) -> Iterator[Part]:
+def _unfolded(parts: Sequence[Part]) -> Iterator[Part]:
     """Yield the parts, those of sections without a title as well."""
     for part in parts:
         if isinstance(part, Section) and not part.title and not part.folded:
-            yield from _opened(part.parts)
+            yield from _unfolded(part.parts)
         else:
             yield part
 

@@ -87,11 +87,11 @@ class DiagnosisTarget(msgspec.Struct, frozen=True):
         workload = self.case.workload if self.case is not None else self.sketch.workload if self.sketch else None
         return workload.model if workload is not None else ""
 
-    def case_on(self, machine: Machine, found: Inspected) -> Case:
+    def case_on(self, machine: Machine, inspected: Inspected) -> Case:
         """Return the Case on this machine. Raises UsageError where its device is not here."""
         if self.case is not None:
             return _throughput_only(self.case)
-        placement = plan.place(self.device, found, machine)
+        placement = plan.place(self.device, inspected, machine)
         if self.sketch is None:
             raise UsageError(f"{self.name}: nothing to diagnose")
         return _throughput_only(plan.first_case(self.sketch, placement, machine))
