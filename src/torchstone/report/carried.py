@@ -99,11 +99,6 @@ def files_of_run(summary: RunSummary) -> dict[str, bytes]:
     return {**claim_files(summary, record_bytes(summary)), **epochs}
 
 
-def with_record(document: Document, summary: RunSummary) -> Document:
-    """Return the Document of a run with what it follows from. Raises UsageError where the record cannot be read."""
-    return carrying(document, files_of_run(summary))
-
-
 def packing(files: Mapping[str, bytes]) -> Packing:
     """Return the files of runs and their SHA-256, which are compressed from now on; none that are too large."""
     whole = {**files, MANIFEST: manifest_bytes(sums_of(files))}

@@ -31,12 +31,12 @@ from torchstone.workflows.tune.specification import TuneRequest, TuneSketch
 _MOST_S = 600.0  # to follow all the steps of one request: seconds each, minutes for a model of a thousand layers
 
 
-def trace_peaks(launcher: Launcher, request: MemoryRequest, most_s: float = _MOST_S) -> MemoryPrediction | Outcome:
+def trace_peaks(launcher: Launcher, request: MemoryRequest) -> MemoryPrediction | Outcome:
     """Return the peaks; how the process ended, where they are unknown.
 
     Raises UsageError where the user's own model or data is at fault, TorchstoneError where the process dies or hangs.
     """
-    answer, ended = answer_of(launcher.start(request), MemoryPrediction, most_s)
+    answer, ended = answer_of(launcher.start(request), MemoryPrediction, _MOST_S)
     if answer is not None:
         return answer
     if ended.mistake is not None:

@@ -241,9 +241,9 @@ def band(low: str = "low", high: str = "high", *, clip: bool = False) -> Spec:
     return {**one, "mark": {"type": "area", "orient": "horizontal", "opacity": 0.2, **({"clip": True} if clip else {})}}
 
 
-def bars(order: str) -> Spec:
-    """Return bars whose coloured parts are stacked, by rising `order`."""
-    return {"mark": {"type": "bar"}, "encoding": {"order": {"field": order}}}
+def bars() -> Spec:
+    """Return bars whose coloured parts are stacked, by rising `place`."""
+    return {"mark": {"type": "bar"}, "encoding": {"order": {"field": "place"}}}
 
 
 def shares(field: str, title: str) -> Spec:
@@ -305,10 +305,10 @@ def levels(start: str, end: str, values: Values) -> Spec:
     return {"data": {"values": list(values)}, "mark": mark, "encoding": along}
 
 
-def stretches(start: str, end: str, values: Values) -> Spec:
-    """Return parts of the x axis that are shaded from top to bottom."""
+def stretches(values: Values) -> Spec:
+    """Return parts of the x axis that are shaded from top to bottom, each `from` and `to` a place."""
     mark = {"type": "rect", "opacity": 0.18, "clip": True}
-    along = {"x": {"field": start}, "x2": {"field": end}, "y": None, "color": {"value": _SHADE}}
+    along = {"x": {"field": "from"}, "x2": {"field": "to"}, "y": None, "color": {"value": _SHADE}}
     return {"data": {"values": list(values)}, "mark": mark, "encoding": along}
 
 

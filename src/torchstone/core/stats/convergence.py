@@ -176,17 +176,17 @@ class Equivalence(NamedTuple):
     units: int
 
 
-def tost(differences: Sequence[float], margin: float, alpha: float = ALPHA) -> Equivalence | None:
+def tost(differences: Sequence[float], margin: float) -> Equivalence | None:
     """Return whether the mean of paired differences (in order) lies within ±margin; None under 6 units."""
     known = mean(differences)
     if known is None:
         return None
-    low, high = known.interval(1.0 - 2.0 * alpha)
+    low, high = known.interval(1.0 - 2.0 * ALPHA)
     verdict = Sameness.UNCLEAR
     if -margin < low and high < margin:
         verdict = Sameness.EQUIVALENT
     else:
-        wide_low, wide_high = known.interval(1.0 - alpha)
+        wide_low, wide_high = known.interval(1.0 - ALPHA)
         if wide_low > 0.0 or wide_high < 0.0:
             verdict = Sameness.DIFFERENT
     return Equivalence(known.value, low, high, margin, verdict, len(differences))
@@ -238,7 +238,7 @@ def rate(losses: Sequence[float], level: float = 0.95) -> DecayRate | None:
     return DecayRate(known.value / size, low / size, high / size, len(part))
 
 
-def direction(losses: Sequence[float], level: float = 0.95) -> int | None:
+def direction(losses: Sequence[float]) -> int | None:
     """Return -1 where the loss falls, 1 where it rises, 0 where neither can be told; None under 8 steps, and of NaN.
 
     By the interval of the slope of ln(loss) (of the loss itself where it falls below 0). What fell within the first few
@@ -246,11 +246,11 @@ def direction(losses: Sequence[float], level: float = 0.95) -> int | None:
     """
     if len(losses) < FEWEST or not all(map(math.isfinite, losses)):
         return None
-    if (found := rate(losses, level)) is not None:
+    if (found := rate(losses)) is not None:
         low, high = found.low, found.high
     else:
         known, _ = _trend(losses[settling(len(losses)) :])
-        low, high = known.interval(level) if known is not None else (0.0, 0.0)
+        low, high = known.interval(0.95) if known is not None else (0.0, 0.0)
     if low <= 0.0 <= high:
         last = losses[-max(_FEWEST_LAST, len(losses) // 8) :]
         return -1 if is_learned(losses) or min(losses[:CYCLE]) > quantile(last, 0.9) else 0

@@ -10,15 +10,15 @@ from torchstone.core.stats.moderated import Prior, half_width, spread_of
 from torchstone.core.stats.student import from_log, two_sided
 
 
-def wilson(share: float, n: int, level: float = 0.95) -> tuple[float, float]:
-    """Return the ends of the score interval of a share (0 to 1) of n independent items.
+def wilson(share: float, n: int) -> tuple[float, float]:
+    """Return the ends of the 95 % score interval of a share (0 to 1) of n independent items.
 
     Wilson, J. Am. Stat. Assoc. 22, 1927; it holds its level for few items and for shares near 0 and 1, too (Brown, Cai
-    & DasGupta, Statistical Science 16(2), 2001). Raises ValueError for no item, or a share or level outside its range.
+    & DasGupta, Statistical Science 16(2), 2001). Raises ValueError for no item, or a share outside its range.
     """
     if n < 1 or not 0.0 <= share <= 1.0:
         raise ValueError(f"no share of {n} items: {share!r}")
-    z = two_sided(level, math.inf)
+    z = two_sided(0.95, math.inf)
     centre, width = share + z * z / (2 * n), z * math.sqrt(share * (1.0 - share) / n + z * z / (4 * n * n))
     scale = 1.0 + z * z / n
     low, high = (centre - width) / scale, (centre + width) / scale

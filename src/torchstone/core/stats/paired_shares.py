@@ -10,7 +10,7 @@ _MOST_ITEMS = 10**9
 _HALVINGS = 40  # of an interval of 2 at most: to 2e-12
 
 
-def loss_interval(lost: float, gained: float, n: float, level: float = 0.95) -> tuple[float, float]:
+def loss_interval(lost: float, gained: float, n: float) -> tuple[float, float]:
     """Return the ends of the score interval of (lost - gained) / n, the difference of two shares of the same n items.
 
     `lost`, `gained`: items for which the first alone, and the second alone, was right. Tango, Statistics in Medicine
@@ -20,7 +20,7 @@ def loss_interval(lost: float, gained: float, n: float, level: float = 0.95) -> 
     """
     if n <= 0 or min(lost, gained) < 0 or lost + gained > n:
         raise ValueError(f"{lost!r} and {gained!r} of {n!r} items")
-    z, seen = two_sided(level, math.inf), (lost - gained) / n
+    z, seen = two_sided(0.95, math.inf), (lost - gained) / n
     return _end(lost, gained, n, seen, -1.0, z), _end(lost, gained, n, seen, 1.0, z)
 
 
@@ -44,11 +44,11 @@ def _score(lost: float, gained: float, n: float, difference: float) -> float:
     return off / math.sqrt(variance) if variance > 0.0 else math.copysign(math.inf, off) if off else 0.0
 
 
-def items_to_decide(lost: int, gained: int, n: int, margin: float, level: float = 0.95) -> int | None:
+def items_to_decide(lost: int, gained: int, n: int, margin: float) -> int | None:
     """Return for how many items, at the same shares, the interval lies on one side of the margin; None: for none."""
 
     def decided(items: float) -> bool:
-        low, high = loss_interval(lost * items / n, gained * items / n, items, level)
+        low, high = loss_interval(lost * items / n, gained * items / n, items)
         return high < margin or low > margin
 
     enough = n

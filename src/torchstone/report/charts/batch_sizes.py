@@ -479,7 +479,7 @@ def _phase_panels(title: str, own: Sequence[PlacedCase]) -> Iterator[Panel]:
     x = vl.steps("batch", "batch size", [str(one.size) for one in own])
     shades = vl.phase_colours({value["phase"] for value in values})
     lost_here = vl.failures(lost)
-    y, parts = vl.shares("share", "share of the step"), (*lost_here, vl.bars("place"))
+    y, parts = vl.shares("share", "share of the step"), (*lost_here, vl.bars())
     yield vl.panel(
         "shares", x, y, parts, [*_shares(values)], shades, subtitle="means over trials", group=title, width=_WIDTH
     )

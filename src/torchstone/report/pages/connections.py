@@ -9,8 +9,8 @@ MOST_AT_ONCE = 512  # under the usual limit of 1,024 open files; what is asked f
 REQUEST_S = 10.0  # for a whole request line with its headers
 
 
-def protocol(request_s: float = REQUEST_S) -> Any:
-    """Return uvicorn's own protocol, closing connections without a request that is answered, `request_s` at a time."""
+def protocol() -> Any:
+    """Return uvicorn's own protocol, closing connections without a request that is answered, each `REQUEST_S`."""
     from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
     class Impatient(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # which of two it is, is seen when it runs
@@ -21,7 +21,7 @@ def protocol(request_s: float = REQUEST_S) -> Any:
             self._wait()
 
         def _wait(self) -> None:
-            asyncio.get_running_loop().call_later(request_s, self._look)
+            asyncio.get_running_loop().call_later(REQUEST_S, self._look)
 
         def _look(self) -> None:
             if self.transport.is_closing():

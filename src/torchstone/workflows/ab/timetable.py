@@ -106,9 +106,9 @@ def later(pace: Pace, spread: PairSpread | None, left_s: float, to_measure_s: fl
     return min(most, math.ceil(couples))
 
 
-def templates_for(start_s: float, budget_s: float, most: int, share: float = 0.08) -> int:
-    """Return how many templates a comparison has: two, as far as that is no fifth of it, more within `share` of it."""
-    again = share * budget_s / max(start_s, 1e-3)
+def templates_for(start_s: float, budget_s: float, most: int) -> int:
+    """Return how many templates a comparison has: two, as far as that is no fifth of it, more within 8 %."""
+    again = 0.08 * budget_s / max(start_s, 1e-3)
     least = 2 if start_s <= 0.2 * budget_s else 1
     return max(least, min(most, 1 + round(again)))
 

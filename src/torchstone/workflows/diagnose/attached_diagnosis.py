@@ -36,7 +36,7 @@ from torchstone.execution import machine_facts
 from torchstone.execution.controller.session import Session
 from torchstone.execution.program.attached import Frame, Target, Thread, Watched, code_of, find, py_spy, watch
 from torchstone.execution.program.trial import SCHEME
-from torchstone.execution.timing.clock import Clock, system_clock
+from torchstone.execution.timing.clock import system_clock
 from torchstone.storage.record_reader import record_path
 from torchstone.storage.record_writer import RecordWriter
 from torchstone.workflows.diagnose.program_diagnosis import PHASES_OF
@@ -85,8 +85,6 @@ def diagnosed(
     folder: Path,
     command: Sequence[str],
     say: Callable[[str], None],
-    clock: Clock = system_clock,
-    sleep: Callable[[float], None] = time.sleep,
 ) -> Results:
     """Look at a process for so long, record what slows it into `folder`, and return that.
 
@@ -95,7 +93,7 @@ def diagnosed(
     """
     program, target = py_spy(), find(pid)
     say(f"looking at process {target.process.pid} for {for_s:g} s: {' '.join(target.process.command)[:80]}")
-    watched = watch(target, for_s, clock, sleep, program)
+    watched = watch(target, for_s, system_clock, time.sleep, program)
     code = Code(target)
     seen = looked(watched, target, code)
     case = _case(target, seen)

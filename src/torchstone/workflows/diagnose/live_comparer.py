@@ -197,8 +197,8 @@ _LEVEL = 0.99  # of theirs, as an experiment's bound on false alarms
 class Sessions:
     """An PairRunner (workflows/ab/experiment.py) of open sessions: of side A, and of side B where its heap differs."""
 
-    def __init__(self, a: Session, b: Session, clock: Clock = system_clock) -> None:
-        self._a, self._b, self._clock = a, b, clock
+    def __init__(self, a: Session, b: Session) -> None:
+        self._a, self._b = a, b
         self._procedure = in_turns(a.procedure)
         self._fresh = False
         self.start_s = 0.0
@@ -207,10 +207,10 @@ class Sessions:
         """Start new templates, unless those there are have forked no pair yet."""
         if self._fresh:
             return
-        began_s = self._clock()
+        began_s = system_clock()
         for session in dict.fromkeys((self._a, self._b)):
             session.renew()
-        self.start_s = self._clock() - began_s
+        self.start_s = system_clock() - began_s
         self._fresh = True
 
     def take(self, sides: Sequence[Variant], number: int, plan: TurnPlan, dice: random.Random, template: int) -> Pair:

@@ -177,7 +177,6 @@ def _with_cases(whole: Plan, others: Plan) -> Plan:
 
 
 PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
-STEPS = ("auto", "optimizer", "backward", "forward")  # with what a step ends
 
 
 class ProgramRequest(msgspec.Struct, frozen=True):
