@@ -10,10 +10,12 @@ import msgspec
 
 from torchstone.analysis.advice.choices import AS_FAST
 from torchstone.analysis.recommend.candidates import (
+    TRIALS,
     Criterion,
     Doubted,
     Offer,
     RankedOffer,
+    Vary,
     best_among,
     device_and_settings,
     differing,
@@ -24,11 +26,11 @@ from torchstone.analysis.recommend.candidates import (
     lead_of,
     narrow_enough,
     near_the_top,
+    run_command,
     spreads,
     valid,
     what_is_computed,
 )
-from torchstone.analysis.recommend.suggested_command import TRIALS, Vary, run_command
 from torchstone.core.schema.advice import Statement, unique
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import portable

@@ -16,9 +16,11 @@ from torchstone.analysis.advice.choices import AS_FAST, NEAR_THE_TOP, SAFE_SHARE
 from torchstone.analysis.advice.convergence import Convergence, LearningRates, Optimizers, convergence
 from torchstone.analysis.advice.trainings import LOSS_AXES, read_curves
 from torchstone.analysis.recommend.candidates import (
+    TRIALS,
     Criterion,
     Offer,
     RankedOffer,
+    Vary,
     best_among,
     differing,
     given,
@@ -26,9 +28,9 @@ from torchstone.analysis.recommend.candidates import (
     narrow_enough,
     near_the_top,
     once_a_case,
+    run_command,
     valid,
 )
-from torchstone.analysis.recommend.suggested_command import TRIALS, Vary, run_command
 from torchstone.analysis.summary import summarize
 from torchstone.core.schema.advice import Statement, Value, unique
 from torchstone.core.schema.axis import AXES, Scalar

@@ -13,6 +13,7 @@ import msgspec
 from torchstone.analysis.advice.choices import SAFE_SHARE
 from torchstone.analysis.recommend.candidates import (
     RankedOffer,
+    Vary,
     criterion,
     device_and_settings,
     entered,
@@ -22,7 +23,6 @@ from torchstone.analysis.recommend.candidates import (
 )
 from torchstone.analysis.recommend.hardware import Hardware, family_of, hardware
 from torchstone.analysis.recommend.parameters import Settings, losses_of, settings, worse_of
-from torchstone.analysis.recommend.suggested_command import Vary
 from torchstone.config.prices import HourlyPrice, Prices
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.advice import Statement

@@ -38,7 +38,7 @@ from torchstone.report.document import (
 )
 from torchstone.report.renderers._columns import characters, in_one_piece, that_fit
 from torchstone.report.renderers._pictures import parts as parts_of
-from torchstone.report.renderers._shortening import shortened
+from torchstone.report.renderers._table import shortened
 from torchstone.report.translation.language import in_language, localized
 
 _Block = dict[str, Any]

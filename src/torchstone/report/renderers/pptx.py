@@ -36,9 +36,9 @@ from torchstone.report.document import (
     Table,
     Text,
 )
-from torchstone.report.renderers import _shortening
 from torchstone.report.renderers._columns import characters, in_one_piece, that_fit
 from torchstone.report.renderers._pictures import parts as parts_of
+from torchstone.report.renderers._table import shortened
 from torchstone.report.translation.language import current_language, in_language, localized
 
 _WIDTH, _HEIGHT, _MARGIN, _TOP, _BOTTOM, _GAP = 960.0, 540.0, 40.0, 88.0, 500.0, 8.0  # points
@@ -395,7 +395,7 @@ def _line(text: object, most: int | None = None) -> str:
 
 def _shown(column: Column, rows: int) -> Column:
     whole = Column("", tuple(_line(cell) for cell in column.cells[:rows]), shorten=column.shorten)
-    cells = tuple(_line(cell, _MOST_OF_A_CELL) for cell in _shortening.shortened(whole, _MOST_OF_A_NAME).cells)
+    cells = tuple(_line(cell, _MOST_OF_A_CELL) for cell in shortened(whole, _MOST_OF_A_NAME).cells)
     if not column.left:
         cells = tuple(map(in_one_piece, cells))
     return msgspec.structs.replace(column, title=_line(column.title, _MOST_OF_A_CELL), cells=cells)
