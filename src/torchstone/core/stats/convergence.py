@@ -165,7 +165,7 @@ class Sameness(StrEnum):
     UNCLEAR = "unclear"
 
 
-class Equivalence(NamedTuple):
+class EquivalenceTest(NamedTuple):
     """The mean difference, the ends of its 90 % interval and the margin (units of the values); how many units."""
 
     difference: float
@@ -176,7 +176,7 @@ class Equivalence(NamedTuple):
     units: int
 
 
-def tost(differences: Sequence[float], margin: float) -> Equivalence | None:
+def tost(differences: Sequence[float], margin: float) -> EquivalenceTest | None:
     """Return whether the mean of paired differences (in order) lies within ±margin; None under 6 units."""
     known = mean(differences)
     if known is None:
@@ -189,10 +189,10 @@ def tost(differences: Sequence[float], margin: float) -> Equivalence | None:
         wide_low, wide_high = known.interval(1.0 - ALPHA)
         if wide_low > 0.0 or wide_high < 0.0:
             verdict = Sameness.DIFFERENT
-    return Equivalence(known.value, low, high, margin, verdict, len(differences))
+    return EquivalenceTest(known.value, low, high, margin, verdict, len(differences))
 
 
-def of_losses(losses: Sequence[float], reference: Sequence[float], share: float = MARGIN) -> Equivalence | None:
+def of_losses(losses: Sequence[float], reference: Sequence[float], share: float = MARGIN) -> EquivalenceTest | None:
     """Return whether two trainings over the same items in the same order have the same loss, in its unit.
 
     Compared is the second half, where they have had time to part; the margin is `share` of the mean loss of the whole

@@ -264,7 +264,7 @@ def open_counter(number: int, pid: int) -> int:
 # ── process ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Process(TelemetrySource):
+class ProcessSource(TelemetrySource):
     """Reads /proc on Linux, psutil elsewhere. Pages that a trial shares with its children count for each of them."""
 
     describes = "resident memory, CPU time and waits for a core of the trial's processes"
@@ -395,6 +395,6 @@ def _total_j(packages: Sequence[_Package]) -> float | None:
 PLUGINS: Mapping[str, TelemetrySource] = {
     "host": HostSource(),
     "perf_event": PerfEvent(),
-    "process": Process(),
+    "process": ProcessSource(),
     "rapl": Rapl(),
 }

@@ -43,7 +43,7 @@ _FAILED, _FAILED_SHARE = 3, 0.1  # so many pairs, in a row or as this share of a
 _PATIENCE_S, _PATIENCE = 60.0, 2.0  # a turn may take so long, or so many times the budget
 
 
-class Spent(msgspec.Struct, frozen=True):
+class TimeSpent(msgspec.Struct, frozen=True):
     """Where the time of a comparison went, in seconds.
 
     Before its first pair; starting further templates; in pairs (those with other threads, too) until both sides were
@@ -70,7 +70,7 @@ class ExperimentResult(msgspec.Struct, frozen=True):
     templates: int
     elapsed_s: float
     stopped_because: str  # settled, budget, failed
-    spent: Spent | None = None
+    spent: TimeSpent | None = None
     needed_s: float | None = None
 
 
@@ -251,7 +251,7 @@ class Experiment:
         sums = [math.fsum(getattr(spans, name) for spans in taken) for name in Spans.__struct_fields__]
         warm_s, turns_s, measured_s, end_s = sums
         nothing_said = self._standing.last is None
-        spent = Spent(self._before_s, self._renewing_s, warm_s, turns_s, measured_s, end_s)
+        spent = TimeSpent(self._before_s, self._renewing_s, warm_s, turns_s, measured_s, end_s)
         return ExperimentResult(
             comparison,
             trials,

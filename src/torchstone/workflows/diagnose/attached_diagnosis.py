@@ -24,7 +24,7 @@ from torchstone.core.errors import TorchstoneError
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement, Task, Workload
-from torchstone.core.schema.diagnosis import Attached, Cause, Diagnosis, Role, SampledLine, SampledProcess
+from torchstone.core.schema.diagnosis import Attached, Cause, Diagnosis, ProcessRole, SampledLine, SampledProcess
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.host_profile import HostLine, HostProfile
 from torchstone.core.schema.machine import Machine
@@ -74,7 +74,7 @@ class Looked(msgspec.Struct, frozen=True):
 
     steps: tuple[Sample, ...]
     loads: tuple[Sample, ...]
-    roles: Mapping[int, Role]
+    roles: Mapping[int, ProcessRole]
     trainers: tuple[Thread, ...]
     fused: bool | None
 
@@ -116,7 +116,7 @@ def _case(target: Target, seen: Looked) -> Case:
     workload = Workload(
         Task.TRAIN if updates else Task.INFER, f"{SCHEME}:{shlex.join(target.process.command)}", "own", "sample"
     )
-    workers = sum(role == Role.LOADER for role in seen.roles.values())
+    workers = sum(role == ProcessRole.LOADER for role in seen.roles.values())
     loads = workers or any(one.phase == DATA for one in seen.steps)
     return Case(workload, {"num_workers": workers} if loads else {}, Placement(target.device.kind, target.device.index))
 
@@ -170,13 +170,13 @@ def sample_of(stack: Sequence[Frame], window: int, code: Callable[[Frame], str],
 def looked(watched: Watched, target: Target, code: Callable[[Frame], str]) -> Looked:
     """Tell threads that do steps from those that load. Raises TorchstoneError where too little was seen."""
     on_device = target.device.kind != "cpu"
-    roles: dict[int, Role] = dict.fromkeys(watched.processes, Role.OTHER)
+    roles: dict[int, ProcessRole] = dict.fromkeys(watched.processes, ProcessRole.OTHER)
     loads: list[Sample] = []
     by_process: defaultdict[int, list[tuple[Thread, list[Sample]]]] = defaultdict(list)
     for thread in watched.threads:
         below = [_below_worker(stack) for stack in thread.stacks]
         if any(one is not None for one in below):
-            roles[thread.pid] = Role.LOADER
+            roles[thread.pid] = ProcessRole.LOADER
             loading = [(number, one) for number, one in enumerate(below) if one is not None and _fetches(one)]
             fetched = (sample_of(one, _window(number, len(below)), code, on_device=False) for number, one in loading)
             loads += (one._replace(phase=DATA) for one in fetched)
@@ -190,8 +190,8 @@ def looked(watched: Watched, target: Target, code: Callable[[Frame], str]) -> Lo
     trainers: list[Thread] = []
     for pid, threads in by_process.items():
         thread, samples = max(threads, key=lambda one: sum(sample.phase != REST for sample in one[1]))
-        if roles.get(pid) != Role.LOADER and any(sample.phase != REST for sample in samples):
-            roles[pid] = Role.TRAINING
+        if roles.get(pid) != ProcessRole.LOADER and any(sample.phase != REST for sample in samples):
+            roles[pid] = ProcessRole.TRAINING
             trainers.append(thread)
             steps += samples
     if len(steps) < _FEWEST:
@@ -309,7 +309,7 @@ def _look(samples: Sequence[Sample], busy: float, queued: float | None, code: Ca
 
 def _loader_look(watched: Watched, seen: Looked, code: Callable[[Frame], str], look: HostProfile) -> HostProfile | None:
     """Return what loading does, in its own processes or, without any, in that of the steps."""
-    loaders = [pid for pid, role in seen.roles.items() if role == Role.LOADER]
+    loaders = [pid for pid, role in seen.roles.items() if role == ProcessRole.LOADER]
     samples = seen.loads or tuple(one for one in seen.steps if one.phase == DATA)
     if not samples or (loaders and not seen.loads):
         return None
@@ -410,5 +410,5 @@ def _processes(watched: Watched, seen: Looked) -> Iterator[SampledProcess]:
     for pid, process in sorted(watched.processes.items()):
         spent = watched.spent.get(pid)
         cores = sum(spent.threads_s.values()) / max(1e-9, watched.elapsed_s) if spent is not None else None
-        role = seen.roles.get(pid, Role.OTHER)
+        role = seen.roles.get(pid, ProcessRole.OTHER)
         yield SampledProcess(pid, role, " ".join(process.command)[:120], cores, process.rank)

@@ -24,7 +24,7 @@ VERDICTS = {
 }
 
 
-class Head(NamedTuple):
+class ColumnHead(NamedTuple):
     """A column's title. `of`: the place, from 0, of the column without which this one says nothing."""
 
     title: str
@@ -36,7 +36,7 @@ class Grid(NamedTuple):
     """A table as it is drawn. `left`: classes of the columns that are aligned to the left, "l1 l4"."""
 
     label: str
-    heads: tuple[Head, ...]
+    heads: tuple[ColumnHead, ...]
     rows: tuple[tuple[str, ...], ...]
     left: str
 
@@ -55,7 +55,7 @@ def grid(part: Table, label: str) -> Grid:
     columns = important_first(
         [msgspec.structs.replace(part.columns[n], of=value) for n, value in zip(kept, moved, strict=True)]
     )
-    heads = tuple(Head(c.title, c.rank, c.of) for c in columns)
+    heads = tuple(ColumnHead(c.title, c.rank, c.of) for c in columns)
     titled = any(column.title for column in columns)
     cells = [_cells(c, first=titled and place == 0) for place, c in enumerate(columns)]
     left = " ".join(f"l{place}" for place, column in enumerate(columns, start=1) if column.left)
