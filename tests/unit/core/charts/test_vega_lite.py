@@ -225,7 +225,7 @@ def test_every_phase_has_a_colour_of_its_own():
 
 
 @pytest.mark.parametrize("marks", [
-    (vl.line(), vl.interval()), (vl.bars("rate"),), (vl.dots(),), (vl.band(), vl.line()),
+    (vl.line(), vl.interval()), (vl.bars(),), (vl.dots(),), (vl.band(), vl.line()),
     (*vl.failures([{"batch": "8", "word": "no"}]), *vl.dividers([{"batch": "8", "word": "here"}])),
     (vl.guide(VALUES), *vl.words("card"), vl.line(faint=True)), vl.cells("rate", "x"),
 ])  # fmt: skip
