@@ -39,7 +39,7 @@ from stored import a_stored_run, case, machine, store
 
 from torchstone.core.schema.case import Case
 from torchstone.storage.catalogue import Wanted, run_lines
-from torchstone.storage.database import opened
+from torchstone.storage.database import open_index
 from torchstone.storage.index import current
 from torchstone.storage.measured import measured_of_case
 from torchstone.storage.place import Place, Team, team_at
@@ -133,7 +133,7 @@ def _command(words: list[str], place: Place) -> None:
 
 def _copied(folder: Path, team: Team) -> None:
     """Copy the rows of the index and the records; the summaries over all runs are made by the store itself."""
-    with opened(folder) as index, connect(team) as raw:
+    with open_index(folder) as index, connect(team) as raw:
         raw.execute(PREPARE)
         session = TeamSession(raw)
         for table, columns in _COLUMNS.items():

@@ -19,7 +19,7 @@ from torchstone.core.schema.case import Case
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Noted, Run
-from torchstone.storage.database import opened, transaction
+from torchstone.storage.database import open_index, transaction
 from torchstone.storage.index import sync
 
 MODELS = ("hf:bert", "hf:gpt2", "timm:resnet50", "timm:vit_base", "builtin:cnn", "builtin:mlp")
@@ -35,7 +35,7 @@ def big_store(folder: Path, runs: int, cases: int = 10, trials: int = 5) -> None
     templates = list(_templates(cases, trials))
     _write_templates(folder, templates)
     dice = random.Random(0)
-    with opened(folder) as connection:
+    with open_index(folder) as connection:
         for begin in range(0, runs, _COPIED):
             with transaction(connection):
                 for number in range(begin, min(runs, begin + _COPIED)):
@@ -139,7 +139,7 @@ _STATEMENTS = (
 
 def tables(folder: Path) -> dict[str, list[tuple[object, ...]]]:
     """Return every row of the index, without when a file was written and the numbers of rows."""
-    with opened(folder) as connection:
+    with open_index(folder) as connection:
         found: dict[str, list[tuple[object, ...]]] = {}
         for table in ("runs", "trials", "lines", "cases", "findings", "series"):
             cursor = connection.execute(f"SELECT * FROM {table}")

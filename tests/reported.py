@@ -24,7 +24,7 @@ from torchstone.core.schema.trial import Measurement, Stage
 from torchstone.plugins.checking import look
 from torchstone.report.attached import attachment_tags
 from torchstone.report.bundle import Bundle, read_bundle
-from torchstone.report.carried import attachments, with_record
+from torchstone.report.carried import attachments, carrying, files_of_run
 from torchstone.report.document import Attachment, Chart, Document, Part, Renderer, Section, Table, Text
 from torchstone.report.documents.combined import combined_document
 from torchstone.report.documents.comparison import reproduction_document
@@ -117,7 +117,7 @@ class PageRenderer(Renderer):
 
 def reported(summary: RunSummary) -> Document:
     """The Document of a report with what it carries."""
-    return with_record(document_of(summary), summary)
+    return carrying(document_of(summary), files_of_run(summary))
 
 
 def files_of(document: Document) -> Files:

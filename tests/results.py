@@ -23,7 +23,7 @@ from torchstone.core.schema.diagnosis import (
     SAME_LOSS,
     Attached,
     Diagnosis,
-    Role,
+    ProcessRole,
     SampledLine,
     SampledProcess,
     TriedRemedy,
@@ -271,8 +271,9 @@ def an_attached(code: str = "time.sleep(0.03)") -> Attached:
     """How a program was looked at from outside, with a process that loads."""
     lines = SampledLine("train.py", 17, code, "rest", 0.31, 0.24, 0.38), SampledLine("train.py", 9, code, "data", 0.02)
     processes = (
-        SampledProcess(4242, Role.TRAINING, code, 0.98, rank=0), SampledProcess(4243, Role.LOADER, "bin/python", None)
-    )  # fmt: skip
+        SampledProcess(4242, ProcessRole.TRAINING, code, 0.98, rank=0),
+        SampledProcess(4243, ProcessRole.LOADER, "bin/python", None),
+    )
     return Attached(
         4242, 30.0, 300, 10, 0.4, lines, lines[:1], processes, others_cores=0.2, utilization=0.4, ended=True
     )

@@ -52,7 +52,7 @@ def pictured() -> Document:
         for n, size in enumerate(sizes[:-1]) for place, phase in enumerate(("data", "forward", "backward"))
     ]  # fmt: skip
     phases = vl.phase_colours(("data", "forward", "backward"))
-    shares = vl.panel("time of a step", batch, vl.numbers("ms", "ms a step"), (vl.bars("place"),), spent, phases)
+    shares = vl.panel("time of a step", batch, vl.numbers("ms", "ms a step"), (vl.bars(),), spent, phases)
     steps = [{"x": n, "y": 30.0 + 20.0 / (n + 1) + n % 3, "line": "trial 1"} for n in range(400)]
     long, ms = vl.numbers("x", "step"), vl.numbers("y", "ms")
     warm = vl.levels("from", "to", [{"from": 0, "to": 40, "y": 31.0}])

@@ -27,10 +27,22 @@ if TYPE_CHECKING:
     from torchstone.core.schema.procedure import Procedure
 
 __all__ = [
-    "Benchmark", "Diagnostics", "MissingError", "Procedure", "RunSummary", "TorchstoneError", "Unsupported",
-    "UsageError", "Window", "analyze_gpu_utilization", "benchmark", "measure", "register_model", "run_kaggle_analysis",
+    "Benchmark",
+    "Diagnostics",
+    "MissingError",
+    "Procedure",
+    "RunSummary",
+    "TorchstoneError",
+    "Unsupported",
+    "UsageError",
+    "Window",
+    "analyze_gpu_utilization",
+    "benchmark",
+    "measure",
+    "register_model",
+    "run_kaggle_analysis",
     "window",
-]  # fmt: skip
+]
 
 _PLACES = {
     "measure": ("torchstone.api.module", "measure"),
@@ -48,9 +60,10 @@ _PLACES = {
 
 
 _CALLED_ELSEWHERE = {  # by documents that people come from
-    "PerformanceDiagnostics": "Diagnostics", "register_custom_model": "register_model",
+    "PerformanceDiagnostics": "Diagnostics",
+    "register_custom_model": "register_model",
     "run_training_benchmark": "benchmark",
-}  # fmt: skip
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -36,17 +36,19 @@ class NothingToKeep(TorchstoneError):
     exit_code = ExitCode.FAILED
 
 
-def entry_of(found: Assessment) -> HistoryEntry:
+def entry_of(assessment: Assessment) -> HistoryEntry:
     """Return what the history keeps of a commit. Raises NothingToKeep: without an entry the next begins a new chain."""
-    result = found.result
+    result = assessment.result
     if result.base is None:
         raise NothingToKeep(f"nothing to keep: {result.why_no_base or 'the commit has no base'}")
-    if not found.is_reliable:
+    if not assessment.is_reliable:
         raise NothingToKeep("nothing to keep: the base differs from itself in this job; run it again")
-    if not any(change.ratio is not None for change in found.changes):
+    if not any(change.ratio is not None for change in assessment.changes):
         raise NothingToKeep("nothing to keep: no benchmark has a ratio; see torchstone ci gate")
     when = result.committed_utc or result.began_utc
-    return HistoryEntry(SCHEMA, result.head, result.base, when, found.limit, tuple(map(_point, found.changes)))
+    return HistoryEntry(
+        SCHEMA, result.head, result.base, when, assessment.limit, tuple(map(_point, assessment.changes))
+    )
 
 
 def _point(change: BenchmarkChange) -> HistoryPoint:

@@ -90,12 +90,12 @@ class CostRequest(msgspec.Struct, frozen=True):
     provider: str | None = None
 
 
-def costs(runs: Sequence[RunSummary], asked: CostRequest) -> CostAnswer:
+def costs(runs: Sequence[RunSummary], request: CostRequest) -> CostAnswer:
     """Return what every Case of these runs costs. Raises UsageError for a provider that the table does not have."""
-    known = list(dict.fromkeys(one.provider for one in asked.prices.offers if one.provider))
-    if asked.provider is not None and asked.provider not in known:
+    known = list(dict.fromkeys(one.provider for one in request.prices.offers if one.provider))
+    if request.provider is not None and request.provider not in known:
         there = f"known: {', '.join(known)}" if known else "no price of the table names one"
-        raise UsageError(f"--provider {asked.provider}: no such provider; {there}")
+        raise UsageError(f"--provider {request.provider}: no such provider; {there}")
     found: list[CaseCost] = []
     without: list[str] = []
     for run in runs:
@@ -103,15 +103,15 @@ def costs(runs: Sequence[RunSummary], asked: CostRequest) -> CostAnswer:
             if _rate(case) is None and not _took_h(run, case):
                 without.append(f"{run.name}: {case.workload.task} {case.workload.model} on {case.placement}")
             else:
-                found += _of_case(run, case, asked)
-    unpriced = dict.fromkeys(one.device_name for one in found if asked.prices.offers and one.price is None)
+                found += _of_case(run, case, request)
+    unpriced = dict.fromkeys(one.device_name for one in found if request.prices.offers and one.price is None)
     return CostAnswer(
-        asked.prices.currency,
+        request.prices.currency,
         tuple(found),
         tuple(unpriced),
-        asked.prices.electricity,
-        asked.prices.carbon,
-        asked.epochs,
+        request.prices.electricity,
+        request.prices.carbon,
+        request.epochs,
         tuple(dict.fromkeys(without)),
     )
 
@@ -214,14 +214,14 @@ def _fact(case: CaseSummary, name: str) -> float | None:
     return next((float(t) for t in told if isinstance(t, int | float) and not isinstance(t, bool) and t > 0), None)
 
 
-def times(found: Estimate, factor: float, unit: str) -> Estimate:
+def times(estimate: Estimate, factor: float, unit: str) -> Estimate:
     """Return an estimate times a positive constant, in another unit: the interval is multiplied by it, too."""
-    ends = [None if end is None else factor * end for end in (found.low, found.high)]
-    return msgspec.structs.replace(found, value=factor * found.value, low=ends[0], high=ends[1], unit=unit)
+    ends = [None if end is None else factor * end for end in (estimate.low, estimate.high)]
+    return msgspec.structs.replace(estimate, value=factor * estimate.value, low=ends[0], high=ends[1], unit=unit)
 
 
-def inverse(found: Estimate, factor: float, unit: str) -> Estimate:
+def inverse(estimate: Estimate, factor: float, unit: str) -> Estimate:
     """Return factor ÷ a positive estimate: the ends of its interval change places. An end at 0 or below is no bound."""
-    bounded = found.low is not None and found.high is not None and found.low > 0.0
-    low, high = (factor / found.high, factor / found.low) if bounded else (None, None)  # type: ignore[operator]
-    return msgspec.structs.replace(found, value=factor / found.value, low=low, high=high, unit=unit)
+    bounded = estimate.low is not None and estimate.high is not None and estimate.low > 0.0
+    low, high = (factor / estimate.high, factor / estimate.low) if bounded else (None, None)  # type: ignore[operator]
+    return msgspec.structs.replace(estimate, value=factor / estimate.value, low=low, high=high, unit=unit)

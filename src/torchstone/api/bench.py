@@ -28,7 +28,7 @@ from torchstone.execution.worker.collector import Collector
 from torchstone.execution.worker.execution import measure_prepared
 from torchstone.execution.worker.setup import Setup, dataset_items
 from torchstone.plugins import registry
-from torchstone.plugins.protocols import Engine
+from torchstone.plugins.protocols import Engine, fixed_axes
 
 _CLEAR = Path("/proc/self/clear_refs")
 _HIGH_WATER = "5"  # proc(5): resets the peak of the resident memory to what it is now
@@ -109,7 +109,7 @@ class Bench:
         if self.model.example is not None:
             return {"batch_size": len(next(iter(self.model.example.values())))}
         own = {axis: self.model.facts.own(axis) for axis in DATALOADER_AXES}
-        own.update(getattr(self.model.samples, "fixed", None) or {})
+        own.update(fixed_axes(self.model.samples))
         if placement.device in IN_HOST_MEMORY:
             own[PIN] = False
         return {"feed": "loader", **{axis: value for axis, value in own.items() if value is not None}}

@@ -34,6 +34,7 @@ from torchstone.execution.timing.clock import system_clock
 from torchstone.execution.worker.outcome import ended_by
 from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Gauge
+from torchstone.plugins.protocols import fixed_axes
 from torchstone.report.charts import sweep as charts
 from torchstone.report.document import Chart, Column, Document, Facts, Part, Role, Section, Table, Text, paragraphs
 from torchstone.report.documents.diagnosis import FILE
@@ -105,7 +106,7 @@ class _Taker:
         return trial_of(case, slot.number, order, began_s, system_clock(), {"outcome": outcome})
 
     def _impossible(self, case: Case) -> Outcome | None:
-        has = (getattr(self._bench.model.samples, "fixed", None) or {}).get("batch_size")
+        has = fixed_axes(self._bench.model.samples).get("batch_size")
         if has is None or case.configuration["batch_size"] == has:
             return None
         why = f"the batches are used as they come, with {has} items each; pass the Dataset to vary the batch size"
@@ -114,7 +115,7 @@ class _Taker:
 
 def _sizes(bench: Bench, asked: Sequence[int] | None) -> Sequence[int]:
     if asked is None:
-        own = (getattr(bench.model.samples, "fixed", None) or {}).get("batch_size")
+        own = fixed_axes(bench.model.samples).get("batch_size")
         return _USUAL_SIZES if own is None else (int(own),)
     sizes = tuple(dict.fromkeys(asked))
     if not sizes:

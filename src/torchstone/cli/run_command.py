@@ -45,7 +45,7 @@ def _run_share(options: argparse.Namespace) -> int:
             done = share.carry_out(sys.argv[1:])
         finally:
             progress.close()
-    print(f"share {options.share}: trials measured: {done.taken}, missing: {done.left}", flush=True)
+    print(f"share {options.share}: trials measured: {done.measured}, missing: {done.left}", flush=True)
     if done.run is not None and done.run.end is not None and done.run.end.status == "interrupted":
         print("torchstone: interrupted by a signal: its time limit, a preemption, or scancel", file=sys.stderr)
         return ExitCode.INTERRUPTED

@@ -22,7 +22,7 @@ from torchstone.core.errors import ExitCode, UsageError
 if TYPE_CHECKING:
     from torchstone.core.schema.training import EpochMetrics
     from torchstone.workflows.run.planned_run import Results
-    from torchstone.workflows.train.training import TrainingAsked
+    from torchstone.workflows.train.training import TrainingRequest
 
 
 def _epoch_line(epoch: EpochMetrics, epochs: int) -> str:
@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
     return ExitCode.NO if code == ExitCode.DONE and not done[0].ended_well else code
 
 
-def _training_request(options: argparse.Namespace) -> TrainingAsked:
+def _training_request(options: argparse.Namespace) -> TrainingRequest:
     from torchstone.workflows.train.training import resumed, training_request
 
     epochs = at_least("--epochs", options.epochs, 1)

@@ -254,7 +254,7 @@ def _print_fitting(options: argparse.Namespace) -> int:
     request, _ = _tune_request(options)
     request = msgspec.structs.replace(request, run=shapes_only(request.run))
     tried = {card: tried_on(request, card) for card in cards_of(options.cards)}
-    answer = answered(request.run, [one for each in tried.values() for one in each.asked], show_tracing(options))
+    answer = answered(request.run, [one for each in tried.values() for one in each.questions], show_tracing(options))
     counts = {
         card.title: (fitting(each, [row for row in answer.rows if row.card == card.title]), len(each.points))
         for card, each in tried.items()

@@ -53,9 +53,15 @@ class Card(msgspec.Struct, frozen=True):
         """Return what a driver would tell of it."""
         vendor, torch_kind = _KINDS[self.kind]
         return DeviceInfo(
-            self.kind, torch_kind, vendor, 0, self.device_name, self.memory_bytes, self.capability,
+            self.kind,
+            torch_kind,
+            vendor,
+            0,
+            self.device_name,
+            self.memory_bytes,
+            self.capability,
             precisions=self._precisions(),
-        )  # fmt: skip
+        )
 
     def _precisions(self) -> tuple[str, ...]:
         """Return the formats its units for products have: those with a dense rate; TF32 is NVIDIA's."""

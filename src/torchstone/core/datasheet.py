@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
-PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8", "int8")
 _TERA, _GIGA = 1e12, 1e9
 
 

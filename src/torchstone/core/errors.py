@@ -67,9 +67,9 @@ def unknown(what: str, name: str, known: Iterable[str]) -> UsageError:
     return UsageError(f"unknown {what} '{name}'.{did_you_mean(name, names)} Known: {', '.join(names) or 'none'}")
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, names: Iterable[str]) -> str:
     """Return " Did you mean '…'?" with the nearest spelling; "" where nothing is near."""
     import difflib  # which commands that succeed do not wait for
 
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
     return f" Did you mean '{near[0]}'?" if near else ""

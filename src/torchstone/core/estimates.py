@@ -20,6 +20,7 @@ from torchstone.core.units import is_wide
 
 # Every trial has the same seed: how far their losses lie apart is rounding, and nothing that another seed would show.
 MIDDLE = "the middle trial: they differ too much for an interval"
+LEVEL = 0.95  # of the intervals of figures
 ONE_TRAINING = "mean over trials of one training"
 # Figures whose spread between trials is that of the machine, so that other cases and earlier runs tell of it.
 _PACES = (Unit.SECOND, Unit.ITEM_RATE, Unit.TOKEN_RATE, Unit.FLOP_RATE)
@@ -31,20 +32,17 @@ _OF_THE_STEP = frozenset({
 _MOST_LEFT_OUT = 24  # of more cases, one's own share in what they all say is small
 
 
-def estimates(
-    trials: Sequence[Figures], level: float = 0.95, priors: Mapping[str, Prior] | None = None
-) -> dict[str, Estimate]:
+def estimates(trials: Sequence[Figures], *, priors: Mapping[str, Prior] | None = None) -> dict[str, Estimate]:
     """Return an Estimate, in the unit of its figure, for each figure that at least one trial has.
 
     The trials (of one Case) are the replicates: `trials` is how many have the figure, `samples` the steps behind them
     all. One trial has no interval. A percentile is that of the trials whose samples hold it; where none does, it is
-    `supported=False`. `priors`: what moderates the spread of a figure (`priors_of`). Raises ValueError where level is
-    outside (0, 1).
+    `supported=False`. `priors`: what moderates the spread of a figure (`priors_of`).
     """
     there = dict.fromkeys(name for t in trials for name in t.values)
     own = [name for name in there if name not in FIGURES]  # a user's own phases
     known = priors or {}
-    return {name: estimate_of(name, trials, known.get(name), level) for name in (*FIGURES, *own) if name in there}
+    return {name: estimate_of(name, trials, known.get(name)) for name in (*FIGURES, *own) if name in there}
 
 
 def priors_of(cases: Sequence[Sequence[Figures]], usual: float | None = None) -> list[dict[str, Prior]]:
@@ -99,13 +97,13 @@ def pair_prior(name: str, cases: Sequence[Sequence[tuple[int, Figures]]]) -> Pri
     return prior_of(logs)
 
 
-def behind_estimates(taken: Sequence[tuple[T, Figures]]) -> list[Figures]:
+def behind_estimates(counted: Sequence[tuple[T, Figures]]) -> list[Figures]:
     """Return the figures of those trials of a Case that stand behind its estimates.
 
     What one step needs is counted in some trials only, and is the same in all.
     """
-    found = {id(trial): own for trial, own in taken}
-    return with_counted([found[id(one)] for one in estimation_trials(ended_well([trial for trial, _ in taken]))])
+    found = {id(trial): own for trial, own in counted}
+    return with_counted([found[id(one)] for one in estimation_trials(ended_well([trial for trial, _ in counted]))])
 
 
 def _spreads(trials: Sequence[Figures]) -> dict[str, Spread]:
@@ -120,14 +118,14 @@ def _spreads(trials: Sequence[Figures]) -> dict[str, Spread]:
     return found
 
 
-def interval_of(name: str, values: Sequence[float], level: float = 0.95, prior: Prior | None = None) -> Interval:
+def interval_of(name: str, values: Sequence[float], *, prior: Prior | None = None) -> Interval:
     """Return a figure over the trials of one Case, a value a trial, with its interval: every page has it from here.
 
     `prior`: what the Case's run says of the spread of this figure (`priors_of`). Trials of several runs have none:
     that is a figure of those runs together. Where the interval is too wide to be shown, the value is the middle trial.
     """
     parts = name.startswith(PHASE) or name == ANATOMY_STEP  # arithmetic means, so that they still sum to the step
-    value, low, high, method = over_trials(values, level, logs=not parts, prior=prior)
+    value, low, high, method = over_trials(values, LEVEL, logs=not parts, prior=prior)
     if name.startswith("loss_"):
         return Interval(value, None, None, ONE_TRAINING)
     if not parts and is_wide(value, low, high) and _is_wide_either_way(middle := _middle_of(values), low, high):
@@ -159,11 +157,11 @@ def _having(name: str, trials: Sequence[Figures]) -> list[Figures]:
     return having
 
 
-def estimate_of(name: str, trials: Sequence[Figures], prior: Prior | None = None, level: float = 0.95) -> Estimate:
+def estimate_of(name: str, trials: Sequence[Figures], prior: Prior | None = None) -> Estimate:
     """Return the Estimate of one figure that at least one of these trials has; see `estimates`."""
     trials = _having(name, trials)
     values = [t.values[name] for t in trials]
-    value, low, high, method = interval_of(name, values, level, prior)
+    value, low, high, method = interval_of(name, values, prior=prior)
     samples = [t.samples[name] for t in trials]
     least = needed(PERCENTILES[name]) if name in PERCENTILES else 0
     supported = min(samples) >= least
@@ -176,7 +174,7 @@ def estimate_of(name: str, trials: Sequence[Figures], prior: Prior | None = None
         value=value,
         low=low,
         high=high,
-        level=level,
+        level=LEVEL,
         unit=str(FIGURES[name].unit if name in FIGURES else Unit.SECOND),
         method=method,
         trials=len(trials),

@@ -10,7 +10,7 @@ from torchstone.core.figures import figures
 from torchstone.core.fingerprints import TOLERANCE
 from torchstone.core.schema.quality import AnswerCounts, Margin, QualityLoss, QualityVerdict, margin_of
 from torchstone.core.schema.trial import Trial
-from torchstone.core.stats.paired_shares import items_to_decide, loss_interval
+from torchstone.core.stats.interval import items_to_decide, loss_interval
 
 
 def quality_of(found: Iterable[tuple[float | None, AnswerCounts | None]], margin: Margin) -> QualityLoss | None:

@@ -18,7 +18,7 @@ def is_uuid(word: str) -> bool:
     return _UUID.fullmatch(word) is not None
 
 
-def of_uuid(word: str, found: Inspected, machine: Machine) -> DeviceInfo:
+def of_uuid(word: str, inspected: Inspected, machine: Machine) -> DeviceInfo:
     """Return the device whose UUID begins so. Raises UsageError where none or several do, with what there is."""
     fitting = [device for device in machine.devices if (device.uuid or "").lower().startswith(word.lower())]
     if len(fitting) == 1:
@@ -26,10 +26,10 @@ def of_uuid(word: str, found: Inspected, machine: Machine) -> DeviceInfo:
     known = ", ".join(f"{device.uuid} ({device.kind}:{device.index})" for device in machine.devices if device.uuid)
     if fitting:
         raise UsageError(f"device {word}: {len(fitting)} devices begin so: {known}")
-    if (named := dict(_beginning(word, found.slices))) and len(named) == 1:
+    if (named := dict(_beginning(word, inspected.slices))) and len(named) == 1:
         uuid, name = named.popitem()
         raise UsageError(f"device {word}: {name} is not shown to this process; type {VISIBLE}={uuid} before it")
-    slices = "".join(f", {uuid} ({name})" for uuid, name in found.slices.items())
+    slices = "".join(f", {uuid} ({name})" for uuid, name in inspected.slices.items())
     raise UsageError(f"device {word}: no such device here. Found: {(known + slices).strip(', ') or 'none with a UUID'}")
 
 

@@ -184,27 +184,27 @@ def _kept(request: WorkloadRequest, points: Sequence[Mapping[str, Scalar]]) -> S
         raise UsageError(f"{request.task} {request.model}: {fault}") from None
 
 
-def place(word: str, found: Inspected, machine: Machine) -> Placement:
+def place(word: str, inspected: Inspected, machine: Machine) -> Placement:
     """Return the Placement that `auto` (the first accelerator, or the CPU), `cpu`, `cuda:1`, `GPU-…`, … means here.
 
     Raises UsageError for what is not here, with what is; MissingError for `auto` where torch cannot use a card it has.
     """
-    placement, why_not = find_placement(word, found, machine)
+    placement, why_not = find_placement(word, inspected, machine)
     if why_not is not None:
         have = ", ".join(f"{d.kind}:{d.index} {d.name}" for d in machine.devices)
         raise UsageError(f"{why_not}. Found: {have}")
     return placement
 
 
-def find_placement(word: str, found: Inspected, machine: Machine) -> tuple[Placement, str | None]:
+def find_placement(word: str, inspected: Inspected, machine: Machine) -> tuple[Placement, str | None]:
     """Return what a word means, and why that is not here (None: it is). Raises as `place`, but for what is not here."""
     if word == "auto":
         best = next((d for d in machine.devices if d.kind != "cpu"), machine.devices[0])
-        if best.kind == "cpu" and found.unusable is not None:
-            raise MissingError(f"device auto: {found.unusable}. --device cpu measures the CPU")
+        if best.kind == "cpu" and inspected.unusable is not None:
+            raise MissingError(f"device auto: {inspected.unusable}. --device cpu measures the CPU")
         return Placement(best.kind, best.index), None
     if is_uuid(word):
-        device = of_uuid(word, found, machine)
+        device = of_uuid(word, inspected, machine)
         return Placement(device.kind, device.index), None
     kind, colon, number = word.partition(":")
     if kind not in (kinds := registry.names("devices")):
@@ -214,7 +214,7 @@ def find_placement(word: str, found: Inspected, machine: Machine) -> tuple[Place
     placement = Placement(kind, int(number) if colon else 0)
     if machine.device(kind, placement.index) is not None:
         return placement, None
-    why = found.missing.get(kind) or f"there are {sum(d.kind == kind for d in machine.devices)} of kind {kind}"
+    why = inspected.missing.get(kind) or f"there are {sum(d.kind == kind for d in machine.devices)} of kind {kind}"
     return placement, f"device {word} not found: {why}"
 
 

@@ -20,12 +20,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
 from torchstone.core.errors import Unsupported
 from torchstone.core.messages import Words
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch, DataCard, Unreadable, View
 from torchstone.core.schema.case import Case, Workload
@@ -86,11 +88,22 @@ class Samples(Protocol):
 
 
 class Streamable(ABC):
-    """Data of a model's own that comes in batches only, in place of a data set."""
+    """Data of a model's own that comes in batches only, in place of a data set.
+
+    `fixed`: the axes that its batches have and that cannot be changed, and `why`.
+    """
+
+    fixed: Mapping[str, Scalar] = MappingProxyType({})
+    why: Statement | None = None
 
     @abstractmethod
     def open_batches(self, configuration: Mapping[str, Scalar]) -> Batches:
         """Open a feed. Raises UsageError where the axes ask for batches that its loader does not give."""
+
+
+def fixed_axes(samples: Any) -> Mapping[str, Scalar]:
+    """Return the axes that a model's own data leaves no choice of; none for a data set, or without data."""
+    return samples.fixed if isinstance(samples, Streamable) else {}
 
 
 class DataSource(ABC):
@@ -171,6 +184,8 @@ class Prepared(ABC):
     facts: Facts
     is_driven: bool = False
     replicas: Replicas | None = None
+    module: Any = None  # what has parameters that are trained
+    optimizer: Any = None
 
     @abstractmethod
     def step(self, pull: Callable[[], Batch], mark: Mark) -> None:
@@ -216,8 +231,6 @@ class Trainable(Prepared):
     `losses`: the loss of each step is added to it, where it is a list: a number, or a tensor that is still computed.
     """
 
-    module: Any
-    optimizer: Any
     scaler: Any  # of the loss, for fp16; None without
     losses: list[Any] | None
 

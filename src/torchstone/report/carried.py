@@ -99,11 +99,6 @@ def files_of_run(summary: RunSummary) -> dict[str, bytes]:
     return {**claim_files(summary, record_bytes(summary)), **epochs}
 
 
-def with_record(document: Document, summary: RunSummary) -> Document:
-    """Return the Document of a run with what it follows from. Raises UsageError where the record cannot be read."""
-    return carrying(document, files_of_run(summary))
-
-
 def packing(files: Mapping[str, bytes]) -> Packing:
     """Return the files of runs and their SHA-256, which are compressed from now on; none that are too large."""
     whole = {**files, MANIFEST: manifest_bytes(sums_of(files))}
@@ -251,18 +246,18 @@ def _claimed(found: Estimate) -> Claimed:
     return Claimed(found.value, found.low, found.high, found.trials, found.samples, found.unit)
 
 
-def differences(claimed: Claims, found: Claims) -> Iterator[str]:
-    """Yield in a line each what is claimed and does not follow. `found`: claimed anew from the record.
+def differences(claimed: Claims, derived: Claims) -> Iterator[str]:
+    """Yield in a line each what is claimed and does not follow. `derived`: claims made from the record.
 
     Numbers may differ by rounding; where a formula has another version here, by 1 %.
     """
-    share = _ROUNDING if claimed.formulas == found.formulas else _OTHER_FORMULA
-    if claimed.record_sha256 != found.record_sha256:
+    share = _ROUNDING if claimed.formulas == derived.formulas else _OTHER_FORMULA
+    if claimed.record_sha256 != derived.record_sha256:
         yield "the claims were computed from another record: its SHA-256 is not the one they name"
     for what in ("schema", "status", "seed"):
-        if getattr(claimed, what) != getattr(found, what):
-            yield f"{what}: claimed {getattr(claimed, what)}, the record gives {getattr(found, what)}"
-    there = {case.case_id: case for case in found.cases}
+        if getattr(claimed, what) != getattr(derived, what):
+            yield f"{what}: claimed {getattr(claimed, what)}, the record gives {getattr(derived, what)}"
+    there = {case.case_id: case for case in derived.cases}
     for case in claimed.cases:
         if case.case_id not in there:
             yield f"{case.name}: claimed, and the record has no such case ({case.case_id})"
@@ -270,8 +265,8 @@ def differences(claimed: Claims, found: Claims) -> Iterator[str]:
             yield from _of_case(case, there.pop(case.case_id), share)
     for case in there.values():
         yield f"{case.name}: in the record, and nothing is claimed of it"
-    yield from _of_findings(claimed.findings, found.findings)
-    if not _equal(msgspec.to_builtins(claimed.answer), msgspec.to_builtins(found.answer), share):
+    yield from _of_findings(claimed.findings, derived.findings)
+    if not _equal(msgspec.to_builtins(claimed.answer), msgspec.to_builtins(derived.answer), share):
         yield "the answer that is claimed is not the one in the record"
 
 

@@ -34,14 +34,14 @@ def marker(key: str) -> str:
     return f"<!-- torchstone comment: {key} -->"
 
 
-def comment_text(found: Assessment, key: str = "default", link: str | None = None) -> str:
+def comment_text(assessment: Assessment, key: str = "default", link: str | None = None) -> str:
     """Return the text of the comment, at most 60,000 bytes. `link`: to all results, shown where rows are left out."""
-    return f"{marker(key)}\n{_fitting(found, MOST_BYTES, None, link)}"
+    return f"{marker(key)}\n{_fitting(assessment, MOST_BYTES, None, link)}"
 
 
-def summary_text(found: Assessment) -> str:
+def summary_text(assessment: Assessment) -> str:
     """Return the text for the summary of a job: the same with every row."""
-    return _fitting(found, MOST_SUMMARY_BYTES, _ROWS[0], None)
+    return _fitting(assessment, MOST_SUMMARY_BYTES, _ROWS[0], None)
 
 
 def _fitting(found: Assessment, most_bytes: int, seen: int | None, link: str | None) -> str:

@@ -153,7 +153,7 @@ def comparison_json(compared: ComparedRuns) -> dict[str, Any]:
         "comparisons": [_comparison(one) for one in compared.judged],
         "total_runtimes": runtime_ratios(compared),
         "compared_with_nothing": left_out(compared.participants, compared.matched),
-        **({"prices": compared.asked.offers} if compared.asked.offers else {}),
+        **({"prices": compared.request.offers} if compared.request.offers else {}),
     }
 
 

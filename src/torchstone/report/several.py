@@ -68,7 +68,7 @@ DocumentAgain = Callable[[Layout, CarriedRuns], Document]
 
 
 def carrying_compared(
-    document: Document, participants: Sequence[ComparedInput], asked: ComparisonRequest, place: Place
+    document: Document, participants: Sequence[ComparedInput], request: ComparisonRequest, place: Place
 ) -> Document:
     """Return the report of a comparison with the records of all its runs. `place`: where they are stored."""
     files: dict[str, bytes] = {}
@@ -80,7 +80,7 @@ def carrying_compared(
     for metrics in (metrics for one in participants for metrics in one.trainings.values()):
         files |= training_file(metrics)
     sides = tuple(LayoutSide(one.label, tuple(run.head.run_id for run in one.runs)) for one in participants)
-    layout = Layout(SCHEMA, ReportKind.COMPARISON, sides, asked, participants[0].over)
+    layout = Layout(SCHEMA, ReportKind.COMPARISON, sides, request, participants[0].over)
     return carrying(document, {**files, LAYOUT: encode(layout) + b"\n"})
 
 
@@ -93,22 +93,22 @@ def carrying_combined(document: Document, summaries: Sequence[RunSummary]) -> Do
     return carrying(document, {**files, LAYOUT: encode(Layout(SCHEMA, ReportKind.COMBINED, sides)) + b"\n"})
 
 
-def document_again(layout: Layout, known: CarriedRuns) -> Document:
+def document_again(layout: Layout, carried: CarriedRuns) -> Document:
     """Return the Document that a layout gives of these runs.
 
     Raises UsageError where the layout does not name each run once, or the runs cannot be put together so.
     """
     if layout.over is not None:
-        return compared_document(_parts(layout, layout.over, known), layout.asked)
+        return compared_document(_parts(layout, layout.over, carried), layout.asked)
     named = [run_id for side in layout.sides for run_id in side.runs]
-    if sorted(named) != sorted(known.runs) or not all(side.runs for side in layout.sides):
+    if sorted(named) != sorted(carried.runs) or not all(side.runs for side in layout.sides):
         raise UsageError(f"{LAYOUT} does not name each run that is carried once")
     if layout.kind == ReportKind.COMBINED:
-        return combined_document([known.summaries[one] for one in named], [known.documents[one] for one in named])
-    sides = [tuple(known.runs[run_id] for run_id in side.runs) for side in layout.sides]
+        return combined_document([carried.summaries[one] for one in named], [carried.documents[one] for one in named])
+    sides = [tuple(carried.runs[run_id] for run_id in side.runs) for side in layout.sides]
     participants = [
         msgspec.structs.replace(
-            one, trainings={run_id: known.trainings[run_id] for run_id in side.runs if run_id in known.trainings}
+            one, trainings={run_id: carried.trainings[run_id] for run_id in side.runs if run_id in carried.trainings}
         )
         for one, side in zip(labelled([side.label for side in layout.sides], sides), layout.sides, strict=True)
     ]

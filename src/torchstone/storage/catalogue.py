@@ -156,14 +156,14 @@ def before(connection: Connection, line: RunLine) -> str | None:
     return None if found is None else str(found[0])
 
 
-def beginning_with(connection: Connection, prefix: str, limit: int = 9) -> tuple[str, ...]:
+def beginning_with(connection: Connection, prefix: str) -> tuple[str, ...]:
     """Return ids of runs that begin with `prefix`; "latest" is the newest run."""
     if prefix == "latest":
         found = connection.execute("SELECT run_id FROM lines ORDER BY started_utc DESC, run_id DESC LIMIT 1")
     else:
         found = connection.execute(
-            "SELECT run_id FROM lines WHERE run_id >= ? AND run_id <= ? ORDER BY run_id LIMIT ?",
-            (prefix, prefix + _LAST, limit),
+            "SELECT run_id FROM lines WHERE run_id >= ? AND run_id <= ? ORDER BY run_id LIMIT 9",
+            (prefix, prefix + _LAST),
         )
     return tuple(run_id for (run_id,) in found)
 

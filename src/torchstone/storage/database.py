@@ -148,7 +148,7 @@ _LIST_NAMES = ("lines", "cases", "findings", "series")
 
 
 @contextlib.contextmanager
-def opened(folder: Path, in_memory: bool = False) -> Iterator[sqlite3.Connection]:
+def open_index(folder: Path, in_memory: bool = False) -> Iterator[sqlite3.Connection]:
     """Open the index of an output folder, made if it is not there. Where nothing can be written it lives in memory.
 
     Raises UsageError if a newer torchstone made it, TorchstoneError if it cannot be opened.
@@ -256,10 +256,10 @@ def _version_of(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def make(connection: sqlite3.Connection, anew: bool = False) -> None:
-    """Make empty tables, unless another process just did and `anew` is not asked for."""
+def make(connection: sqlite3.Connection, replace: bool = False) -> None:
+    """Make empty tables, unless another process just did and `replace` is not asked for."""
     with transaction(connection):
-        if _version_of(connection) == VERSION and not anew:
+        if _version_of(connection) == VERSION and not replace:
             return
         for table in (*_LIST_NAMES, "trials", "runs", "problems"):
             connection.execute(f"DROP TABLE IF EXISTS {table}")

@@ -12,7 +12,7 @@ import msgspec
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.run import Run
-from torchstone.storage.database import Connection, is_unwritable, make, opened, transaction
+from torchstone.storage.database import Connection, is_unwritable, make, open_index, transaction
 from torchstone.storage.place import Place
 from torchstone.storage.record_reader import read_record
 from torchstone.storage.rows import insert_rows, rows_of
@@ -76,10 +76,10 @@ def _current(
     folder: Path, anew: bool = False, place: Path | None = None
 ) -> Iterator[tuple[sqlite3.Connection, tuple[Problem, ...]]]:
     """Open the index, brought up to date. On a full disk it is made in memory: it costs time, and no run."""
-    with opened(place or folder) as connection:
+    with open_index(place or folder) as connection:
         try:
             if anew:
-                make(connection, anew=True)
+                make(connection, replace=True)
             problems = _synced(connection, folder)
         except sqlite3.Error as fault:
             if not is_unwritable(fault):
@@ -87,7 +87,7 @@ def _current(
         else:
             yield connection, problems
             return
-    with opened(folder, in_memory=True) as connection:
+    with open_index(folder, in_memory=True) as connection:
         yield connection, _synced(connection, folder)
 
 

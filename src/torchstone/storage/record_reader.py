@@ -281,14 +281,14 @@ def read_bounded(path: Path) -> Iterator[BinaryIO]:
 
     Raises UsageError if it is not there, not a plain file, larger than MOST_BYTES, or a read fails within the block.
     """
-    with _opened(path) as file:
+    with _open(path) as file:
         try:
             yield file
         except OSError as fault:  # a disk, or a network file system, that fails
             raise UsageError(f"cannot read {path}: {fault.strerror}") from fault
 
 
-def _opened(path: Path) -> BinaryIO:
+def _open(path: Path) -> BinaryIO:
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):

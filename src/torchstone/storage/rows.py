@@ -154,10 +154,8 @@ def run_readings(run: Run, derived: Sequence[Figures], priors: Sequence[Mapping[
         figures = {name: column for name, column in columns.items() if column.count(None) < len(kept)}
         told = {name: prior for name, prior in moderates[case_id].items() if name in figures}
         numbers, templates = zip(*((trial.number, trial.facts.template) for trial, _ in kept), strict=True)
-        readings.append({
-            "case_id": case_id, "trials": len(kept), "numbers": numbers, "templates": templates, "figures": figures,
-            "priors": told,
-        })  # fmt: skip
+        of_trials = {"trials": len(kept), "numbers": numbers, "templates": templates}
+        readings.append({"case_id": case_id, **of_trials, "figures": figures, "priors": told})
     rounds = rounds_of_run(run, derived)
     pairs = {name: prior for name in _PACES if (prior := pair_prior(name, rounds)) is not None}
     return {"readings": readings, "pair_priors": pairs}

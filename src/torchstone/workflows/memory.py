@@ -31,12 +31,12 @@ from torchstone.workflows.tune.specification import TuneRequest, TuneSketch
 _MOST_S = 600.0  # to follow all the steps of one request: seconds each, minutes for a model of a thousand layers
 
 
-def trace_peaks(launcher: Launcher, request: MemoryRequest, most_s: float = _MOST_S) -> MemoryPrediction | Outcome:
+def trace_peaks(launcher: Launcher, request: MemoryRequest) -> MemoryPrediction | Outcome:
     """Return the peaks; how the process ended, where they are unknown.
 
     Raises UsageError where the user's own model or data is at fault, TorchstoneError where the process dies or hangs.
     """
-    answer, ended = answer_of(launcher.start(request), MemoryPrediction, most_s)
+    answer, ended = answer_of(launcher.start(request), MemoryPrediction, _MOST_S)
     if answer is not None:
         return answer
     if ended.mistake is not None:
@@ -108,21 +108,21 @@ def _shaped(workload: WorkloadRequest) -> WorkloadRequest:
     return msgspec.structs.replace(workload, data=None, data_options={}, options=options, axes=axes)
 
 
-def answered(request: RunRequest, asked: Sequence[MemoryQuestion], tell: Tell) -> MemoryAnswer:
+def answered(request: RunRequest, questions: Sequence[MemoryQuestion], tell: Tell) -> MemoryAnswer:
     """Follow what was asked about. `tell` hears what is followed next. Raises UsageError, TorchstoneError."""
-    models = dict.fromkeys(one.case.workload.model for one in asked)
-    groups = _alike(asked)
+    models = dict.fromkeys(one.case.workload.model for one in questions)
+    groups = _alike(questions)
     found: dict[int, FitRow] = {}
     with Session(request.procedure, tuple(models)) as session:
         for group in groups:
-            first = asked[group[0]]
+            first = questions[group[0]]
             tell(f"{first.case.workload.task} {model_name(first.case.workload.model)}")
-            found.update(_rows(session, request, [(n, asked[n]) for n in group]))
-    rows = tuple(found[number] for number in range(len(asked)))
+            found.update(_rows(session, request, [(n, questions[n]) for n in group]))
+    rows = tuple(found[number] for number in range(len(questions)))
     points = [row.configuration for row in rows]
     names = dict.fromkeys(axis for point in points for axis in point)
     axes = tuple(axis for axis in names if len({(axis in point, point.get(axis)) for point in points}) > 1)
-    sources = {one.card.title: one.card.source for one in asked}
+    sources = {one.card.title: one.card.source for one in questions}
     return MemoryAnswer(rows, axes, sources)
 
 
@@ -183,7 +183,7 @@ class CardPoints(msgspec.Struct, frozen=True):
     """The points of a tune on a card, as far as the device sees them, and what to ask of each combination of others."""
 
     points: tuple[Point, ...]
-    asked: tuple[MemoryQuestion, ...]
+    questions: tuple[MemoryQuestion, ...]
 
 
 def tried_on(request: TuneRequest, card: Card) -> CardPoints:

@@ -5,7 +5,9 @@ import itertools
 import pytest
 
 from torchstone.core import datasheet
-from torchstone.core.datasheet import PRECISIONS, DatasheetPeak, bandwidth, dense_peak_flops
+from torchstone.core.datasheet import DatasheetPeak, bandwidth, dense_peak_flops
+
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8", "int8")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from torchstone.core.schema.codec import encode
 from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.training import Training, without_steps
 from torchstone.report import verification
-from torchstone.report.carried import with_record
+from torchstone.report.carried import carrying, files_of_run
 from torchstone.report.document import Chart, Document, Text
 from torchstone.report.several import document_again
 from torchstone.report.verification import Verified, verify
@@ -74,7 +74,7 @@ def verified(path: Path, document: Document, files: dict[str, bytes]) -> Verifie
 
 
 def test_what_was_written_follows_where_the_folder_is_not(summary, folder, tmp_path):
-    document = with_record(document_of(summary), summary)
+    document = carrying(document_of(summary), files_of_run(summary))
     assert "no epochs" not in str(document.parts)
     folder.rename(tmp_path / "elsewhere")
     found = verified(tmp_path / "report.html", document, files_of(document))
@@ -96,7 +96,7 @@ def test_what_was_written_follows_where_the_folder_is_not(summary, folder, tmp_p
     ],
 )
 def test_epochs_that_do_not_fit_are_named(summary, tmp_path, change, said):
-    document = with_record(document_of(summary), summary)
+    document = carrying(document_of(summary), files_of_run(summary))
     files = files_of(document)
     files[EPOCHS] = edited_claims(files[EPOCHS], change)
     faults = verified(tmp_path / "report.html", document, resealed(files)).faults
@@ -104,7 +104,7 @@ def test_epochs_that_do_not_fit_are_named(summary, tmp_path, change, said):
 
 
 def test_a_folder_that_a_record_names_is_not_read(summary, tmp_path):
-    document = with_record(document_of(summary), summary)
+    document = carrying(document_of(summary), files_of_run(summary))
     files: Any = files_of(document)
     del files[EPOCHS]
     faults = verified(tmp_path / "report.html", document, resealed(files)).faults

@@ -22,7 +22,7 @@ from torchstone.storage.catalogue import (
     run_lines,
     series_lines,
 )  # fmt: skip
-from torchstone.storage.database import opened
+from torchstone.storage.database import open_index
 from torchstone.storage.index import is_stale, rebuild, sync
 from torchstone.storage.measured import measured, measured_of_case
 from torchstone.storage.progress import Following
@@ -52,7 +52,7 @@ def names(lines):
 
 
 def listed(folder, behind=None, limit=50, **wanted):
-    with opened(folder) as connection:
+    with open_index(folder) as connection:
         return run_lines(connection, Wanted(**wanted), behind, limit)
 
 
@@ -77,7 +77,7 @@ def test_filters_are_of_one_and_the_same_case(folder):
 
 def test_one_run_and_ids_that_begin_so(folder):
     newest = listed(folder)[0].run_id
-    with opened(folder) as connection:
+    with open_index(folder) as connection:
         assert getattr(line_of(connection, newest), "name", None) == "run 12"
         assert line_of(connection, "nothing") is None
         assert beginning_with(connection, "latest") == (newest,)
@@ -88,14 +88,14 @@ def test_one_run_and_ids_that_begin_so(folder):
 
 
 def test_what_there_is_to_choose_from(folder):
-    with opened(folder) as connection:
+    with open_index(folder) as connection:
         assert models(connection) == ("bert", "resnet50")
         assert devices(connection) == ("Intel Xeon", "NVIDIA H200")
         assert checks(connection) == ("throttled",)
 
 
 def test_a_case_over_all_runs_by_machine(folder):
-    with opened(folder) as connection:
+    with open_index(folder) as connection:
         lines = series_lines(connection, Wanted())
         assert {(line.model, line.host, line.runs) for line in lines} == {
             ("resnet50", "desk0", 2), ("bert", "desk0", 6), ("bert", "desk1", 6), ("resnet50", "desk1", 2),
@@ -118,7 +118,7 @@ def test_a_run_that_goes_takes_its_rows_with_it(folder):
     whole = path.read_bytes()
     path.unlink()
     sync(folder)
-    with opened(folder) as connection:
+    with open_index(folder) as connection:
         bert = next(line for line in series_lines(connection, Wanted(text="bert desk0")))
         assert (bert.runs, bert.newest_utc) == (5, "2026-01-11T10:00:00Z")
     for other in sorted((folder / "records").iterdir()):
@@ -140,12 +140,12 @@ def test_a_record_that_grows_is_counted_once(folder):
     grown = tables(folder)
     rebuild(folder)
     assert tables(folder) == grown
-    with opened(folder) as connection:
+    with open_index(folder) as connection:
         assert sum(line.runs for line in series_lines(connection, Wanted(text="bert"))) == 12
 
 
 def test_findings_of_all_runs_newest_first(folder):
-    with opened(folder) as connection:
+    with open_index(folder) as connection:
         (found,) = finding_lines(connection, Wanted())
         assert (found.check, found.severity, found.work, found.settings) == (
             "throttled",
@@ -176,7 +176,7 @@ def test_a_verdict_is_that_of_show(tmp_path):
         )
     store(tmp_path, runs)
     sync(tmp_path)
-    with opened(tmp_path) as connection:
+    with open_index(tmp_path) as connection:
         for line in run_lines(connection, Wanted()):
             (row,) = cases_of(connection, line.run_id)
             assert (line.verdict, row.counted) == kinds[line.name][1:], line.name
@@ -184,7 +184,7 @@ def test_a_verdict_is_that_of_show(tmp_path):
 
 def test_one_case_is_read_as_all_are(folder):
     whole = [one for one in measured(folder, ("throughput",)).measured if one.case_id == BERT.case_id]
-    with opened(folder) as connection:
+    with open_index(folder) as connection:
         assert list(measured_of_case(connection, BERT.case_id, ("throughput",), 50)) == whole
         assert list(measured_of_case(connection, BERT.case_id, ("throughput",), 3)) == whole[-3:]
         assert measured_of_case(connection, a_case().case_id, ("throughput",), 3) == ()
@@ -208,7 +208,7 @@ def test_a_rate_and_its_interval_are_those_of_show(tmp_path, sizes, usual):
     run = a_stored_run(3, cases, machine(), trials=2, noise=0.04, usual=usual)
     store(tmp_path, [run])
     shown = [one.estimates["throughput"] for one in summarize(find(tmp_path, run.head.run_id)).cases]
-    with opened(tmp_path) as connection:
+    with open_index(tmp_path) as connection:
         rows = cases_of(connection, run.head.run_id)
     followed = Following(tmp_path / "records" / f"{run.head.run_id}.jsonl").look().cases
     expected = [(one.value, one.low, one.high) for one in shown]
@@ -220,7 +220,7 @@ def test_the_run_before_by_the_same_name(tmp_path):
     runs = [a_stored_run(day, [(case(), 100.0)], machine(), name="ab"[day % 2]) for day in range(1, 5)]
     store(tmp_path, runs)
     sync(tmp_path)
-    with opened(tmp_path) as connection:
+    with open_index(tmp_path) as connection:
         lines = {line.run_id: line for line in run_lines(connection, Wanted())}
         ids = [run.head.run_id for run in runs]
         assert [before(connection, lines[run_id]) for run_id in ids] == [None, None, ids[0], ids[1]]
@@ -228,7 +228,7 @@ def test_the_run_before_by_the_same_name(tmp_path):
 
 def test_a_record_that_was_written_to_since_is_stale(folder):
     path = max((folder / "records").iterdir())
-    with opened(folder) as connection:
+    with open_index(folder) as connection:
         assert not is_stale(connection, folder, path.stem)
         with path.open("ab") as file:
             file.write(b"\n")

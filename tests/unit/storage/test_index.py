@@ -133,7 +133,7 @@ def test_a_damaged_index_is_made_anew(tmp_path):
 def test_new_formulas_make_the_index_anew(tmp_path, monkeypatch):
     store(tmp_path, "r1")
     sync(tmp_path)
-    with database.opened(tmp_path) as connection:
+    with database.open_index(tmp_path) as connection:
         connection.execute('UPDATE trials SET figures = \'{"values":{},"samples":{}}\'')
     assert find(tmp_path, "r1").trials[0].figures.values == {}
     monkeypatch.setattr(database, "VERSION", database.VERSION + 1)
@@ -144,7 +144,7 @@ def test_an_index_of_before_the_first_release_is_made_anew(tmp_path):
     """Its layout had a higher number than the first that was released, and its tables are not the same."""
     store(tmp_path, "r1")
     sync(tmp_path)
-    with database.opened(tmp_path) as connection:
+    with database.open_index(tmp_path) as connection:
         connection.execute("ALTER TABLE runs DROP COLUMN answer")
         connection.execute("UPDATE runs SET name = 'of then'")
         connection.execute("PRAGMA user_version = 5006")

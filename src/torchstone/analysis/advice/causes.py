@@ -415,20 +415,20 @@ def _upper(share: float, samples: int) -> float:
     return min(0.98, (centre + half) / (1.0 + _SURE**2 / n))
 
 
-def outside(e: Evidence, found: Sequence[Cause]) -> Cause | None:
+def outside(e: Evidence, causes: Sequence[Cause]) -> Cause | None:
     """Return the cause in somebody's own program: its own lines between the passes, where no other cause names them.
 
     In torchstone's own loop there is nothing between them.
     """
     if e.look is None or not e.case.workload.is_program:
         return None
-    named = {(place.file, place.line) for cause in found for place in cause.where}
+    named = {(place.file, place.line) for cause in causes for place in cause.where}
     lines = [
         line
         for line in e.own_lines
         if line.phase == REST and line.share >= _LINE and (near(line.file), line.line) not in named
     ]
-    known = sum(place.share for cause in found for place in cause.where if cause.own_code)
+    known = sum(place.share for cause in causes for place in cause.where if cause.own_code)
     share = max(0.0, e.share(REST) - known)
     if share < _OWN_CODE or not lines:
         return None
@@ -597,13 +597,13 @@ _MOST_TIMES = 64  # the present batch
 _FIXED = ("python_loop", "optimizer")  # causes whose cost does not grow with the batch
 
 
-def small_batch(e: Evidence, found: Sequence[Cause]) -> Cause | None:
+def small_batch(e: Evidence, causes: Sequence[Cause]) -> Cause | None:
     """Return the cause: what a step costs whatever its batch, other fixed causes left out."""
     rule, overhead_s, step_s = rules.FIXED_COST, e.overhead_s, e.step_s
     if overhead_s is None or not step_s or e.larger is None:
         return None
     whole = min(1.0, overhead_s / step_s)
-    share = whole - sum(cause.share for cause in found if cause.id in _FIXED)
+    share = whole - sum(cause.share for cause in causes if cause.id in _FIXED)
     if share < rule.least:
         return None
     times, slower = e.larger[0] / e.batch_size, e.larger[1] / (e.small_s or step_s)
@@ -661,11 +661,11 @@ _WORTH = 0.10
 _SAVED = 0.5  # of computing, where a native format does products at twice the rate: the least that vendors state
 
 
-def precision(e: Evidence, found: Sequence[Cause]) -> Cause | None:
+def precision(e: Evidence, causes: Sequence[Cause]) -> Cause | None:
     """Return the cause: products in fp32 on a device that is made for bf16 or tf32."""
     native = e.device.precisions if e.device is not None else ()
     better = [word for word in ("bf16", "tf32") if word in native]
-    share = _SAVED * _left(e, found)
+    share = _SAVED * _left(e, causes)
     if e.device is None or e.setting("precision") != "fp32" or not better or share < _WORTH:
         return None
     return Cause(
@@ -683,9 +683,9 @@ def precision(e: Evidence, found: Sequence[Cause]) -> Cause | None:
     )
 
 
-def computing(e: Evidence, found: Sequence[Cause]) -> Cause | None:
+def computing(e: Evidence, causes: Sequence[Cause]) -> Cause | None:
     """Return what remains: the device computes, and nothing stands in its way."""
-    share = _left(e, [cause for cause in found if cause.id != "precision"])
+    share = _left(e, [cause for cause in causes if cause.id != "precision"])
     if share <= 0.0:
         return None
     cause, known = _computing(e, share), e.circumstances

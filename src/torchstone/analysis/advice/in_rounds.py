@@ -26,9 +26,12 @@ class InRounds:
     """Cases of one run by their ids. `figure`: a positive figure of a trial, such as the throughput."""
 
     def __init__(
-        self, cases: Sequence[CaseSummary], figure: str = "throughput", logs: Mapping[str, RoundLogs] | None = None,
+        self,
+        cases: Sequence[CaseSummary],
+        figure: str = "throughput",
+        logs: Mapping[str, RoundLogs] | None = None,
         prior: Prior | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`logs`, `prior`: in place of the cases', where only these are read (recommend)."""
         self._round_logs = {case.case_id: _round_logs(case, figure) for case in cases} if logs is None else logs
         self._prior = next((case.pair_priors.get(figure) for case in cases), prior)

@@ -21,8 +21,13 @@ if TYPE_CHECKING:
     from torchstone.analysis.summary import CaseSummary
 
 _FIGURES = (
-    "step_time_mean", "latency_per_batch_p50_s", "throughput", "peak_rss_bytes", "peak_reserved_bytes", "loss_first",
-)  # fmt: skip
+    "step_time_mean",
+    "latency_per_batch_p50_s",
+    "throughput",
+    "peak_rss_bytes",
+    "peak_reserved_bytes",
+    "loss_first",
+)
 BY_PAIRS = ("step_time_mean", "throughput")  # means: steps of a loader come in bursts, which medians see alone
 _RESULTS: Mapping[str, str] = {Task.TRAIN: "loss", Task.GENERATE: "digest of the first tokens"}
 _WIDE = 1.5  # a ratio's interval that reaches further from its middle is no number yet
@@ -63,7 +68,7 @@ def is_narrow(low: float, high: float) -> bool:
     return 0.0 < low <= high <= _WIDE**2 * low
 
 
-def figures_of_sides(found: Comparison, trials: Sequence[Trial]) -> list[FigureOfSides]:
+def figures_of_sides(comparison: Comparison, trials: Sequence[Trial]) -> list[FigureOfSides]:
     """Return the figures that both sides have in processes that ended well."""
     well = [t for t in trials if t.outcome.status == Status.OK]
     told = [[figures(t).values for t in _of_side(side, well)] for side in "AB"]
@@ -72,7 +77,7 @@ def figures_of_sides(found: Comparison, trials: Sequence[Trial]) -> list[FigureO
     for name in _FIGURES:
         a, b = (_median(name, side) for side in told)
         if a is not None and b is not None:
-            ratio = _ratio(name, a, b, found, larger)
+            ratio = _ratio(name, a, b, comparison, larger)
             rows.append(FigureOfSides(name, *(_apart(a, b, ratio[0]) if name in BY_PAIRS and ratio else (a, b)), ratio))
     return rows
 
@@ -90,14 +95,14 @@ def items_ratio(trials: Sequence[Trial]) -> float:
     return b / a if a > 0.0 and b > 0.0 else 1.0
 
 
-def other_results(found: Comparison, trials: Sequence[Trial], cases: Sequence[CaseSummary]) -> OtherResults | None:
+def other_results(comparison: Comparison, trials: Sequence[Trial], cases: Sequence[CaseSummary]) -> OtherResults | None:
     """Return where the sides compute something else; None where they agree. `cases`: those of the two sides."""
     apart = results_apart(trials)
     if apart is None:
         return None
     numbers = math.isfinite(apart.one) and math.isfinite(apart.other)
     what = next((result_words(case.workload.task) for case in cases), "result")
-    return OtherResults(apart.one, apart.other, tuple(_changing(found, cases)) if numbers else (), what)
+    return OtherResults(apart.one, apart.other, tuple(_changing(comparison, cases)) if numbers else (), what)
 
 
 def results_apart(trials: Sequence[Trial]) -> Entries | None:

@@ -201,22 +201,35 @@ def _gauge(name: str) -> Callable[[Trial], float | None]:
 
 _READINGS = (
     _MachineReading(
-        "other processes", other_cpu_cores, "cores", 0.05, bad_from=0.15,
+        "other processes",
+        other_cpu_cores,
+        "cores",
+        0.05,
+        bad_from=0.15,
         matters=Statement("others_were_busy"),
         disturbs=True,
     ),
     _MachineReading(
-        "steal", steal_share, "ratio", 0.01, bad_from=0.02, matters=Statement("cpu_time_stolen"),
+        "steal",
+        steal_share,
+        "ratio",
+        0.01,
+        bad_from=0.02,
+        matters=Statement("cpu_time_stolen"),
         disturbs=True,
     ),
     _MachineReading(
-        "throttled", _gauge("device_throttled"), "ratio", 0.02, bad_from=0.05,
+        "throttled",
+        _gauge("device_throttled"),
+        "ratio",
+        0.02,
+        bad_from=0.05,
         matters=Statement("one_side_throttled"),
     ),
     _MachineReading("device clock", _gauge("device_clock_hz"), "Hz", 0.02, relative=True),
     _MachineReading("device temperature", _gauge("device_temperature_c"), "°C", 5.0),
     _MachineReading("CPU clock", _gauge("host_clock_hz"), "Hz", 0.05, relative=True),
-)  # fmt: skip
+)
 
 
 def same_machine(a: CaseTrials, b: CaseTrials) -> bool:

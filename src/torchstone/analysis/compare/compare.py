@@ -107,14 +107,14 @@ class ComparedRuns(msgspec.Struct, frozen=True):
     participants: tuple[ComparedInput, ...]
     matched: tuple[Matched, ...]
     judged: tuple[JudgedFigure, ...]
-    asked: ComparisonRequest
+    request: ComparisonRequest
     levels: tuple[float, float]
     with_fastest: Mapping[str, tuple[JudgedFigure, ...]] = {}
 
     @property
     def margin(self) -> float:
         """What counts as equal."""
-        return self.asked.margin
+        return self.request.margin
 
 
 class FigurePair(msgspec.Struct, frozen=True):
@@ -151,14 +151,14 @@ class Contrast(msgspec.Struct, frozen=True):
     labels: tuple[Statement, ...]
 
 
-def compare(participants: Sequence[ComparedInput], asked: ComparisonRequest) -> ComparedRuns:
+def compare(participants: Sequence[ComparedInput], request: ComparisonRequest) -> ComparedRuns:
     """Compare every participant with the first. Raises UsageError where no Case of it matches another's."""
     baseline, matched = participants[0], match(participants)
     pairs = _pairs(matched, baseline, participants)
     if not pairs:
         raise UsageError(f"no case in common with the baseline {baseline.letter}: choose another with --baseline")
     values = {
-        (each.label, letter): of_side(side, asked.prices.get(letter))
+        (each.label, letter): of_side(side, request.prices.get(letter))
         for each in matched
         for letter, side in each.sides.items()
     }
@@ -172,7 +172,7 @@ def compare(participants: Sequence[ComparedInput], asked: ComparisonRequest) -> 
     levels = {id(one): level for family, level in (first, others) for one in family}
     judged: list[JudgedFigure] = []
     for pair, own in zip(pairs, contrasts, strict=True):
-        judged += [_judge(one, levels[id(one)], asked) for one in own] or [_not_comparable(pair, asked.margin)]
+        judged += [_judge(one, levels[id(one)], request) for one in own] or [_not_comparable(pair, request.margin)]
     rivals: dict[str, tuple[JudgedFigure, ...]] = {}
     for task, fastest in _fastest(first[0], participants):
         own = [
@@ -182,8 +182,8 @@ def compare(participants: Sequence[ComparedInput], asked: ComparisonRequest) -> 
             if _is_primary(one)
         ]
         level = holm([one.difference.p_value() for one in own], ALPHA)[1]
-        rivals[task] = tuple(_judge(one, level, asked) for one in own)
-    return ComparedRuns(tuple(participants), tuple(matched), tuple(judged), asked, (first[1], others[1]), rivals)
+        rivals[task] = tuple(_judge(one, level, request) for one in own)
+    return ComparedRuns(tuple(participants), tuple(matched), tuple(judged), request, (first[1], others[1]), rivals)
 
 
 def _pairs(matched: Sequence[Matched], baseline: ComparedInput, among: Sequence[ComparedInput]) -> list[FigurePair]:
@@ -360,13 +360,14 @@ def _side(pair: FigurePair, who: ComparedInput) -> Side:
     return Side(who.label, newest.run.head.run_id, newest.case.case_id)
 
 
+def _both(pair: FigurePair) -> tuple[Side, Side]:
+    return _side(pair, pair.baseline), _side(pair, pair.candidate)
+
+
 def _not_comparable(pair: FigurePair, margin: float) -> JudgedFigure:
     metric = primary(pair.matched.task)
     why = pair.same.against or Statement("no_figure")
-    found = Comparison(
-        _side(pair, pair.baseline), _side(pair, pair.candidate), metric, None, Judgement.NOT_COMPARABLE, margin,
-        pair.differing, why,
-    )  # fmt: skip
+    found = Comparison(*_both(pair), metric, None, Judgement.NOT_COMPARABLE, margin, pair.differing, why)
     return JudgedFigure(pair.matched.label, pair.matched.task, BLOCK_OF[metric], unit_of(metric), found)
 
 
@@ -387,10 +388,7 @@ def _judge(found: Contrast, level: float, asked: ComparisonRequest) -> JudgedFig
             verdict = Judgement.UNCLEAR
     if verdict == Judgement.UNCLEAR and _is_primary(found) and pair.apart is not None:
         labels += _of_drift(found.difference, level)
-    comparison = Comparison(
-        _side(pair, pair.baseline), _side(pair, pair.candidate), metric, ratio, verdict, margin, pair.differing, None,
-        settle,
-    )  # fmt: skip
+    comparison = Comparison(*_both(pair), metric, ratio, verdict, margin, pair.differing, None, settle)
     mine, yours = (
         estimate_of_side(metric, side, asked.prices.get(who.letter))
         for side, who in zip(pair.sides, (pair.baseline, pair.candidate), strict=True)

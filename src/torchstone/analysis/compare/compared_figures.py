@@ -34,8 +34,15 @@ FOLLOWING = (
     "dataset_time_s",
     COST,
 )  # inverse to the rate, but for a constant of the data or price
-_A_BATCH = ("step_time_mean", "latency_per_batch_p50_s", "latency_per_batch_p95_s", "latency_per_batch_p99_s",
-            "time_to_first_prediction_s", "first_step_time_s", "time_to_first_token_p50_s")  # fmt: skip
+_A_BATCH = (
+    "step_time_mean",
+    "latency_per_batch_p50_s",
+    "latency_per_batch_p95_s",
+    "latency_per_batch_p99_s",
+    "time_to_first_prediction_s",
+    "first_step_time_s",
+    "time_to_first_token_p50_s",
+)
 _OF_WHOLE_ANSWERS = ("throughput", "token_throughput")  # say nothing that the tokens given out do not say better
 _OF_STEPS = (MetricGroup.THROUGHPUT, MetricGroup.LATENCY)  # groups whose figures move with the steps of a trial
 
@@ -104,10 +111,9 @@ def _of_run(taken: CaseTrials, price_an_hour: float | None) -> Iterator[tuple[st
         if name == COST and price_an_hour is not None:
             hourly = price_an_hour * taken.case.placement.paid
             values = [1e6 * hourly / 3600.0 / value for value in values]
-        yield name, PerTrial(
-            tuple(values), tuple(t.order for _, t, _ in having), tuple(t.number for _, t, _ in having),
-            sum(samples for _, _, samples in having), _templates([t for _, t, _ in having]),
-        )  # fmt: skip
+        orders, numbers = tuple(t.order for _, t, _ in having), tuple(t.number for _, t, _ in having)
+        samples, templates = sum(count for _, _, count in having), _templates([t for _, t, _ in having])
+        yield name, PerTrial(tuple(values), orders, numbers, samples, templates)
 
 
 def _templates(trials: Sequence[Trial]) -> tuple[Scalar, ...]:
@@ -127,12 +133,12 @@ def comparable(task: str, *, shapes_differ: bool, figure: str) -> bool:
     return not (shapes_differ and figure in _A_BATCH)
 
 
-def steps_error(taken: CaseTrials, metric: str) -> float:
+def steps_error(side: CaseTrials, metric: str) -> float:
     """Return how well the steps of a run's only trial fix a figure: a standard error, relative.
 
     The mean of steps that resemble their neighbours (stats.correlated); 0 for what does not come from steps.
     """
-    (trial, *_) = taken.trials
+    (trial, *_) = side.trials
     steps = raw(trial, "latency_s") if metric.startswith("latency") else raw(trial, "step_time_s")
     steps = steps or raw(trial, "latency_s")
     known = mean(steps) if BLOCK_OF[metric] in _OF_STEPS else None

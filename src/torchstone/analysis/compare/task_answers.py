@@ -50,7 +50,7 @@ class TaskAnswer(msgspec.Struct, frozen=True):
     """
 
     task: str
-    standing: TaskResult
+    result: TaskResult
     faster: str | None
     margin: float
     candidate: str | None = None
@@ -133,13 +133,12 @@ def _of_two(task: str, a: ComparedInput, b: ComparedInput, found: Sequence[Judge
     verdicts = [one.comparison.verdict for one in found]
     better, worse = verdicts.count(Judgement.BETTER), verdicts.count(Judgement.WORSE)
     open_ = sum(verdict not in _DECIDED for verdict in verdicts)
-    standing = TaskResult.UNCLEAR if open_ else TaskResult.EQUIVALENT
+    result = TaskResult.UNCLEAR if open_ else TaskResult.EQUIVALENT
     if better or worse:
-        standing = TaskResult.DEPENDS if better and worse else TaskResult.FASTER
-    faster = (b.letter if better else a.letter) if standing == TaskResult.FASTER else None
+        result = TaskResult.DEPENDS if better and worse else TaskResult.FASTER
+    faster = (b.letter if better else a.letter) if result == TaskResult.FASTER else None
     needed = [one.comparison.trials_to_settle for one in found if one.comparison.verdict == Judgement.UNCLEAR]
     known = [count for count in needed if count is not None]
-    return TaskAnswer(
-        task, standing, faster, margin, b.letter, _ratios(found), better, worse, open_,
-        max(known) if known and len(known) == len(needed) else None, a.trains or b.trains,
-    )  # fmt: skip
+    settled = max(known) if known and len(known) == len(needed) else None
+    trains = a.trains or b.trains
+    return TaskAnswer(task, result, faster, margin, b.letter, _ratios(found), better, worse, open_, settled, trains)

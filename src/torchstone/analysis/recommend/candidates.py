@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean
 
@@ -10,12 +11,13 @@ import msgspec
 
 from torchstone.analysis.advice.choices import NEAR_THE_TOP
 from torchstone.analysis.advice.in_rounds import PAIRED, InRounds, RoundLogs, round_logs
+from torchstone.config.cli_flags import of_data, workload_flags
 from torchstone.config.prices import Prices
 from torchstone.core import units
 from torchstone.core.errors import UsageError
 from torchstone.core.estimates import interval_of
 from torchstone.core.schema.advice import Statement, Value
-from torchstone.core.schema.axis import AXES, AxisStage, Scalar, axes_of
+from torchstone.core.schema.axis import AXES, AxisStage, Scalar, axes_of, scalar_word
 from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.estimate import Estimate, Finding
 from torchstone.core.schema.peak_memory import memory_figures
@@ -406,3 +408,26 @@ def differing(entrants: Sequence[RankedOffer]) -> Iterator[Statement]:
         yield Statement("figures_suspect_of" if several else "figures_suspect", values)
     if any(len(one.logs) == 1 for one in entrants):
         yield Statement("some_one_trial")
+
+
+# ── the command that measures what is not known yet ──────────────────────────────────────────────────────────
+
+TRIALS = 5
+Vary = Mapping[str, Sequence[Scalar]]  # the values of axes to type
+
+
+def run_command(one: MeasuredCase, vary: Vary, *, device: str | None = None, trials: int = TRIALS) -> str:
+    """Return the `torchstone run` that measures this workload over the values of these axes, all else as it was."""
+    words = ["torchstone", "run", *workload_flags(one.case.workload)]
+    words += ["--device", device or str(one.case.placement)]
+    by_data = of_data(one.case)
+    fixed = {
+        name: [value]
+        for name, value in one.case.configuration.items()
+        if name not in vary and name in AXES and (value != AXES[name].default or name in by_data)
+    }
+    for name, values in {**vary, **fixed}.items():
+        listed = ",".join(map(scalar_word, values))
+        flag = AXES[name].flag
+        words += [flag, listed] if flag is not None else ["--axis", f"{name}={listed}"]
+    return shlex.join([*words, "--trials", str(trials)])

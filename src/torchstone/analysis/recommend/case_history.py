@@ -214,10 +214,20 @@ def _history(group: Sequence[MeasuredCase], metric: str, *, suspect: bool) -> Hi
         deviation = told.deviation if len(places) > 1 else None
     case: Case = first.case
     return History(
-        first.case_id, str(case.workload.task), portable(case.workload.model), portable(case.workload.data),
-        first.device_name, first.machine.host.hostname, dict(case.configuration), metric, str(FIGURES[metric].unit),
-        tuple(points), tuple(segments), tuple(changes), deviation,
-    )  # fmt: skip
+        first.case_id,
+        str(case.workload.task),
+        portable(case.workload.model),
+        portable(case.workload.data),
+        first.device_name,
+        first.machine.host.hostname,
+        dict(case.configuration),
+        metric,
+        str(FIGURES[metric].unit),
+        tuple(points),
+        tuple(segments),
+        tuple(changes),
+        deviation,
+    )
 
 
 def _point(one: MeasuredCase, metric: str, *, suspect: bool) -> LevelPoint:
@@ -295,9 +305,19 @@ def reference_lines(histories: Sequence[History]) -> Iterator[bytes]:
             continue
         last = one.segments[-1]
         body = {
-            "case_id": one.case_id, "task": one.task, "model": one.model, "data": one.data, "device": one.device,
-            "host": one.host, **one.configuration, one.metric: last.value, f"{one.metric}_low": last.low,
-            f"{one.metric}_high": last.high, "unit": one.unit, "runs": last.runs,
-            "since_utc": one.points[last.first].started_utc, "until_utc": one.points[last.last].started_utc,
-        }  # fmt: skip
+            "case_id": one.case_id,
+            "task": one.task,
+            "model": one.model,
+            "data": one.data,
+            "device": one.device,
+            "host": one.host,
+            **one.configuration,
+            one.metric: last.value,
+            f"{one.metric}_low": last.low,
+            f"{one.metric}_high": last.high,
+            "unit": one.unit,
+            "runs": last.runs,
+            "since_utc": one.points[last.first].started_utc,
+            "until_utc": one.points[last.last].started_utc,
+        }
         yield encode(body) + b"\n"

@@ -10,10 +10,12 @@ import msgspec
 
 from torchstone.analysis.advice.choices import AS_FAST
 from torchstone.analysis.recommend.candidates import (
+    TRIALS,
     Criterion,
     Doubted,
     Offer,
     RankedOffer,
+    Vary,
     best_among,
     device_and_settings,
     differing,
@@ -24,11 +26,11 @@ from torchstone.analysis.recommend.candidates import (
     lead_of,
     narrow_enough,
     near_the_top,
+    run_command,
     spreads,
     valid,
     what_is_computed,
 )
-from torchstone.analysis.recommend.suggested_command import TRIALS, Vary, run_command
 from torchstone.core.schema.advice import Statement, unique
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import portable
@@ -147,14 +149,14 @@ class Hardware(msgspec.Struct, frozen=True):
     family: str
     task: str
     by: str
-    standings: tuple[DeviceRank, ...]
-    models: tuple[OnModel, ...]
-    recommended: str | None
-    clear: bool
-    lead: Estimate | None
-    left_out: tuple[Statement, ...]
-    cautions: tuple[Statement, ...]
-    to_type: str | None
+    standings: tuple[DeviceRank, ...] = ()
+    models: tuple[OnModel, ...] = ()
+    recommended: str | None = None
+    clear: bool = False
+    lead: Estimate | None = None
+    left_out: tuple[Statement, ...] = ()
+    cautions: tuple[Statement, ...] = ()
+    to_type: str | None = None
     ran: tuple[str, ...] = ()
     judged: tuple[str, ...] = ()
     doubts: tuple[Doubted, ...] = ()
@@ -199,10 +201,18 @@ def hardware(
     cautions = unique(one for _, kept, _ in compared for one in (*differing(kept), *_settings_differ(kept)))
     models = tuple(_on_model(*one) for one in compared)
     return Hardware(
-        family, task, by.name, tuple(standings), models,
-        _leanest(lean, compared), len(lean) == 1, best, unique(left_out), cautions,
+        family,
+        task,
+        by.name,
+        tuple(standings),
+        models,
+        _leanest(lean, compared),
+        len(lean) == 1,
+        best,
+        unique(left_out),
+        cautions,
         _again(compared, lean, learned) if len(lean) > 1 else None,
-    )  # fmt: skip
+    )
 
 
 def family_of(one: MeasuredCase) -> str:
@@ -234,11 +244,16 @@ def _over_models(
     first = each[best.best]
     found = [
         DeviceRank(
-            device, _against(first, part, best.level), len(used), sum(e.offer.trials for _, e in parts[device]),
-            len({run for _, e in parts[device] for run in e.offer.runs}), place in best.could_be, price(device),
+            device,
+            _against(first, part, best.level),
+            len(used),
+            sum(e.offer.trials for _, e in parts[device]),
+            len({run for _, e in parts[device] for run in e.offer.runs}),
+            place in best.could_be,
+            price(device),
         )
         for place, (device, part) in enumerate(zip(devices, each, strict=True))
-    ]  # fmt: skip
+    ]
     return lead_of(best, found[best.best].trials), sorted(found, key=lambda one: -one.against_best.value)
 
 
@@ -319,9 +334,15 @@ def _open(
 ) -> Hardware:
     told = undecided(tried, learned)
     return Hardware(
-        family, task, by.name, (), (), None, False, None, told.left_out, (), told.to_type, told.ran, told.judged,
-        told.doubts,
-    )  # fmt: skip
+        family,
+        task,
+        by.name,
+        left_out=told.left_out,
+        to_type=told.to_type,
+        ran=told.ran,
+        judged=told.judged,
+        doubts=told.doubts,
+    )
 
 
 def _again(

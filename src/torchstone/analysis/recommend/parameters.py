@@ -16,9 +16,11 @@ from torchstone.analysis.advice.choices import AS_FAST, NEAR_THE_TOP, SAFE_SHARE
 from torchstone.analysis.advice.convergence import Convergence, LearningRates, Optimizers, convergence
 from torchstone.analysis.advice.trainings import LOSS_AXES, read_curves
 from torchstone.analysis.recommend.candidates import (
+    TRIALS,
     Criterion,
     Offer,
     RankedOffer,
+    Vary,
     best_among,
     differing,
     given,
@@ -26,9 +28,9 @@ from torchstone.analysis.recommend.candidates import (
     narrow_enough,
     near_the_top,
     once_a_case,
+    run_command,
     valid,
 )
-from torchstone.analysis.recommend.suggested_command import TRIALS, Vary, run_command
 from torchstone.analysis.summary import summarize
 from torchstone.core.schema.advice import Statement, Value, unique
 from torchstone.core.schema.axis import AXES, Scalar
@@ -217,18 +219,24 @@ def settings(
     refused = unique(why for one in every if (why := _why_not(one, worse)))
     learning = _learning(losses, pick)
     rate: Vary = {"learning_rate": [learning.best]} if learning is not None and learning.best is not None else {}
+    chosen = pick is not None or (sound and not wide)
     return Settings(
-        task=str(first.task), model=portable(first.model), family=first.family, data=portable(first.data),
-        device=every[0].offer.device, by=by.name, given=given(readings[0].case.configuration),
+        task=str(first.task),
+        model=portable(first.model),
+        family=first.family,
+        data=portable(first.data),
+        device=every[0].offer.device,
+        by=by.name,
+        given=given(readings[0].case.configuration),
         offers=tuple(_shown(one.offer, axes) for one in ranked),
         recommended=_shown(pick.offer, axes) if pick is not None else None,
-        clear=best.is_clear and pick is not None, lead=lead_of(best, kept[best.best].offer.trials) if sound else None,
+        clear=best.is_clear and pick is not None,
+        lead=lead_of(best, kept[best.best].offer.trials) if sound else None,
         learning=learning,
         left_out=(*(refused if left else ()), *(wide if sure else ()), *doubtful, *_far(len(every) - len(near))),
         cautions=(*(() if left else map(_nothing_else, refused)), *_cautions(ranked, pick, losses, first.task)),
-        to_type=_again(left or near, rate) if pick is None and (wide or not sound)
-        else _to_type(readings, ranked, pick, losses, rate),
-    )  # fmt: skip
+        to_type=_to_type(readings, ranked, pick, losses, rate) if chosen else _again(left or near, rate),
+    )
 
 
 def _why_not(one: RankedOffer, worse: Mapping[tuple[str, str], Statement]) -> Statement | None:
@@ -269,9 +277,16 @@ def _learning(losses: Sequence[Losses], pick: RankedOffer | None) -> Learning | 
     if rates.best is None and rates.more_steps is not None:
         return None  # too few steps to tell: no rate is better or worse
     return Learning(
-        rates.best, rates.as_good, rates.cannot_tell, rates.tried, rates.unsteady, rates.try_next, best.run_id,
-        best.batch_size, best.horizon_items,
-    )  # fmt: skip
+        rates.best,
+        rates.as_good,
+        rates.cannot_tell,
+        rates.tried,
+        rates.unsteady,
+        rates.try_next,
+        best.run_id,
+        best.batch_size,
+        best.horizon_items,
+    )
 
 
 def _cautions(

@@ -13,6 +13,7 @@ import msgspec
 from torchstone.analysis.advice.choices import SAFE_SHARE
 from torchstone.analysis.recommend.candidates import (
     RankedOffer,
+    Vary,
     criterion,
     device_and_settings,
     entered,
@@ -22,7 +23,6 @@ from torchstone.analysis.recommend.candidates import (
 )
 from torchstone.analysis.recommend.hardware import Hardware, family_of, hardware
 from torchstone.analysis.recommend.parameters import Settings, losses_of, settings, worse_of
-from torchstone.analysis.recommend.suggested_command import Vary
 from torchstone.config.prices import HourlyPrice, Prices
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.advice import Statement
@@ -62,10 +62,10 @@ class Recommendation(msgspec.Struct, frozen=True):
     prices: Mapping[str, HourlyPrice] = {}
 
 
-def recommend(place: Place, asked: RecommendRequest) -> Recommendation:
+def recommend(place: Place, request: RecommendRequest) -> Recommendation:
     """Return what the store says. Raises UsageError for a task, family or model that it does not have."""
     with _uncollected():
-        return _recommended(place, asked)
+        return _recommended(place, request)
 
 
 @contextlib.contextmanager
@@ -121,10 +121,16 @@ def _recommended(place: Place, asked: RecommendRequest) -> Recommendation:
     ]
     unpriced = {name for name, offer in offers.items() if offer is None}
     return Recommendation(
-        asked.by, tuple(one for one in devices if one is not None), tuple(told), store.runs, len(ours),
-        asked.prices.currency if asked.prices is not None else None, tuple(sorted(unpriced)), store.problems,
+        asked.by,
+        tuple(one for one in devices if one is not None),
+        tuple(told),
+        store.runs,
+        len(ours),
+        asked.prices.currency if asked.prices is not None else None,
+        tuple(sorted(unpriced)),
+        store.problems,
         {name: offer for name, offer in sorted(offers.items()) if offer is not None},
-    )  # fmt: skip
+    )
 
 
 def _offers(readings: Sequence[MeasuredCase], prices: Prices | None) -> dict[str, HourlyPrice | None]:

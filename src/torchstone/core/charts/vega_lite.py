@@ -30,21 +30,33 @@ VERDICTS = {
 }
 OTHER_VERDICT = ("#333333", "square")
 _PHASES = {
-    metric.DATA: "#e69f00", metric.TRANSFER: "#cc79a7", metric.PREFILL: "#f0e442", metric.DECODE: "#d55e00",
-    metric.FORWARD: "#56b4e9", metric.BACKWARD: "#0072b2", metric.OPTIMIZER: "#009e73", metric.REST: "#bbbbbb",
-}  # fmt: skip
+    metric.DATA: "#e69f00",
+    metric.TRANSFER: "#cc79a7",
+    metric.PREFILL: "#f0e442",
+    metric.DECODE: "#d55e00",
+    metric.FORWARD: "#56b4e9",
+    metric.BACKWARD: "#0072b2",
+    metric.OPTIMIZER: "#009e73",
+    metric.REST: "#bbbbbb",
+}
 _INK, _ALARM, _MARKED, _SHADE = "#333333", "#b3261e", "#d62728", "#888888"
 _SPACING = 28
 _STYLE = {
-    "font": "sans-serif", "view": {"stroke": "transparent"}, "background": "white", "padding": 12,
+    "font": "sans-serif",
+    "view": {"stroke": "transparent"},
+    "background": "white",
+    "padding": 12,
     "mark": {"color": PALETTE[0]},
     "axis": {
-        "gridColor": "#e5e5e5", "labelColor": _INK, "labelFontSize": 11, "titleColor": _INK,
+        "gridColor": "#e5e5e5",
+        "labelColor": _INK,
+        "labelFontSize": 11,
+        "titleColor": _INK,
         "titleFontWeight": "normal",
     },
     "title": {"anchor": "start", "color": _INK, "subtitleColor": "#666666"},
     "legend": {"labelColor": _INK, "labelFontSize": 11},
-}  # fmt: skip
+}
 TIGHT: Spec = {"zero": False, "nice": False, "padding": 12}  # a scale from the least to the greatest
 _FEW = 30  # places along x: with more, the dots of a line run into one another
 _SHORT = 4  # characters of names that stand upright below a matrix
@@ -94,9 +106,18 @@ class Picture(msgspec.Struct, frozen=True):
 
 
 def panel(
-    title: str, x: Spec, y: Spec, layers: Iterable[Spec], values: Values, color: Spec | None = None, *,
-    subtitle: str = "", group: str = "", width: int = 320, height: int = 220,
-) -> Panel:  # fmt: skip
+    title: str,
+    x: Spec,
+    y: Spec,
+    layers: Iterable[Spec],
+    values: Values,
+    color: Spec | None = None,
+    *,
+    subtitle: str = "",
+    group: str = "",
+    width: int = 320,
+    height: int = 220,
+) -> Panel:
     """Return a panel. Sizes are in points, without axes. Lines have dots where they are few."""
     few = len({row.get(x["field"]) for row in values}) <= _FEW
     dotted = {"point": {"size": 60}} if few else {}
@@ -220,9 +241,9 @@ def band(low: str = "low", high: str = "high", *, clip: bool = False) -> Spec:
     return {**one, "mark": {"type": "area", "orient": "horizontal", "opacity": 0.2, **({"clip": True} if clip else {})}}
 
 
-def bars(order: str) -> Spec:
-    """Return bars whose coloured parts are stacked, by rising `order`."""
-    return {"mark": {"type": "bar"}, "encoding": {"order": {"field": order}}}
+def bars() -> Spec:
+    """Return bars whose coloured parts are stacked, by rising `place`."""
+    return {"mark": {"type": "bar"}, "encoding": {"order": {"field": "place"}}}
 
 
 def shares(field: str, title: str) -> Spec:
@@ -284,10 +305,10 @@ def levels(start: str, end: str, values: Values) -> Spec:
     return {"data": {"values": list(values)}, "mark": mark, "encoding": along}
 
 
-def stretches(start: str, end: str, values: Values) -> Spec:
-    """Return parts of the x axis that are shaded from top to bottom."""
+def stretches(values: Values) -> Spec:
+    """Return parts of the x axis that are shaded from top to bottom, each `from` and `to` a place."""
     mark = {"type": "rect", "opacity": 0.18, "clip": True}
-    along = {"x": {"field": start}, "x2": {"field": end}, "y": None, "color": {"value": _SHADE}}
+    along = {"x": {"field": "from"}, "x2": {"field": "to"}, "y": None, "color": {"value": _SHADE}}
     return {"data": {"values": list(values)}, "mark": mark, "encoding": along}
 
 

@@ -242,12 +242,12 @@ def axis_named(name: str, among: Iterable[str] | None = None, of: str = "") -> A
     return AXES[name]
 
 
-def axis_values(name: str, asked: Sequence[Scalar]) -> tuple[Scalar, ...]:
-    """Return the values that the words `asked` spell on an axis, each once. Raises UsageError naming the axis."""
+def axis_values(name: str, values: Sequence[Scalar]) -> tuple[Scalar, ...]:
+    """Return the values that the words `values` spell on an axis, each once. Raises UsageError naming the axis."""
     axis = axis_named(name)
-    if not asked:
+    if not values:
         raise UsageError(f"axis {name} has no value; write {name}={axis.default}")
-    return tuple(dict.fromkeys(axis.parse(value) for value in asked))
+    return tuple(dict.fromkeys(axis.parse(value) for value in values))
 
 
 def variant_name(configuration: Mapping[str, Scalar]) -> str:

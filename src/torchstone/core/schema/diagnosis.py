@@ -124,7 +124,7 @@ class ChecklistItem(Statement, frozen=True):
     done: bool = False
 
 
-class Role(StrEnum):
+class ProcessRole(StrEnum):
     """What a process of a program does."""
 
     TRAINING = "training"  # or serving: it does the steps
@@ -151,7 +151,7 @@ class SampledProcess(msgspec.Struct, frozen=True):
     """A process that was looked at. `cores`: that it kept busy."""
 
     pid: int
-    role: Role
+    role: ProcessRole
     command: str
     cores: float | None = None
     rank: int | None = None

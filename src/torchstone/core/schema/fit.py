@@ -77,9 +77,8 @@ class Evaluation(msgspec.Struct, frozen=True):
 
 
 class Evaluated(msgspec.Struct, frozen=True, tag="judged", tag_field="event"):
-    """What came of an Evaluation: how good, how long each batch took (host clock, its answers read), how many items."""
+    """What came of an Evaluation: how good, how long each batch took (host clock, its answers read)."""
 
     quality: Quality
     labels: tuple[str, ...]
     batch_times_s: tuple[float, ...]
-    batch_items: tuple[int, ...]

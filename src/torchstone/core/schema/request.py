@@ -42,13 +42,13 @@ WITHOUT_EFFECT = "setting_without_effect"  # what the finding on it is called
 IN_HOST_MEMORY = ("cpu", "mps")  # nothing is transferred to them
 
 
-def effective(asked: Sequence[Mapping[str, Scalar]], placement: Placement) -> Sequence[Mapping[str, Scalar]]:
+def effective(configurations: Sequence[Mapping[str, Scalar]], placement: Placement) -> Sequence[Mapping[str, Scalar]]:
     """Return Configurations as they are measured there: not pinned, where all ask for it and it has no effect.
 
     Where some ask for it and some do not, it is what the user asks about: all stay, and the device refuses with its
     reason what would be measured twice.
     """
-    return [{**one, PIN: False} for one in asked] if _in_vain(asked, placement) else asked
+    return [{**one, PIN: False} for one in configurations] if _in_vain(configurations, placement) else configurations
 
 
 def notes(asked: Iterable[Sequence[Mapping[str, Scalar]]], placements: Sequence[Placement]) -> list[Finding]:

@@ -298,13 +298,11 @@ class Templates(NamedTuple):
 UNKNOWN = Templates()  # what trials of a template share is not known, or each has its own
 
 
-def of_independent(logs: Sequence[float], templates: Templates = UNKNOWN) -> VariancePart:
+def of_independent(logs: Sequence[float]) -> VariancePart:
     """Return what two or more values say that do not depend on their neighbours. Raises ValueError for fewer."""
     if len(logs) < 2:
         raise ValueError("one value has no spread")
-    return _with_templates(
-        VariancePart(fmean(logs), _spread(logs, len(logs)), len(logs), len(logs) - 1.0), logs, templates
-    )
+    return VariancePart(fmean(logs), _spread(logs, len(logs)), len(logs), len(logs) - 1.0)
 
 
 def of_run(

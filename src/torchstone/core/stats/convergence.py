@@ -165,7 +165,7 @@ class Sameness(StrEnum):
     UNCLEAR = "unclear"
 
 
-class Equivalence(NamedTuple):
+class EquivalenceTest(NamedTuple):
     """The mean difference, the ends of its 90 % interval and the margin (units of the values); how many units."""
 
     difference: float
@@ -176,23 +176,23 @@ class Equivalence(NamedTuple):
     units: int
 
 
-def tost(differences: Sequence[float], margin: float, alpha: float = ALPHA) -> Equivalence | None:
+def tost(differences: Sequence[float], margin: float) -> EquivalenceTest | None:
     """Return whether the mean of paired differences (in order) lies within ±margin; None under 6 units."""
     known = mean(differences)
     if known is None:
         return None
-    low, high = known.interval(1.0 - 2.0 * alpha)
+    low, high = known.interval(1.0 - 2.0 * ALPHA)
     verdict = Sameness.UNCLEAR
     if -margin < low and high < margin:
         verdict = Sameness.EQUIVALENT
     else:
-        wide_low, wide_high = known.interval(1.0 - alpha)
+        wide_low, wide_high = known.interval(1.0 - ALPHA)
         if wide_low > 0.0 or wide_high < 0.0:
             verdict = Sameness.DIFFERENT
-    return Equivalence(known.value, low, high, margin, verdict, len(differences))
+    return EquivalenceTest(known.value, low, high, margin, verdict, len(differences))
 
 
-def of_losses(losses: Sequence[float], reference: Sequence[float], share: float = MARGIN) -> Equivalence | None:
+def of_losses(losses: Sequence[float], reference: Sequence[float], share: float = MARGIN) -> EquivalenceTest | None:
     """Return whether two trainings over the same items in the same order have the same loss, in its unit.
 
     Compared is the second half, where they have had time to part; the margin is `share` of the mean loss of the whole
@@ -238,7 +238,7 @@ def rate(losses: Sequence[float], level: float = 0.95) -> DecayRate | None:
     return DecayRate(known.value / size, low / size, high / size, len(part))
 
 
-def direction(losses: Sequence[float], level: float = 0.95) -> int | None:
+def direction(losses: Sequence[float]) -> int | None:
     """Return -1 where the loss falls, 1 where it rises, 0 where neither can be told; None under 8 steps, and of NaN.
 
     By the interval of the slope of ln(loss) (of the loss itself where it falls below 0). What fell within the first few
@@ -246,11 +246,11 @@ def direction(losses: Sequence[float], level: float = 0.95) -> int | None:
     """
     if len(losses) < FEWEST or not all(map(math.isfinite, losses)):
         return None
-    if (found := rate(losses, level)) is not None:
+    if (found := rate(losses)) is not None:
         low, high = found.low, found.high
     else:
         known, _ = _trend(losses[settling(len(losses)) :])
-        low, high = known.interval(level) if known is not None else (0.0, 0.0)
+        low, high = known.interval(0.95) if known is not None else (0.0, 0.0)
     if low <= 0.0 <= high:
         last = losses[-max(_FEWEST_LAST, len(losses) // 8) :]
         return -1 if is_learned(losses) or min(losses[:CYCLE]) > quantile(last, 0.9) else 0

@@ -268,20 +268,20 @@ def _length(spans: Sequence[Span]) -> float:
     return math.fsum(end - begin for begin, end in spans)
 
 
-def disturbers(found: Sequence[Disturbance], by: Disturber | None = None) -> tuple[str, Values]:
+def disturbers(disturbances: Sequence[Disturbance], by: Disturber | None = None) -> tuple[str, Values]:
     """Return what disturbed some trials: its text in messages.DISTURBED, and the values in that.
 
     `by`: what of it; None: the first cause.
     """
-    cause = by or next((cause for one in found for cause in one.causes), Disturber.PROCESSES)
+    cause = by or next((cause for one in disturbances for cause in one.causes), Disturber.PROCESSES)
     if cause != Disturber.PROCESSES:
         return str(cause), {}
-    names = tuple(dict.fromkeys(name for one in found for name, _ in one.processes))[:2]
-    most = max((one.cores for one in found if one.cores is not None), default=0.0)
+    names = tuple(dict.fromkeys(name for one in disturbances for name, _ in one.processes))[:2]
+    most = max((one.cores for one in disturbances if one.cores is not None), default=0.0)
     return ("programs", {"programs": names, "cores": most}) if names else ("processes", {"cores": most})
 
 
-def words_of(found: Sequence[Disturbance]) -> str:
+def words_of(disturbances: Sequence[Disturbance]) -> str:
     """Return what disturbed some trials, as the beginning of a sentence."""
-    by, values = disturbers(found)
+    by, values = disturbers(disturbances)
     return filled(DISTURBED[by], values)

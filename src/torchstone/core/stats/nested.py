@@ -131,9 +131,9 @@ class Spending:
         return share
 
 
-def half_width(found: Location, false_alarms: float) -> float:
+def half_width(location: Location, false_alarms: float) -> float:
     """Return half the two-sided interval of a location at the level of a look (Student 1908), in its unit."""
-    return t_quantile(1.0 - false_alarms / 2.0, found.df) * found.error
+    return t_quantile(1.0 - false_alarms / 2.0, location.df) * location.error
 
 
 # The standard deviation between templates that is assumed before any were seen, and with the weight of how many
@@ -144,9 +144,7 @@ ASSUMED_WEIGHT = 6.0
 Pairs = Sequence[tuple[float, float]]  # value and standard error of each
 
 
-def nested_mean(
-    groups: Sequence[Pairs], assumed: float = ASSUMED_SPREAD, weight: float = ASSUMED_WEIGHT
-) -> Location | None:
+def nested_mean(groups: Sequence[Pairs], assumed: float = ASSUMED_SPREAD) -> Location | None:
     """Return location, standard error and degrees of freedom of pair values in groups, one a template.
 
     The error has two parts: that of the weighted mean over all pairs, and the spread between groups over their number.
@@ -158,8 +156,8 @@ def nested_mean(
         return None
     pairs, templates = sum(map(len, groups)), len(groups)
     seen_df = templates - 1
-    between = (weight * assumed**2 + seen_df * _between(groups)) / (weight + seen_df)
-    part, part_df = between * (1.0 / templates - 1.0 / pairs), weight + seen_df
+    between = (ASSUMED_WEIGHT * assumed**2 + seen_df * _between(groups)) / (ASSUMED_WEIGHT + seen_df)
+    part, part_df = between * (1.0 / templates - 1.0 / pairs), ASSUMED_WEIGHT + seen_df
     variance = whole.error**2 + part
     if variance <= 0.0:
         return Location(whole.value, 0.0, whole.df)

@@ -33,7 +33,7 @@ def half_width(n: int, level: float = 0.95) -> float:
     return math.sqrt(math.log(2.0 / (1.0 - level)) / (2.0 * n))
 
 
-def of_one_trial(values: Sequence[float], level: float = 0.95, most: int = _MOST) -> list[Quantile]:
+def of_one_trial(values: Sequence[float], most: int = _MOST) -> list[Quantile]:
     """Return the empirical distribution of a trial's steps, by rising share, with the band that holds for all of it.
 
     At share p the true quantile lies between those of the sample at p - ε and p + ε (see `half_width`); an end beyond
@@ -44,14 +44,14 @@ def of_one_trial(values: Sequence[float], level: float = 0.95, most: int = _MOST
     if not values:
         raise ValueError("no values, no distribution")
     ordered, n = sorted(values), len(values)
-    reach = half_width(n, level)
+    reach = half_width(n)
     return [
         Quantile(place / n, ordered[place - 1], _at(ordered, place / n - reach), _at(ordered, place / n + reach))
         for place in _spread_ranks(n, most)
     ]
 
 
-def over_several(trials: Sequence[Sequence[float]], level: float = 0.95, most: int = _MOST) -> list[Quantile]:
+def over_several(trials: Sequence[Sequence[float]], most: int = _MOST) -> list[Quantile]:
     """Return the quantiles by rising share, each the mean over trials with its own (pointwise) interval.
 
     The trial is the replicate, as for every figure: of each trial the quantile of that share (core/stats/quantile.py),
@@ -67,7 +67,7 @@ def over_several(trials: Sequence[Sequence[float]], level: float = 0.95, most: i
     found = []
     for place in range(count):
         share = (place + 0.5) / count
-        told = over_trials([values[rank(share, len(values)) - 1] for values in ordered], level)
+        told = over_trials([values[rank(share, len(values)) - 1] for values in ordered])
         found.append(Quantile(share, told.value, told.low, told.high))
     return found
 
@@ -144,21 +144,21 @@ def _ranks(n: int, q: float, tail: float) -> tuple[int, int]:
 
 
 @cache
-def needed(q: float, confidence: float = CONFIDENCE) -> int:
+def needed(q: float) -> int:
     """Return the smallest sample that supports the q-quantile: 64 for 0.9, 130 for 0.95, 662 for 0.99, 6,636 for 0.999.
 
     The early-stopping rule of MLPerf LoadGen (Reddi et al., MLPerf Inference Benchmark, ISCA 2020; loadgen/
     early_stopping.cc): the smallest n in which a share q of fast answers would show at most one slow one with a
-    probability of at most 1 - confidence: P(B <= 1) = qⁿ + n(1-q)qⁿ⁻¹ <= 1 - confidence for B binomial (n, 1-q).
+    probability of at most 1 - CONFIDENCE: P(B <= 1) = qⁿ + n(1-q)qⁿ⁻¹ <= 1 - CONFIDENCE for B binomial (n, 1-q).
     Below it, the sample could not have told a true quantile from one a few ranks away.
     """
     _require(q)
     low, high = 1, 2
-    while _at_most_one(high, q) > 1.0 - confidence:
+    while _at_most_one(high, q) > 1.0 - CONFIDENCE:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if _at_most_one(middle, q) <= 1.0 - confidence else (middle, high)
+        low, high = (low, middle) if _at_most_one(middle, q) <= 1.0 - CONFIDENCE else (middle, high)
     return high
 
 

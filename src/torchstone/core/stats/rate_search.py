@@ -189,11 +189,11 @@ def _near(readings: Sequence[LoadReading]) -> list[LoadReading]:
     return [r for r in readings if low <= r.rate <= high]
 
 
-def middle_of(found: Bracket) -> float | None:
+def middle_of(bracket: Bracket) -> float | None:
     """Return the rate about which the rounds begin; None where no rate met the bound."""
-    if found.met is None:
+    if bracket.met is None:
         return None
-    return math.sqrt(found.met * found.missed) if found.missed is not None else found.met
+    return math.sqrt(bracket.met * bracket.missed) if bracket.missed is not None else bracket.met
 
 
 def rates_about(middle: float) -> tuple[float, ...]:

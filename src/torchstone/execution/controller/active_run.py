@@ -402,15 +402,15 @@ def recorded(
     folder: Path,
     work: Callable[[ActiveRun, Run], Run],
     notes: Sequence[Finding] = (),
-    told: Sequence[Trial] = (),
+    trials: Sequence[Trial] = (),
     began_s: float | None = None,
 ) -> Run:
-    """Begin the record of a run in `folder`; return what `work` makes of the open run and of what it holds: `told`."""
+    """Begin the record of a run in `folder`; return what `work` makes of the open run and its `trials`."""
     with RecordWriter(record_path(folder, head.run_id), head) as writer:
         session.watcher.begins(head)
-        for trial in told:
+        for trial in trials:
             writer.append(trial)
-        so_far = Run(head, tuple(told), (), None)
+        so_far = Run(head, tuple(trials), (), None)
         return work(ActiveRun(session, writer, so_far, folder, notes, began_s=began_s), so_far)
 
 

@@ -57,13 +57,13 @@ def cores_of_others(before: Snapshot, after: Snapshot, elapsed_s: float) -> floa
     return spent_s / elapsed_s if elapsed_s > 0.0 else 0.0
 
 
-def busiest(before: Snapshot, after: Snapshot, elapsed_s: float, own: int | None = None) -> tuple[Program, ...]:
+def busiest(before: Snapshot, after: Snapshot, elapsed_s: float) -> tuple[Program, ...]:
     """Return the programs that used the most CPU between two snapshots, each with its cores, the busiest first.
 
-    `own`: the process that leads ours, which are left out; None: this one.
+    This process and all that it started are left out.
     """
     used: dict[str, float] = {}
-    for name, spent_s in _spent(before, after, os.getpid() if own is None else own):
+    for name, spent_s in _spent(before, after, os.getpid()):
         used[name] = used.get(name, 0.0) + spent_s
     cores = [(name, round(spent_s / elapsed_s, 2)) for name, spent_s in used.items() if elapsed_s > 0.0]
     return tuple(sorted((one for one in cores if one[1] >= _NAMED_CORES), key=lambda one: -one[1])[:_NAMED])

@@ -30,7 +30,7 @@ from torchstone.execution import machine_facts
 from torchstone.execution.controller.nodes import SpreadLauncher, inspected, nodes_of
 from torchstone.execution.controller.observer import Silent, Watcher
 from torchstone.execution.controller.trial import TrialDrive
-from torchstone.execution.timing.clock import Clock, system_clock
+from torchstone.execution.timing.clock import system_clock
 from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Launcher
 from torchstone.storage.stored_peaks import with_kept
@@ -199,14 +199,12 @@ class Session:
         preload: Sequence[str],
         watcher: Watcher | None = None,
         folder: Path | None = None,
-        clock: Clock = system_clock,
         nodes: int = 1,
     ) -> None:
         self.procedure = msgspec.structs.replace(procedure, isolation=isolation(procedure.isolation))
         self._preload = tuple(dict.fromkeys(preload))
         self.watcher: Watcher = watcher or Silent()
         self._folder = folder
-        self._clock = clock
         self._begun_s = self._opened_s = self._opening_s = 0.0
         self.openings = 0
         self.launcher: Launcher = _launcher(self.procedure.isolation)
@@ -239,12 +237,12 @@ class Session:
 
         `left_s`: the time that is left to the run.
         """
-        return min(self._clock() - self._opened_s, left_s) >= _SERVES * self._opening_s
+        return min(system_clock() - self._opened_s, left_s) >= _SERVES * self._opening_s
 
     def begin(self) -> None:
         """Start what trials are forked from and leave it to import; entering, or `renew`, then waits for that."""
         pin = bool(self.procedure.pin_threads)
-        self._begun_s = self._clock()
+        self._begun_s = system_clock()
         self.launcher.open(self._preload, self.procedure.heap, self._folder, pin_threads=pin)
         self._begun = True
 
@@ -253,7 +251,7 @@ class Session:
             self.begin()
         self._begun = False
         self.launcher.ready()
-        self._opened_s = self._clock()
+        self._opened_s = system_clock()
         self._opening_s = self._opened_s - self._begun_s
         self.openings += 1
 

@@ -36,7 +36,7 @@ from torchstone.core.stats.disturbance import EVIDENCE_PERIOD_S, disturbance
 from torchstone.execution.controller.busy_machine import busiest, snapshot
 from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.controller.telemetry_sampler import TelemetrySampler
-from torchstone.execution.timing.clock import Clock, system_clock
+from torchstone.execution.timing.clock import system_clock
 from torchstone.execution.worker.outcome import TrialEnd
 from torchstone.plugins.machine_protocols import Launcher, LiveTrial
 
@@ -57,13 +57,11 @@ class TrialDrive:
         request: CaseRequest,
         device: DeviceInfo | None,
         watcher: Watcher,
-        clock: Clock = system_clock,
         others: Sequence[DeviceInfo] = (),
     ) -> None:
         self._request = request
         self._device, self._others = device, others
         self._watcher = watcher
-        self._clock = clock
         self._measured: Measured | None = None
         self._ended: Ended | None = None
         self._ending = TrialEnd()
@@ -102,7 +100,7 @@ class TrialDrive:
         """Start the trial."""
         self._started_utc = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
         self._before = snapshot() if self._request.procedure.disturbed == "replace" else {}
-        self._began_s = self._clock()
+        self._began_s = system_clock()
         self._deadline_s = self._began_s + self._limit_s
         self._live = launcher.start(self._request)
         if self._request.procedure.telemetry_period_s > 0:
@@ -110,7 +108,7 @@ class TrialDrive:
                 self._live.pid,
                 self._device,
                 self._began_s,
-                self._clock,
+                system_clock,
                 self._others,
                 whole=self._request.case.placement.nodes == 1,
             )
@@ -149,7 +147,7 @@ class TrialDrive:
             number=self._request.number,
             order=order,
             started_utc=self._started_utc,
-            duration_s=round(self._clock() - began_s, 6),
+            duration_s=round(system_clock() - began_s, 6),
             outcome=self._outcome(wrong),
             facts=self._facts(),
             measurements=self._measurements(began_s),
@@ -173,7 +171,7 @@ class TrialDrive:
         )
         if found is None or not found.disturbed or Disturber.PROCESSES not in found.causes:
             return found
-        named = busiest(self._before, snapshot(), self._clock() - self._began_s)
+        named = busiest(self._before, snapshot(), system_clock() - self._began_s)
         return msgspec.structs.replace(found, processes=named)
 
     def abandon(self) -> None:
@@ -185,12 +183,12 @@ class TrialDrive:
         """Give it so much time from now on: while it waited for its turn, its time ran out for nothing."""
         if limit_s is not None and not self._over:
             self._limit_s = min(limit_s, self._request.procedure.timeout_s)
-            self._deadline_s = self._clock() + self._limit_s
+            self._deadline_s = system_clock() + self._limit_s
 
     def _next_events(self) -> Sequence[Event]:
         """Wait for events and note them; none where the trial has ended, by itself or for its time."""
         while True:
-            now_s = self._clock()
+            now_s = system_clock()
             if now_s >= self._deadline_s or self._is_hung(now_s):
                 self._ask_where(self._live)
                 self._live.kill()
@@ -198,7 +196,7 @@ class TrialDrive:
                 return ()
             self._read_gauges(now_s)
             wait_s = min(self._deadline_s, self._hung_s, self._next_reading_s, self._next_evidence_s)
-            wait_s = max(0.0, wait_s - self._clock())
+            wait_s = max(0.0, wait_s - system_clock())
             if select.select([self._live], [], [], wait_s)[0]:
                 events = self._live.events()
                 self._over = events is None
@@ -223,7 +221,7 @@ class TrialDrive:
         """Read what tells of other work often from now on, if a window begins; seldom again, if one has ended."""
         how = self._request.procedure
         if self._in_window and not isinstance(self._request, TrainRequest) and how.disturbed == "replace":
-            now_s = self._clock()
+            now_s = system_clock()
             self._next_evidence_s, self._evidence_ends_s = now_s + EVIDENCE_PERIOD_S, now_s + _MOST_EVIDENCE_S
         else:
             self._next_evidence_s = math.inf
@@ -231,17 +229,17 @@ class TrialDrive:
     def _ask_where(self, live: LiveTrial) -> None:
         """Ask a trial that hangs for its stack, and wait for the answer a moment."""
         live.ask_where()
-        until_s, wait_s = self._clock() + _ANSWER_S, _ANSWER_S
+        until_s, wait_s = system_clock() + _ANSWER_S, _ANSWER_S
         while select.select([live], [], [], wait_s)[0] and (events := live.events()) is not None:
-            wait_s = max(0.0, min(_PAUSE_S, until_s - self._clock()))
+            wait_s = max(0.0, min(_PAUSE_S, until_s - system_clock()))
             for event in events:
                 self._note(event)
 
     def _note(self, event: Event) -> None:
         if isinstance(event, Live):
-            self._live_s = self._clock() - self._began_s
+            self._live_s = system_clock() - self._began_s
         elif isinstance(event, Progress):
-            self._note_beat(self._clock())
+            self._note_beat(system_clock())
         elif isinstance(event, Entered):
             self._ending.stage, self._in_window = event.stage, event.measures
             self._beat_s, self._hung_s = None, math.inf  # what begins may compile or count before its first step

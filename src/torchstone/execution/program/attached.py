@@ -243,9 +243,13 @@ def py_spy() -> str:
 
 
 def watch(
-    target: Target, for_s: float, clock: Callable[[], float], sleep: Callable[[float], None],
-    program: str | None = None, proc: Path = Path("/proc"),
-) -> Watched:  # fmt: skip
+    target: Target,
+    for_s: float,
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+    program: str | None = None,
+    proc: Path = Path("/proc"),
+) -> Watched:
     """Look at a program for so long, or until it ends; `program`: py-spy.
 
     Raises MissingError where the kernel forbids it, TorchstoneError where nothing was seen.
@@ -253,8 +257,8 @@ def watch(
     pid, program = target.process.pid, program or py_spy()
     with tempfile.TemporaryDirectory(prefix="torchstone-") as folder:
         written = Path(folder) / "samples.json"
-        words = [program, "record", "--pid", str(pid), "--rate", str(RATE_HZ), "--format", "speedscope", "--idle",
-                 "--nonblocking", "--subprocesses", "--full-filenames", "--output", str(written)]  # fmt: skip
+        options = f"--pid {pid} --rate {RATE_HZ} --format speedscope --idle --nonblocking --subprocesses"
+        words = [program, "record", *options.split(), "--full-filenames", "--output", str(written)]
         gauges = _gauges(target, pid)
         family = {one: _counts(one, proc) for one in (pid, *descendants(pid, proc))}
         processes = {one: process_of(one, _mapped(one, proc), proc) for one in family}
@@ -283,10 +287,15 @@ def watch(
     new = {thread.pid for thread in threads} - processes.keys()
     cost_s = _children_s() - children_s
     return Watched(
-        elapsed_s, tuple(threads), {one: found for one, found in spent.items() if found is not None},
-        processes | {one: process_of(one, _mapped(one, proc), proc) for one in new}, cost_s,
-        _others(before, after, elapsed_s, cost_s), min(1.0, sum(used) / len(used)) if used else None, ended,
-    )  # fmt: skip
+        elapsed_s,
+        tuple(threads),
+        {one: found for one, found in spent.items() if found is not None},
+        processes | {one: process_of(one, _mapped(one, proc), proc) for one in new},
+        cost_s,
+        _others(before, after, elapsed_s, cost_s),
+        min(1.0, sum(used) / len(used)) if used else None,
+        ended,
+    )
 
 
 def _children_s() -> float:

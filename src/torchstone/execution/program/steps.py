@@ -31,9 +31,13 @@ class Mark(IntEnum):
 
 
 _PHASES = {
-    Mark.DATA_BEGIN: DATA, Mark.TRAIN_FORWARD: FORWARD, Mark.FORWARD: FORWARD, Mark.BACKWARD: BACKWARD,
-    Mark.OPTIMIZER: OPTIMIZER, Mark.TRANSFER: TRANSFER,
-}  # fmt: skip
+    Mark.DATA_BEGIN: DATA,
+    Mark.TRAIN_FORWARD: FORWARD,
+    Mark.FORWARD: FORWARD,
+    Mark.BACKWARD: BACKWARD,
+    Mark.OPTIMIZER: OPTIMIZER,
+    Mark.TRANSFER: TRANSFER,
+}
 
 
 class Marks(msgspec.Struct, frozen=True):

@@ -109,9 +109,14 @@ class ProgramTrial:
             self._listener.bind(str(self._place / "hooks"))
             self._listener.listen(8)
             self._process = subprocess.Popen(
-                words, cwd=self._folder, env=self._environment(), stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-            )  # fmt: skip
+                words,
+                cwd=self._folder,
+                env=self._environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
         except BaseException as fault:
             self._listener.close()
             shutil.rmtree(self._place, ignore_errors=True)
@@ -142,18 +147,25 @@ class ProgramTrial:
             "rehearse": isinstance(self._request, RehearseRequest),
             "turns": os.getpid() if isinstance(self._request, TurnsRequest) else None,
             "warmup": _WARMUP if how.warmup is None else how.warmup,
-            "warmup_s": min(_WARMUP_S, how.warmup_budget_s), "budget_s": how.budget_s, "min_steps": how.min_steps,
-            "iterations": how.iterations, "step": case.workload.fixed.get("step", "auto"),
-            "let_finish": how.let_finish, "sample_s": _SAMPLED_S if self._samples else None,
+            "warmup_s": min(_WARMUP_S, how.warmup_budget_s),
+            "budget_s": how.budget_s,
+            "min_steps": how.min_steps,
+            "iterations": how.iterations,
+            "step": case.workload.fixed.get("step", "auto"),
+            "let_finish": how.let_finish,
+            "sample_s": _SAMPLED_S if self._samples else None,
             "set": {**others, "of_batch_size": case.workload.fixed.get("batch_size")} if others else {},
-        }  # fmt: skip
+        }
         sources = [self._folder, self._folder / "src"] if self._is_revision else []  # before what is installed
         own = [str(path) for path in sources if path.is_dir()]
         paths = [str(_HOOKS), *own, *filter(None, [base.get("PYTHONPATH")])]
         return {
-            **base, "PYTHONPATH": os.pathsep.join(paths), "TORCHSTONE_PROGRAM": str(self._place / "hooks"),
-            "TORCHSTONE_PROGRAM_PLAN": json.dumps(plan), "PYTHONUNBUFFERED": "1",
-        }  # fmt: skip
+            **base,
+            "PYTHONPATH": os.pathsep.join(paths),
+            "TORCHSTONE_PROGRAM": str(self._place / "hooks"),
+            "TORCHSTONE_PROGRAM_PLAN": json.dumps(plan),
+            "PYTHONUNBUFFERED": "1",
+        }
 
     # ── what a TrialDrive asks ──────────────────────────────────────────────────────────────────────────────
 
@@ -346,21 +358,31 @@ class ProgramTrial:
             msgspec.structs.replace(line, file=str(self._here / line.file.removeprefix(work))) for line in found.lines
         ]
         return HostProfile(
-            **{**same, "lines": tuple(lines)}, threads=marks.threads, tensors=len(sizes) or None,
+            **{**same, "lines": tuple(lines)},
+            threads=marks.threads,
+            tensors=len(sizes) or None,
             elements=float(median(sizes)) if sizes else None,
-        )  # fmt: skip
+        )
 
 
 def measured(marks: Marks, found: Sequence[Step], good: Sequence[Step]) -> Measured:
     """Return what marks come to: their steps, of which the good ones are the window."""
     times_s = [step.elapsed_s for step in good]
     facts = Facts(
-        task="train" if marks.has_optimizer else "infer", device=marks.device, logical_cores=os.cpu_count(),
-        threads_in_effect=marks.threads, torch=marks.torch, loader_workers=marks.workers,
-        warmup_steps=len(found) - len(good), warmup_settled=True, clock_resolution_s=resolution_s(system_clock),
-        steps=marks.steps, ranks=marks.world, fused_optimizer=marks.fused,
+        task="train" if marks.has_optimizer else "infer",
+        device=marks.device,
+        logical_cores=os.cpu_count(),
+        threads_in_effect=marks.threads,
+        torch=marks.torch,
+        loader_workers=marks.workers,
+        warmup_steps=len(found) - len(good),
+        warmup_settled=True,
+        clock_resolution_s=resolution_s(system_clock),
+        steps=marks.steps,
+        ranks=marks.world,
+        fused_optimizer=marks.fused,
         seed=marks.seed,
-    )  # fmt: skip
+    )
     if marks.loader is not None:
         size, _, facts.loader_pinned = marks.loader
         facts.loader_batch_size = size or None

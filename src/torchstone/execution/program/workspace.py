@@ -35,7 +35,7 @@ def add_untracked(here: Path, tree: Path) -> None:
     """Bring what git does not track into the work tree of a revision: data, as a rule, that the program reads."""
     told = subprocess.run(
         ["git", "ls-files", "--others", "-z"], cwd=here, capture_output=True, text=True, check=False
-    ).stdout  # fmt: skip
+    ).stdout
     for name in filter(None, told.split("\0")):
         parts = Path(name).parts
         copy = tree / name

@@ -11,10 +11,10 @@ Clock = Callable[[], float]
 system_clock: Clock = time.perf_counter
 
 
-def resolution_s(clock: Clock, readings: int = 200) -> float:
+def resolution_s(clock: Clock) -> float:
     """Return the smallest step the clock was seen to make, in seconds, cost of reading it included."""
     smallest = float("inf")
-    for _ in range(readings):
+    for _ in range(200):
         begin = end = clock()
         while end == begin:
             end = clock()

@@ -20,6 +20,7 @@ from torchstone.core.schema.procedure import DEVICE_SETTINGS
 from torchstone.core.schema.ranks import STRATEGY
 from torchstone.core.schema.request import IN_HOST_MEMORY, PIN
 from torchstone.plugins.machine_protocols import Device
+from torchstone.plugins.protocols import fixed_axes
 
 _BATCH = 32  # of a training on a Dataset, where nobody says; the most that Masters & Luschi advise (arXiv:1804.07612)
 
@@ -66,11 +67,11 @@ def brought(model: LoadedModel, case: Case) -> OwnData:
     own = {axis: model.facts.own(axis) for axis in DATALOADER_AXES}
     if own["batch_size"] is None and hasattr(samples, "__getitem__") and case.workload.task == Task.TRAIN:
         own["batch_size"] = min(_BATCH, max(1, len(samples) // 4))  # a Dataset has none, and few train on single items
-    fixed: Mapping[str, Scalar] = getattr(samples, "fixed", None) or {}
+    fixed = fixed_axes(samples)
     settings = {axis: value for axis, value in {**own, **fixed}.items() if value is not None}
     if case.placement.device in IN_HOST_MEMORY and PIN in settings:
         settings[PIN] = False
-    return OwnData(True, settings, fixed, getattr(samples, "why", None) if fixed else None)
+    return OwnData(True, settings, fixed, samples.why if fixed else None)
 
 
 def _threads(_model: LoadedModel, device: Device, values: Mapping[str, Scalar]) -> Chosen:

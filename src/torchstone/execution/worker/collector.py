@@ -95,23 +95,23 @@ class Collector:
         self.facts.stopped_because[name] = str(window.stopped_because)
         self._spans_s[name] = (window.begin_s, window.end_s)
 
-    def turns(self, name: str, taken: Sequence[MeasuredWindow]) -> None:
+    def turns(self, name: str, windows: Sequence[MeasuredWindow]) -> None:
         """Add all turns as one window, and beside it when each began and how long it took."""
-        if not taken:
+        if not windows:
             return
         whole = MeasuredWindow(
-            [lap for w in taken for lap in w.laps_s],
-            [wait for w in taken for wait in w.waits_s],
-            [items for w in taken for items in w.items],
-            None if taken[0].tokens is None else [tokens for w in taken for tokens in w.tokens or ()],
-            math.fsum(w.total_s for w in taken),
-            taken[0].begin_s,
-            taken[-1].end_s,
-            taken[-1].stopped_because,
+            [lap for w in windows for lap in w.laps_s],
+            [wait for w in windows for wait in w.waits_s],
+            [items for w in windows for items in w.items],
+            None if windows[0].tokens is None else [tokens for w in windows for tokens in w.tokens or ()],
+            math.fsum(w.total_s for w in windows),
+            windows[0].begin_s,
+            windows[-1].end_s,
+            windows[-1].stopped_because,
         )
         self.window(name, whole)
-        self.steady("turn_begin_s", [w.begin_s for w in taken], name)
-        self.steady("turn_time_s", [w.total_s for w in taken], name)
+        self.steady("turn_begin_s", [w.begin_s for w in windows], name)
+        self.steady("turn_time_s", [w.total_s for w in windows], name)
 
     def load(self, name: str, load: LoadMeasured) -> None:
         """Add what a load generator measured."""

@@ -68,7 +68,7 @@ from torchstone.execution.worker.turns import (
 )
 from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Device, Stopwatch, Vendor
-from torchstone.plugins.protocols import Batches, Engine, Prepared
+from torchstone.plugins.protocols import Batches, Engine, Prepared, fixed_axes
 
 _ROWS = 2  # items that are really drawn: of them only shapes and types count
 _SAME_SHAPES = ("pretrained", "folder")  # weights that random ones stand in for
@@ -129,7 +129,7 @@ def _shapes_of(case: Case) -> LoadedModel:
 def _sample_batch(engine: Engine, case: Case, model: LoadedModel, seed: int) -> Mapping[str, Any]:
     """Return a few items as one batch on the CPU."""
     few = {**case.configuration, "batch_size": _ROWS, "feed": "resident", "num_workers": 0, "channels_last": False}
-    few.update(getattr(model.samples, "fixed", None) or {})  # batches that come as they are
+    few.update(fixed_axes(model.samples))  # batches that come as they are
     small = msgspec.structs.replace(case, configuration={k: v for k, v in few.items() if k in case.configuration})
     batches = engine.open_batches(small, model, open_samples(case, model, seed), _HostMemory(), seed)
     try:

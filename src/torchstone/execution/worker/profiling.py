@@ -262,7 +262,7 @@ def look(step: Step, source: Source, device: Device, prepared: Any, longest_s: f
     plain = not is_compiled(prepared)
     traced = trace_step(step, source) if plain else None
     device.synchronize()
-    module = getattr(prepared, "module", None)
+    module = prepared.module
     sizes = [p.numel() for p in module.parameters() if p.requires_grad] if module is not None else []
 
     def each(name: str) -> float:

@@ -44,7 +44,7 @@ class _Driver(NamedTuple):
 
     name: str
     library: re.Pattern[str]
-    asked: str
+    symbol: str
     uninitialised: int
     ask: Callable[[Any], int]
 
@@ -76,10 +76,10 @@ _DRIVERS = (
 def touched() -> Statement | None:
     """Return which driver has been initialised in this process, and how that shows; None where none has."""
     for driver, library in _LOADED.drivers():
-        about: dict[str, Scalar] = {"driver": driver.name, "asked": driver.asked}
-        if not hasattr(library, driver.asked):
+        about: dict[str, Scalar] = {"driver": driver.name, "asked": driver.symbol}
+        if not hasattr(library, driver.symbol):
             return Statement("unknown", about)
-        answer = driver.ask(getattr(library, driver.asked))
+        answer = driver.ask(getattr(library, driver.symbol))
         if answer != driver.uninitialised:
             return Statement("initialised", {**about, "returned": answer})
     return None

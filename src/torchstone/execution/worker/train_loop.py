@@ -180,12 +180,12 @@ def _library() -> Any:
     return safetensors.torch
 
 
-Told = Callable[[Any, Any], None]  # labels and probabilities (items × classes) of a batch, on the CPU
-Timed = Callable[[float, int], None]  # seconds of a batch until its answers are read, and its items
+Tell = Callable[[Any, Any], None]  # labels and probabilities (items × classes) of a batch, on the CPU
+Timed = Callable[[float], None]  # seconds of a batch until its answers are read
 
 
 def judge(
-    prepared: Trainable, batches: Batches, spec: InputSpec, told: Told | None = None, timed: Timed | None = None
+    prepared: Trainable, batches: Batches, spec: InputSpec, tell: Tell | None = None, timed: Timed | None = None
 ) -> Quality:
     """Judge the model on every item of the batches, and leave it as it was. The caller closes the batches.
 
@@ -204,12 +204,12 @@ def judge(
                 loss, hits, probabilities = _judged(scores, batch.tensors["labels"])
                 counted = True
                 right += hits
-                if told is not None:
-                    told(batch.tensors["labels"], probabilities)
+                if tell is not None:
+                    tell(batch.tensors["labels"], probabilities)
             if scores is None or spec.kind == "own":
                 loss = prepared.loss_of(batch)
             if timed is not None:
-                timed(system_clock() - began_s, batch.items)
+                timed(system_clock() - began_s)
             total += loss * batch.items
             items += batch.items
     finally:
@@ -331,24 +331,18 @@ def evaluate(request: EvaluateRequest, setup: Setup, send: Callable[[Event], Non
         raise UsageError(f"data {case.workload.data}: no items to evaluate on")
     send(Entered("evaluating", system_clock()))
     times_s: list[float] = []
-    items: list[int] = []
-
-    def timed(spent_s: float, count: int) -> None:
-        times_s.append(spent_s)
-        items.append(count)
-
     batches = prepared.open_whole(samples)
     try:
         with moved(Path(asked.predictions)) as beside, beside.open("w", encoding="utf-8", newline="") as file:
             rows = csv.writer(file)
             rows.writerow(COLUMNS)
-            quality = judge(prepared, batches, model.input, _PredictionWriter(rows), timed)
+            quality = judge(prepared, batches, model.input, _PredictionWriter(rows), times_s.append)
     finally:
         batches.close()
     if batches.unreadable:
         where, why = next(iter(batches.unreadable.items()))
         raise UsageError(f"{where}: {why}; predictions are numbered by item, so no item can be skipped")
-    send(Evaluated(quality, asked.labels, tuple(times_s), tuple(items)))
+    send(Evaluated(quality, asked.labels, tuple(times_s)))
 
 
 class _PredictionWriter:

@@ -180,19 +180,19 @@ def _wrong_summaries(trial: Trial) -> Iterator[Seen]:
     claimed = trial.facts.claimed
     for name in _OF_EACH:
         if (values := raw(trial, f"{name}_s")) and all(map(math.isfinite, values)):
-            for severity, why, told in _compared(_said(claimed, f"{name}_{{}}_s"), values, ()):
+            for severity, why, told in _compared(_claims_of(claimed, f"{name}_{{}}_s"), values, ()):
                 reason = why or _of_tokens(name, told, trial)
                 worst = Severity.WARNING if reason == "gaps" else severity  # a tool may mean another thing by it
                 yield worst, reason, {**told, "figure": f"{name}_{told['figure']}"}
     for name, times in windows(trial):
-        said = _said(claimed, "latency_per_batch_{}_s" if name == "latency" else "step_time_{}")
+        said = _claims_of(claimed, "latency_per_batch_{}_s" if name == "latency" else "step_time_{}")
         if "total_time_s" in claimed and sum(n == name for n, _ in windows(trial)) == 1:
             said["total"] = claimed["total_time_s"]
         if times and all(map(math.isfinite, times)):
             yield from _compared(said, times, trial.values("step_time_s", Stage.WARMUP))
 
 
-def _said(claimed: Mapping[str, float], words: str) -> dict[str, float]:
+def _claims_of(claimed: Mapping[str, float], words: str) -> dict[str, float]:
     found = {word: claimed.get(words.format(word)) for word in (*_SHARES, "mean", "std", "min", "max")}
     return {word: value for word, value in found.items() if value is not None}
 

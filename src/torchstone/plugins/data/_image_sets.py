@@ -78,7 +78,7 @@ class CifarBatches:
         for file, data in self._files.items():
             yield f"{file.name}\t{hashlib.sha256(data).hexdigest()}"
 
-    def opened(self) -> Any:
+    def open(self) -> Any:
         """Return a tensor, uint8, images × 3 × 32 × 32."""
         import torch
 

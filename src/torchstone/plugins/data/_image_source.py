@@ -362,7 +362,7 @@ class ParquetRows:
                 stream.seek(max(0, size - _END_BYTES))
                 yield f"{shard.file.name}\t{size}\t{sha256(stream.read()).hexdigest()}"
 
-    def opened(self) -> ParquetImages:
+    def open(self) -> ParquetImages:
         """Return the encoded images."""
         return open_images([(shard.file, shard.column) for shard in self.shards])
 

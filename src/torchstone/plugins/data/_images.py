@@ -36,15 +36,15 @@ class ImageSamples:
     An image that cannot be read is Unreadable where the view's options say on_error=skip, else it raises UsageError.
     """
 
-    def __init__(self, found: ImageSet, view: View) -> None:
-        if view.split not in found.splits:
-            raise UsageError(f"no split {view.split}; there is {', '.join(map(str, found.splits))}: write split=NAME")
-        pile: Pile = found.splits[view.split]
+    def __init__(self, images: ImageSet, view: View) -> None:
+        if view.split not in images.splits:
+            raise UsageError(f"no split {view.split}; there is {', '.join(map(str, images.splits))}: write split=NAME")
+        pile: Pile = images.splits[view.split]
         self._pile, self._items = pile, len(pile)
         self._look = PixelTransform(view)
-        self._labels = _labels_of(pile, found.labels, view)
+        self._labels = _labels_of(pile, images.labels, view)
         self._classes = [torch.tensor(number) for number in range(max(self._labels or (-1,)) + 1)]
-        self._raw = pile.opened()
+        self._raw = pile.open()
         self._skips = view.options.get("on_error") == "skip"
         self.augments = view.augment
 

@@ -29,7 +29,7 @@ class Pile(Protocol):
     def stamps(self) -> Iterator[str]:
         """Yield what changes when the images do."""
 
-    def opened(self) -> Any:
+    def open(self) -> Any:
         """Return what gives the raw image of an index by [index].
 
         That is a path or a binary stream of an encoded image, or a tensor, uint8, channels × height × width.
@@ -75,7 +75,7 @@ class Files:
         for index, name in enumerate(self._names):
             yield f"{name}\t{_size(self[index])}"
 
-    def opened(self) -> Files:
+    def open(self) -> Files:
         """Return the files themselves: a path is opened when it is read."""
         return self
 

@@ -109,7 +109,7 @@ def card_of(kind: str, splits: Splits, sha256: str, names: Sequence[str] = ()) -
     return DataCard(kind, total, tally.classes, sha256, by_name, names, tuple(without) if tally.classes else ())
 
 
-def numbered(splits: Splits, view: View, names: Sequence[str] = ()) -> Iterator[tuple[Any, int | None]]:
+def with_classes(splits: Splits, view: View, names: Sequence[str] = ()) -> Iterator[tuple[Any, int | None]]:
     """Yield value and class number of each item of the view's split; no class for a causal model.
 
     Raises UsageError for a class that the model does not know.
@@ -243,7 +243,7 @@ class Sentences:
         if self.tokenizer is None:
             self.tokenizer = trained(self._sentences, view.input.vocabulary or _VOCABULARY)
         if not callable(self.tokenizer):
-            self.tokenizer = _fitted(self.tokenizer, self._length)
+            self.tokenizer = _with_length(self.tokenizer, self._length)
 
     def __len__(self) -> int:
         return len(self._sentences)
@@ -266,7 +266,7 @@ class Sentences:
         return list(encoded.ids), list(encoded.attention_mask)
 
 
-def _fitted(tokenizer: Any, length: int) -> Any:
+def _with_length(tokenizer: Any, length: int) -> Any:
     """Return a copy of a `tokenizers.Tokenizer` that pads and cuts to `length`: the one given may be of another."""
     from tokenizers import Tokenizer
 
@@ -398,17 +398,17 @@ class TableSource(DataSource):
     def card(self, path: str, options: Mapping[str, Scalar]) -> DataCard:
         """Read everything and return its card."""
         files = files_of(self.scheme, path, self.endings)
-        kind, splits = self._opened(files, options)
+        kind, splits = self._read(files, options)
         if kind == "text":
             refuse_without_tokenizers(self.scheme)
         return card_of(kind, splits, digest_of([file for part in files.values() for file in part]))
 
     def samples(self, path: str, view: View) -> Samples:
-        kind, splits = self._opened(files_of(self.scheme, path, self.endings), view.options)
-        found = numbered(splits, view)
+        kind, splits = self._read(files_of(self.scheme, path, self.endings), view.options)
+        found = with_classes(splits, view)
         return Sentences(found, view) if kind == "text" else FeatureRows(found, view, path)
 
-    def _opened(self, files: Mapping[str | None, Sequence[Path]], options: Mapping[str, Scalar]) -> tuple[str, Splits]:
+    def _read(self, files: Mapping[str | None, Sequence[Path]], options: Mapping[str, Scalar]) -> tuple[str, Splits]:
         tables = {split: [self.table(file, options) for file in part] for split, part in files.items()}
         return splits_of(tables, options)
 
@@ -479,7 +479,7 @@ class ColumnChoice(msgspec.Struct, frozen=True):
         return "features" if self.text is None else "text"
 
 
-def chosen(table: TableFile, options: Mapping[str, Scalar]) -> ColumnChoice:
+def choose_columns(table: TableFile, options: Mapping[str, Scalar]) -> ColumnChoice:
     """Return the columns that the options name; without text and features, all columns of numbers but the label.
 
     Raises UsageError naming the columns there are.
@@ -490,17 +490,17 @@ def chosen(table: TableFile, options: Mapping[str, Scalar]) -> ColumnChoice:
         raise UsageError(f"{table.name}: text={text} and features={','.join(features)}: give only one of them")
     for name in (text, label, *features):
         if name is not None and name not in table.columns:
-            raise UsageError(f"{table.name}: has no column {name!r}; it has: {listed(table.columns)}")
+            raise UsageError(f"{table.name}: has no column {name!r}; it has: {names_of(table.columns)}")
     if label is not None and label in (text, *features):
         raise UsageError(f"{table.name}: label={label} is also an input of the model; remove it from the inputs")
     if text is None and not features:
         features = tuple(name for name in table.numeric() if name != label)
         if not features:
-            raise UsageError(f"{table.name}: give text=COLUMN or features=COLUMN,…; it has: {listed(table.columns)}")
+            raise UsageError(f"{table.name}: give text=COLUMN or features=COLUMN,…; it has: {names_of(table.columns)}")
     return ColumnChoice(text, features, label)
 
 
-def listed(columns: Sequence[str]) -> str:
+def names_of(columns: Sequence[str]) -> str:
     """Return the names of columns for a message: not a thousand of them."""
     shown = ", ".join(name[:40] for name in columns[:20])
     return f"{shown}, … ({len(columns)} columns)" if len(columns) > 20 else shown
@@ -512,7 +512,7 @@ def splits_of(tables: Mapping[str | None, Sequence[TableFile]], options: Mapping
     A test set without the label's column, beside one with it, has no labels. Raises UsageError where others lack one.
     """
     first = next(iter(tables.values()))[0]
-    choice = chosen(first, options)
+    choice = choose_columns(first, options)
     choices = {}
     for split, files in tables.items():
         bare = split == "test" and choice.label is not None and not any(choice.label in file.columns for file in files)
@@ -521,7 +521,7 @@ def splits_of(tables: Mapping[str | None, Sequence[TableFile]], options: Mapping
             for name in (choice.text, choices[split].label, *choice.features):
                 if name is not None and name not in file.columns:
                     raise UsageError(
-                        f"{file.name}: has no column {name!r}, which {first.name} has; it has: {listed(file.columns)}"
+                        f"{file.name}: has no column {name!r}, which {first.name} has; it has: {names_of(file.columns)}"
                     )
     return choice.kind, {split: partial(_read, files, choices[split]) for split, files in tables.items()}
 

@@ -20,12 +20,12 @@ from torchstone.plugins.data._table import (
     TableFile,
     TableSource,
     card_of,
-    listed,
-    numbered,
+    names_of,
     refuse_without_pyarrow,
     refuse_without_tokenizers,
     rows,
     rows_of,
+    with_classes,
 )
 from torchstone.plugins.protocols import DataSource, Samples
 
@@ -66,7 +66,7 @@ class CsvTable:
             if len(cells) != len(self.columns):
                 raise UsageError(
                     f"{self.name}: row {number}: has {len(cells)} column{'s' * (len(cells) != 1)}, "
-                    f"not {len(self.columns)}: {listed(self.columns)}"
+                    f"not {len(self.columns)}: {names_of(self.columns)}"
                 )
             yield number, tuple(cells[place] for place in places)
 
@@ -167,7 +167,7 @@ class Tsv(DataSource):
         return card_of("text", _splits(path), digest_of([file for part in files.values() for file in part]))
 
     def samples(self, path: str, view: View) -> Samples:
-        return Sentences(numbered(_splits(path), view), view)
+        return Sentences(with_classes(_splits(path), view), view)
 
 
 def _splits(path: str) -> Splits:
@@ -200,7 +200,7 @@ class Sst2(DataSource):
         return card_of("text", _sst2_splits(files), digest_of(every), NAMES)
 
     def samples(self, path: str, view: View) -> Samples:
-        return Sentences(numbered(_sst2_splits(_sst2_files(path)), view, NAMES), view)
+        return Sentences(with_classes(_sst2_splits(_sst2_files(path)), view, NAMES), view)
 
 
 def _sst2_files(path: str) -> Mapping[str | None, Sequence[Path]]:

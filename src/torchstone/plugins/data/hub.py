@@ -28,10 +28,10 @@ from torchstone.plugins.data._table import (
     Splits,
     Tally,
     card_of,
-    listed,
-    numbered,
+    names_of,
     refuse_without_tokenizers,
     splits_of,
+    with_classes,
 )
 from torchstone.plugins.protocols import DataSource, Samples
 
@@ -96,7 +96,7 @@ def columns(name: str, sets: Sets, options: Mapping[str, Scalar]) -> Columns:
 
     features = next(iter(sets.values())).features
     said = {key: str(options[key]) for key in ("text", "image", "label") if options.get(key) is not None}
-    have = listed([f"{column} ({getattr(f, 'dtype', type(f).__name__)})" for column, f in features.items()])
+    have = names_of([f"{column} ({getattr(f, 'dtype', type(f).__name__)})" for column, f in features.items()])
     if {"text", "image"} <= set(said):
         raise UsageError(f"data hub: {name}: text={said['text']} and image={said['image']}: give only one of them")
     for column in said.values():
@@ -145,9 +145,11 @@ class HubTable:
             raise UsageError(f"{self.name}: has no rows")
 
 
-def text_splits(name: str, sets: Sets, said: Columns) -> Splits:
+def text_splits(name: str, sets: Sets, columns: Columns) -> Splits:
     """Return how to read each split of a data set of text."""
-    return splits_of({split: [HubTable(name, split, data, said.get("label"))] for split, data in sets.items()}, said)[1]
+    return splits_of(
+        {split: [HubTable(name, split, data, columns.get("label"))] for split, data in sets.items()}, columns
+    )[1]
 
 
 class HubImages:
@@ -180,20 +182,20 @@ class HubImages:
             body = cell["bytes"] if cell["bytes"] is not None else Path(str(cell["path"])).name.encode()
             yield hashlib.sha256(body).hexdigest()
 
-    def opened(self) -> HubImages:
+    def open(self) -> HubImages:
         """Return the images themselves: the library maps its files into memory."""
         return self
 
 
-def images(name: str, sets: Sets, said: Columns) -> ImageSet:
+def images(name: str, sets: Sets, columns: Columns) -> ImageSet:
     """Return the piles of a data set of images. Raises UsageError naming a row whose label is wrong."""
-    label = said.get("label")
+    label = columns.get("label")
     tally = Tally(class_names(sets, label))
     piles: dict[str | None, HubImages] = {}
     for split, data in sets.items():
         table = HubTable(name, split, data, label)
         labels = _labels(table, label, tally) if label is not None and label in table.columns else None
-        piles[split] = HubImages(table.name, data, said["image"], labels)
+        piles[split] = HubImages(table.name, data, columns["image"], labels)
     return ImageSet(piles, tally.names, tally.classes)
 
 
@@ -205,9 +207,9 @@ def _labels(table: HubTable, label: str, tally: Tally) -> list[int]:
     return [item.label if isinstance(item.label, int) else numbers[str(item.label)] for item in items]
 
 
-def digest_of(sets: Sets, said: Columns) -> str:
+def digest_of(sets: Sets, columns: Columns) -> str:
     """Return a SHA-256 of the sizes of the splits of a data set of text, and of some rows of each, evenly spread."""
-    wanted = [said[key] for key in ("text", "label") if key in said]
+    wanted = [columns[key] for key in ("text", "label") if key in columns]
     digest = hashlib.sha256()
     for split, data in sets.items():
         digest.update(f"{split}\t{len(data)}\t{','.join(wanted)}\n".encode())
@@ -308,7 +310,7 @@ class Hub(DataSource):
 
             return ImageSamples(images(path, sets, said), view)
         names = class_names(sets, said.get("label"))
-        return Sentences(numbered(text_splits(path, sets, said), view, names), view)
+        return Sentences(with_classes(text_splits(path, sets, said), view, names), view)
 
 
 PLUGIN: DataSource = Hub()

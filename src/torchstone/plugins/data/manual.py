@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from torchstone.core.errors import MissingError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import DataCard, View
-from torchstone.plugins.data._table import Item, Sentences, card_of, numbered, refuse_without_tokenizers
+from torchstone.plugins.data._table import Item, Sentences, card_of, refuse_without_tokenizers, with_classes
 from torchstone.plugins.protocols import DataSource, Samples
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
@@ -42,7 +42,7 @@ class Manual(DataSource):
         return card_of("text", {None: lambda: iter(_items())}, digest.hexdigest())
 
     def samples(self, path: str, view: View) -> Samples:
-        return Sentences(numbered({None: lambda: iter(_items())}, view), view)
+        return Sentences(with_classes({None: lambda: iter(_items())}, view), view)
 
 
 PLUGIN: DataSource = Manual()

@@ -118,7 +118,7 @@ def _phases(group: str, rows: Sequence[Mapping[str, Any]]) -> Panel | None:
         return None
     title = "step phases" + (f" ({fastest})" if fastest != "all" else "")
     y, shades = vl.shares("s", "share of the step"), vl.phase_colours({value["phase"] for value in values})
-    return vl.panel(title, _BATCH, y, (vl.bars("place"),), values, shades, group=group)
+    return vl.panel(title, _BATCH, y, (vl.bars(),), values, shades, group=group)
 
 
 PLUGIN: Exporter = SvgExporter()

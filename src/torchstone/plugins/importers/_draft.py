@@ -170,10 +170,10 @@ def scaled(value: object, factor: float) -> float | None:
     return None if found is None else found * factor
 
 
-def figures_of(found: Mapping[str, Any], table: Aliases) -> dict[str, float | None]:
+def figures_of(record: Mapping[str, Any], table: Aliases) -> dict[str, float | None]:
     """Return each figure of a table of aliases, in its unit: the first name there that has a number."""
     return {
-        figure: next((v for name in names if (v := scaled(found.get(name), factor)) is not None), None)
+        figure: next((v for name in names if (v := scaled(record.get(name), factor)) is not None), None)
         for figure, (factor, *names) in table.items()
     }
 

@@ -480,9 +480,13 @@ def _add_llama(making: draft.Draft, row: Mapping[str, Any]) -> None:
     prompt, made = number(row["n_prompt"]) or 0.0, number(row["n_gen"]) or 0.0
     settings = {_AXES.get(name, name): _of_text(value) for name, value in row.items() if name not in _NO_SETTINGS}
     case = draft.a_case(
-        Task.GENERATE, f"gguf:{word(row.get('model_type')) or draft.UNKNOWN}", settings, Placement(_llama_device(row)),
-        item="sequence", data="synthetic",
-    )  # fmt: skip
+        Task.GENERATE,
+        f"gguf:{word(row.get('model_type')) or draft.UNKNOWN}",
+        settings,
+        Placement(_llama_device(row)),
+        item="sequence",
+        data="synthetic",
+    )
     rate = number(row["avg_ts"])
     claimed = {
         "latency_per_batch_mean_s": scaled(row["avg_ns"], 1e-9),

@@ -398,7 +398,7 @@ def _followed(
     stays: Any = module
     stays.to = lambda *_, **__: module  # it is where and as it shall be; torch cannot move what has no data in place
     prepared: Any = engine.prepare(case, msgspec.structs.replace(model, module=module), device)
-    optimizer = getattr(prepared, "optimizer", None)
+    optimizer = prepared.optimizer
     if optimizer is not None and case.placement.device != "cpu":
         _loop_as_torch_would(optimizer)
     resident = case.configuration.get("feed") == "resident"

@@ -91,7 +91,7 @@ class Load(FedEngine):
 # Any function as it is: each call is a step. Neither gradients nor torch's switches are touched.
 
 
-class Calls:
+class CallBatches:
     """Batches without data: one call each. `device` is among the tensors, for functions that have such an argument."""
 
     queue, turn = 0, 1
@@ -154,7 +154,7 @@ class Call(FedEngine):
     def open_batches(
         self, case: Case, model: LoadedModel, samples: Samples | None, device: Device, seed: int
     ) -> Batches:
-        return Calls(device)
+        return CallBatches(device)
 
     def prepare(self, case: Case, model: LoadedModel, device: Device) -> Prepared:
         import torch

@@ -205,7 +205,7 @@ class PerfEvent(TelemetrySource):
     describes = "instructions, cycles and cache misses of the trial in user mode (perf_event_open)"
 
     def __init__(self, opening: Opening | None = None) -> None:
-        self._opening = opening or opened
+        self._opening = opening or open_counter
 
     def open(self, pid: int | None, device: DeviceInfo | None) -> Sequence[Gauge]:
         """Return the counters of that process; none without one, and where the kernel refuses."""
@@ -244,7 +244,7 @@ class _Counter:
         return count * (enabled / running) if running else None
 
 
-def opened(number: int, pid: int) -> int:
+def open_counter(number: int, pid: int) -> int:
     """Return the descriptor of a counter of a process. Raises OSError as the kernel refuses."""
     call = _CALL.get(platform.machine())
     if sys.platform != "linux" or call is None:
@@ -264,7 +264,7 @@ def opened(number: int, pid: int) -> int:
 # ── process ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Process(TelemetrySource):
+class ProcessSource(TelemetrySource):
     """Reads /proc on Linux, psutil elsewhere. Pages that a trial shares with its children count for each of them."""
 
     describes = "resident memory, CPU time and waits for a core of the trial's processes"
@@ -395,6 +395,6 @@ def _total_j(packages: Sequence[_Package]) -> float | None:
 PLUGINS: Mapping[str, TelemetrySource] = {
     "host": HostSource(),
     "perf_event": PerfEvent(),
-    "process": Process(),
+    "process": ProcessSource(),
     "rapl": Rapl(),
 }

@@ -134,15 +134,15 @@ def _word(axis: str, case: CaseSummary) -> str:
 
 
 def panels(
-    title: str, told: Named, of: Callable[[CaseSummary], Estimate | None], unit: str = "", group: str = ""
+    title: str, named: Named, of: Callable[[CaseSummary], Estimate | None], unit: str = "", group: str = ""
 ) -> Iterator[Panel]:
     """Yield a panel for each set of curves that has a value. `unit`: what y counts; "": that of the estimates."""
-    for where, curves in told.panels.items():
+    for where, curves in named.panels.items():
         known = [e for own in curves.values() for one in own if (e := of(one.case)) is not None]
         if known:
-            alone = "".join(curves) if len(curves) == 1 < len(told.order) else ""  # such a panel has no legend
+            alone = "".join(curves) if len(curves) == 1 < len(named.order) else ""  # such a panel has no legend
             heading = ", ".join(filter(None, (title, where, alone)))
-            yield _curves(heading, curves, told, of, _scale(known, unit), interval_words(known), group)
+            yield _curves(heading, curves, named, of, _scale(known, unit), interval_words(known), group)
 
 
 def _scale(known: Sequence[Estimate], unit: str) -> tuple[float, str]:
@@ -202,9 +202,11 @@ def joined(
     return values, failed, drawn
 
 
-def ends_of(found: Estimate, divisor: float = 1.0, value: str = "value", low: str = "low", high: str = "high") -> Row:
+def ends_of(
+    estimate: Estimate, divisor: float = 1.0, value: str = "value", low: str = "low", high: str = "high"
+) -> Row:
     """Return an Estimate as columns of these names."""
-    ends = {value: found.value, low: found.low, high: found.high}
+    ends = {value: estimate.value, low: estimate.low, high: estimate.high}
     return {name: None if end is None else end / divisor for name, end in ends.items()}
 
 
@@ -239,11 +241,11 @@ def lost_words(each: Mapping[str, str], curves: int) -> str:
     )
 
 
-def interval_words(known: Sequence[Estimate]) -> str:
+def interval_words(estimates: Sequence[Estimate]) -> str:
     """Return what the bars at the points are: "95 % confidence intervals over 3 trials"."""
-    having = [one for one in known if one.low is not None and one.high is not None]
+    having = [one for one in estimates if one.low is not None and one.high is not None]
     if not having:
-        return "one trial a case: no interval" if any(one.trials == 1 for one in known) else "no interval"
+        return "one trial a case: no interval" if any(one.trials == 1 for one in estimates) else "no interval"
     least, most = min(one.trials for one in having), max(one.trials for one in having)
     count = str(least) if least == most else f"{least} to {most}"
     return f"{100 * having[0].level:g} % confidence intervals over {count} trial{'s' * (most != 1)}"
@@ -477,7 +479,7 @@ def _phase_panels(title: str, own: Sequence[PlacedCase]) -> Iterator[Panel]:
     x = vl.steps("batch", "batch size", [str(one.size) for one in own])
     shades = vl.phase_colours({value["phase"] for value in values})
     lost_here = vl.failures(lost)
-    y, parts = vl.shares("share", "share of the step"), (*lost_here, vl.bars("place"))
+    y, parts = vl.shares("share", "share of the step"), (*lost_here, vl.bars())
     yield vl.panel(
         "shares", x, y, parts, [*_shares(values)], shades, subtitle="means over trials", group=title, width=_WIDTH
     )

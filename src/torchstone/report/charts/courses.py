@@ -210,7 +210,7 @@ def gauge_panels(
         )
         shaded = [{"from": begin / each_s, "to": end / each_s} for begin, end in spans[:_MOST_SPANS]]
         x, y = vl.numbers("at", f"{since}, {unit}"), vl.numbers("y", gauge.title)
-        marks = (*([vl.stretches("from", "to", shaded)] if shaded else []), vl.line())
+        marks = (*([vl.stretches(shaded)] if shaded else []), vl.line())
         yield vl.panel(
             "", x, y, marks, values, vl.colours("line", read, tuple(read)), group=group, width=_WIDTH, height=150
         )

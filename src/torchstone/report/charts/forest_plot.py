@@ -135,7 +135,7 @@ def _panel(own: Sequence[tuple[Ratio, str]], what: str, margin: float, ends: tup
     looks = {_word(verdict): vl.VERDICTS.get(verdict, vl.OTHER_VERDICT) for verdict in counts}
     shades = {word: shade for word, (shade, _) in looks.items()}
     shapes = vl.shaded("verdict", shades, [shape for _, shape in looks.values()])
-    band = [vl.stretches("from", "to", equal)] if margin > 0.0 else []
+    band = [vl.stretches(equal)] if margin > 0.0 else []
     bars = (vl.interval(along="x", clip=True), *vl.arrows(*ends), vl.dots(shapes))
     marks = (*band, *vl.dividers([{"ratio": 1.0}]), *bars, vl.aside("figures"))
     title = ", ".join(f"{_word(verdict)}: {count}" for verdict, count in counts.items())

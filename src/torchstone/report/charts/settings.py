@@ -366,7 +366,7 @@ def memory_chart(answer: MemoryAnswer) -> Chart | None:
     kinds = [kind for kind in KINDS if any(value["kind"] == kind for value in values)]
     x, y = vl.names("settings", "", tuple(short_of.values())), vl.numbers("gib", "peak, GiB")
     width = _BESIDE_BARS + _BAR * len(shown)
-    panel = vl.panel("", x, y, (vl.bars("place"),), values, vl.colours("kind", kinds, KINDS), width=width, height=240)
+    panel = vl.panel("", x, y, (vl.bars(),), values, vl.colours("kind", kinds, KINDS), width=width, height=240)
     left = f"; {len(rows) - len(shown)} more settings are in the table" if len(rows) > len(shown) else ""
     within = f"within ±{100 * USUAL_ERROR:g} % of what the allocator counted in nine of ten checked cases"
     picture = Picture("Peak memory by kind", (panel,), f"predicted; {within}{left}", 1)

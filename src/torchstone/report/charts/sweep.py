@@ -39,7 +39,7 @@ def time_breakdown(rows: Sequence[Row], subtitle: str) -> Picture:
         ]
         shades = vl.phase_colours({value["phase"] for value in values})
         for title, y in (("ms a step", vl.numbers), ("share of the step", vl.shares)):
-            panels.append(_panel(f"{device}: {title}", own, y("ms", title), values, (vl.bars("place"),), shades))
+            panels.append(_panel(f"{device}: {title}", own, y("ms", title), values, (vl.bars(),), shades))
     title = "Where the time of a training step goes"
     return Picture(title, tuple(panels), subtitle, columns=2, one_legend=True)
 

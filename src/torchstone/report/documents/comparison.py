@@ -71,7 +71,7 @@ def comparison_document(compared: ComparedRuns, written: Sequence[str] = (), pic
     `written`: the files that were made of it; `pictures`: what stands below the ratios.
     """
     baseline, *others = (one.label for one in compared.participants)
-    sources = [price_text(letter, one.price, one.currency) for letter, one in compared.asked.offers.items()]
+    sources = [price_text(letter, one.price, one.currency) for letter, one in compared.request.offers.items()]
     parts = (*_parts(compared, written, pictures), *paragraphs(sources, Role.NOTE))
     return Document(f"{', '.join(others)} against {baseline}", parts)
 
@@ -349,7 +349,7 @@ def answer_words(answer: TaskAnswer, compared: ComparedRuns) -> str:
     if times == units.MISSING:
         ratio = f"how {b} and {names[letter]} differ is not known to ±50 %"
     rest = f"; {answer.open} of {cases} cases unclear" if 0 < answer.open < cases else ""
-    match answer.standing:
+    match answer.result:
         case TaskResult.DEPENDS:
             wins = f"{answer.candidate} in {answer.better}, {letter} in {answer.worse} of {cases} cases"
             return f"it depends: {wins}; {ratio}{rest}"
@@ -370,14 +370,14 @@ def _of_several(answer: TaskAnswer, letter: str, names: Mapping[str, str]) -> st
     over = _over(candidates[0].ratios)
     named = [f"{names[one.letter]} {_times(one.ratios)}" for one in candidates]
     more = f"; {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-    if answer.standing == TaskResult.FASTER and first != base:
+    if answer.result == TaskResult.FASTER and first != base:
         behind = [one for one in answer.ranked[1:] if one.lead]
         leads = [f"{_times(one.lead)} times as fast as {names[one.letter]}" for one in behind]
         over = _over(behind[0].lead) if behind else ""
         more = f"; {len(leads) - _NAMED} more" if len(leads) > _NAMED else ""
         return f"{first} is the fastest: {', '.join(leads[:_NAMED])}{over}{more}"
     order = f"{', '.join(named[:_NAMED])} times as fast as {base}{over}{more}"
-    if answer.standing == TaskResult.FASTER:
+    if answer.result == TaskResult.FASTER:
         return f"{first} is the fastest; {order}"
     even, ahead = (", ".join(names[one] for one in letters) for letters in (answer.even, answer.ahead))
     but = [f"is not significantly different from {even}"] if even else []

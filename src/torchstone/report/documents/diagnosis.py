@@ -20,10 +20,10 @@ from torchstone.core.schema.diagnosis import (
     ChecklistItem,
     CodePlace,
     Diagnosis,
+    ProcessRole,
     SampledLine,
     TriedRemedy,
 )
-from torchstone.core.schema.diagnosis import Role as ProcessRole
 from torchstone.core.stats.disturbance import words_of
 from torchstone.report.charts.forest_plot import Ratio, forest
 from torchstone.report.diagnosis_messages import TO_DO, advice_text, in_code, text, texts

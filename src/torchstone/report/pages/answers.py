@@ -126,8 +126,9 @@ def item_of(connection: Connection, case_id: str) -> str:
     """Return what one item of a Case is, as its newest run has it."""
     found = connection.execute(
         "SELECT r.head, c.place FROM cases c JOIN runs r ON r.run_id = c.run_id WHERE c.case_id = ?"
-        " ORDER BY c.started_utc DESC LIMIT 1", (case_id,),
-    ).fetchone()  # fmt: skip
+        " ORDER BY c.started_utc DESC LIMIT 1",
+        (case_id,),
+    ).fetchone()
     return decode(found[0].encode(), _Head).plan.cases[found[1]].workload.item if found is not None else "item"
 
 

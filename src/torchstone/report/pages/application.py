@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.report.pages.address import Query, address
 from torchstone.report.pages.compare_page import compare_page, compare_picture
-from torchstone.report.pages.findings_page import findings_page
 from torchstone.report.pages.guard import PUBLIC, SECURITY_HEADERS, Guard
 from torchstone.report.pages.history_page import history_page, history_picture, series_page
-from torchstone.report.pages.results_page import result_page, results_page
+from torchstone.report.pages.lists import findings_page, result_page, results_page, runs_page
 from torchstone.report.pages.run_page import live_part, pictures_page, run_page, run_picture
-from torchstone.report.pages.runs_page import runs_page
 from torchstone.report.pages.site import STATIC, Answer, Site, redirect
 from torchstone.report.pages.store import GoneError
 from torchstone.report.translation.language import in_language
@@ -102,10 +100,12 @@ async def _not_there(site: Site, _request: Request, fault: Any) -> Response:
 
 
 async def _failed(site: Site, _request: Request, fault: Exception) -> Response:
-    return _response(site.message(
+    answer = site.message(
         "This page failed",
-        f"{type(fault).__name__}: the terminal of torchstone serve shows where. The other pages are as they were.", 500,
-    ))  # fmt: skip
+        f"{type(fault).__name__}: the terminal of torchstone serve shows where. The other pages are as they were.",
+        500,
+    )
+    return _response(answer)
 
 
 class _Guarded:
@@ -127,9 +127,12 @@ class _Guarded:
 
         asked = Asked(scope)
         found = self._guard.refusal(
-            asked.method, scope["path"], asked.headers.get("host"), asked.query_params.multi_items(),
+            asked.method,
+            scope["path"],
+            asked.headers.get("host"),
+            asked.query_params.multi_items(),
             asked.headers.get("cookie", ""),
-        )  # fmt: skip
+        )
         if found is None:
             return None
         if found.status == 303:

@@ -40,11 +40,20 @@ def series_page(site: Site, query: Query) -> Answer:
         items = {line.case_id: item_of(connection, line.case_id) for line in found[:_LENGTH]}
     last = found[_LENGTH - 1] if len(found) > _LENGTH else None
     return site.show(
-        "series.html", wanted=wanted, rows=found[:_LENGTH], newest=before is None,
-        older=str(Key(last.newest_utc, str(last.id))) if last is not None else None, title=localized("History"),
-        here="/history", tasks=[str(task) for task in Task], is_filtered=wanted != Wanted(), models=offered[0],
-        devices=offered[1], courses=courses, items=items,
-    )  # fmt: skip
+        "series.html",
+        wanted=wanted,
+        rows=found[:_LENGTH],
+        newest=before is None,
+        older=str(Key(last.newest_utc, str(last.id))) if last is not None else None,
+        title=localized("History"),
+        here="/history",
+        tasks=[str(task) for task in Task],
+        is_filtered=wanted != Wanted(),
+        models=offered[0],
+        devices=offered[1],
+        courses=courses,
+        items=items,
+    )
 
 
 def history_page(site: Site, query: Query, case_id: str) -> Answer:
@@ -55,10 +64,18 @@ def history_page(site: Site, query: Query, case_id: str) -> Answer:
     pairs = [pair for pair in query.without_empty() if pair[0] in ("figure", "suspect")]
     document = _document(told)
     return site.show(
-        "history.html", title=label(one) if one is not None else localized("Case {0}", case_id), here="/history",
-        case_id=case_id, document=document, metric=told.metric, suspect=_is_suspect(query), metrics=FIGURES,
-        most=_NEWEST, runs=told.runs, pictures=pictures(address(f"/history/{case_id}", *pairs), document),
-    )  # fmt: skip
+        "history.html",
+        title=label(one) if one is not None else localized("Case {0}", case_id),
+        here="/history",
+        case_id=case_id,
+        document=document,
+        metric=told.metric,
+        suspect=_is_suspect(query),
+        metrics=FIGURES,
+        most=_NEWEST,
+        runs=told.runs,
+        pictures=pictures(address(f"/history/{case_id}", *pairs), document),
+    )
 
 
 def history_picture(site: Site, query: Query, case_id: str, name: str) -> Answer:

@@ -63,12 +63,20 @@ def run_page(site: Site, query: Query, run_id: str) -> Answer:
     document = _document(site, found.entry, asked)
     earlier = compare_address([found.before, run_id]) if found.before is not None else None
     return site.show(
-        "run.html", title=line.name, here="/runs", line=line, document=document,
-        every=asked is not None, cases=_turns(run_id, asked, len(found.entry.head.plan.cases)),
-        histories=_histories(found.cases), earlier=earlier, progress=progress, polls=query.get("live") != "0",
+        "run.html",
+        title=line.name,
+        here="/runs",
+        line=line,
+        document=document,
+        every=asked is not None,
+        cases=_turns(run_id, asked, len(found.entry.head.plan.cases)),
+        histories=_histories(found.cases),
+        earlier=earlier,
+        progress=progress,
+        polls=query.get("live") != "0",
         left_s=_left_s(progress),
         pictures=pictures(f"/runs/{run_id}{'?every=1' * (asked is not None)}", document),
-    )  # fmt: skip
+    )
 
 
 def _first_whole_case(query: Query) -> int | None:
@@ -122,9 +130,13 @@ def pictures_page(site: Site, _query: Query, run_id: str) -> Answer:
     entry = _entry(site, run_id)
     document = _drawn(site, entry)[0]
     return site.show(
-        "run_pictures.html", title=localized("Pictures of {0}", entry.row.name), here="/runs", line=entry.row,
-        document=document, pictures=pictures(f"/runs/{run_id}", document),
-    )  # fmt: skip
+        "run_pictures.html",
+        title=localized("Pictures of {0}", entry.row.name),
+        here="/runs",
+        line=entry.row,
+        document=document,
+        pictures=pictures(f"/runs/{run_id}", document),
+    )
 
 
 def run_picture(site: Site, query: Query, run_id: str, name: str) -> Answer:
@@ -219,6 +231,7 @@ def _histories(cases: Sequence[CaseRow]) -> list[tuple[str, str]]:
     """Return the address and the words of the histories of the Cases."""
     found = {
         f"/history/{case.case_id}": ", ".join(filter(None, (f"{case.task} {case.model}", case.settings)))
-        for case in cases if case.counted
-    }  # fmt: skip
+        for case in cases
+        if case.counted
+    }
     return list(found.items())[:_MOST_LINKS]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import secrets
@@ -23,6 +24,8 @@ from torchstone.storage.place import Place
 PORT = 8642
 _SHORTEST_TOKEN = 16
 _LONGEST_FILE = 4096  # bytes of the file of a token
+_MOST_AT_ONCE = 512  # under the usual limit of 1,024 open files; what is asked for waits for one of Starlette's threads
+_REQUEST_S = 10.0  # for a whole request line with its headers
 
 
 class Listening(msgspec.Struct, frozen=True):
@@ -45,13 +48,19 @@ def serve(place: Place, where: Listening, document_of: DocumentOf, say: Callable
         port = bound.getsockname()[1]
         guard = Guard(_names(where.host), token, port)
         from torchstone.report.pages.application import application
-        from torchstone.report.pages.connections import MOST_AT_ONCE, protocol
 
         config = uvicorn.Config(
-            application(Site(store, document_of), guard), log_level="warning", access_log=False, lifespan="off",
-            ws="none", server_header=False, proxy_headers=False, limit_concurrency=MOST_AT_ONCE,
-            http=protocol(), timeout_graceful_shutdown=1,
-        )  # fmt: skip
+            application(Site(store, document_of), guard),
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=_MOST_AT_ONCE,
+            http=_protocol(),
+            timeout_graceful_shutdown=1,
+        )
         server = uvicorn.Server(config)
         with _ending(server):
             say(address_of(where.host, port, token if where.token_file is None else None))
@@ -134,3 +143,28 @@ def _ending(server: Any) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _protocol() -> Any:
+    """Return uvicorn's own protocol, closing connections that ask for nothing: else one stranger takes up all."""
+    from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+    class Impatient(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # which of two it is, is seen when it runs
+        """uvicorn's protocol with a time limit for requests."""
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._wait()
+
+        def _wait(self) -> None:
+            asyncio.get_running_loop().call_later(_REQUEST_S, self._look)
+
+        def _look(self) -> None:
+            if self.transport.is_closing():
+                return
+            if self.cycle is None or self.cycle.response_complete:
+                self.transport.close()
+            else:
+                self._wait()
+
+    return Impatient

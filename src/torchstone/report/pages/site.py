@@ -111,20 +111,21 @@ class Site:
 
 
 def _environment() -> Environment:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from torchstone.report.renderers.html.page import environment
 
-    from torchstone.report.renderers.html.page import with_code
-
-    found = Environment(
-        loader=FileSystemLoader(_HERE / "templates"), autoescape=True, undefined=StrictUndefined, finalize=_printable,
-        trim_blocks=True, lstrip_blocks=True, auto_reload=False,
-    )  # fmt: skip
+    found = environment(_HERE / "templates", _printable)
     found.filters.update(
-        kind=lambda part: type(part).__name__.lower(), moment=_moment, cut=_cut, rate=_rate, around=_around,
-        columns=_columns, linked=_linked, next=next, code=with_code,
+        kind=lambda part: type(part).__name__.lower(),
+        moment=_moment,
+        cut=_cut,
+        rate=_rate,
+        around=_around,
+        columns=_columns,
+        linked=_linked,
+        next=next,
         seconds=lambda value: units.quantity(value, "s"),
-    )  # fmt: skip
-    found.globals.update(say=localized, headline=Role.HEADLINE, note=Role.NOTE, detail=Role.DETAIL)
+    )
+    found.globals.update(headline=Role.HEADLINE, note=Role.NOTE, detail=Role.DETAIL)
     return found
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from torchstone.core.errors import TorchstoneError
-from torchstone.storage.database import keeps_index, opened
+from torchstone.storage.database import keeps_index, open_index
 from torchstone.storage.index import Problem, sync
 
 _LEAST_S = 2.0  # between two looks at the records
@@ -37,7 +37,7 @@ class Store:
         self.fault: str | None = None
         self._temporary = None if keeps_index(folder) else tempfile.TemporaryDirectory(prefix="torchstone-serve-")
         self._place = folder if self._temporary is None else Path(self._temporary.name)
-        with opened(self._place):  # a faulty index ends the command, not its first page
+        with open_index(self._place):  # a faulty index ends the command, not its first page
             pass
         self._changed = threading.Condition()  # of everything below
         self._asked = self._answered = 0  # looks: a look answers all that were asked for before it began
@@ -80,7 +80,7 @@ class Store:
         """Open the index as it is: all that is read through it is of one moment. Raises GoneError without a folder."""
         if not self.place.is_dir():
             raise GoneError(f"{self.place} is not there any more. When it is back, load this page again.")
-        with opened(self._place) as connection:
+        with open_index(self._place) as connection:
             connection.execute("BEGIN")
             yield connection
 

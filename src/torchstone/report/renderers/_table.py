@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from io import StringIO
 from typing import Literal
 
+import msgspec
+
 from torchstone.core.units import MISSING, plain
 from torchstone.report.document import Column, Table
-from torchstone.report.renderers._shortening import shortened, with_room
 from torchstone.report.translation.language import localized
 
 # First and last of the blocks in which every character takes one cell: Latin, dashes and dots, arrows and signs, boxes.
@@ -204,3 +205,29 @@ def _listed(columns: Sequence[Column], width: int, most: int | None) -> Iterator
         for place, (column, cell) in enumerate(zip(columns, row, strict=True)):
             text = f"{column.title}: {cell}" if column.title else cell
             yield from wrapped(text, width, first="  " if place else "", rest="    ")
+
+
+# ── names of any length: they lose their middle before another column has to leave ──────────────────────────
+
+_SHORTEST = 16  # characters that a name keeps
+
+
+def shortened(column: Column, most: int = _SHORTEST) -> Column:
+    """Return a column whose cells have at most so many characters, if it may be shortened; else the column as it is."""
+    if not column.shorten:
+        return column
+    return msgspec.structs.replace(column, cells=tuple(_cut(cell, most) for cell in column.cells))
+
+
+def with_room(columns: Sequence[Column], spare: int) -> list[Column]:
+    """Return the columns; names get `spare` characters, in equal parts, beside the least that each of them has."""
+    each = max(0, spare) // max(1, sum(column.shorten for column in columns))
+    return [shortened(column, _SHORTEST + each) for column in columns]
+
+
+def _cut(text: str, most: int) -> str:
+    """Return text of at most so many characters; a longer one loses its middle: names differ at both ends."""
+    if len(text) <= most:
+        return text
+    head = most // 2
+    return f"{text[:head]}…{text[len(text) - (most - 1 - head) :]}"

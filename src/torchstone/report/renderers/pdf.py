@@ -38,7 +38,7 @@ from torchstone.report.document import (
 )
 from torchstone.report.renderers._columns import characters, in_one_piece, that_fit
 from torchstone.report.renderers._pictures import parts as parts_of
-from torchstone.report.renderers._shortening import shortened
+from torchstone.report.renderers._table import shortened
 from torchstone.report.translation.language import in_language, localized
 
 _Block = dict[str, Any]
@@ -137,9 +137,13 @@ def _compile(files: Mapping[str, bytes], fonts: _Fonts) -> bytes:
         main = folder / "main.typ"
         main.write_bytes(_TEMPLATE.read_bytes())
         made: bytes = _library().compile(
-            str(main), root=str(folder), format="pdf", font_paths=_fonts(system=fonts == _Fonts.ANY),
-            pdf_standards=_STANDARDS, timestamp=_NO_TIME,
-        )  # fmt: skip
+            str(main),
+            root=str(folder),
+            format="pdf",
+            font_paths=_fonts(system=fonts == _Fonts.ANY),
+            pdf_standards=_STANDARDS,
+            timestamp=_NO_TIME,
+        )
     return made
 
 
@@ -177,10 +181,15 @@ class _Draft:
             if self._is_cut:
                 blocks.append({"kind": "rest", "text": localized(_REST)})
             data = {
-                "title": title, "heading": _breakable(title, _LONG_IN_TITLES), "running": title[:90], "blocks": blocks,
+                "title": title,
+                "heading": _breakable(title, _LONG_IN_TITLES),
+                "running": title[:90],
+                "blocks": blocks,
                 "attachments": [self._attachment(number, one) for number, one in enumerate(document.attachments)],
-                "language": document.language, "note": localized("Note"), "page": localized("{0} of {1}"),
-            }  # fmt: skip
+                "language": document.language,
+                "note": localized("Note"),
+                "page": localized("{0} of {1}"),
+            }
         return {_DATA: msgspec.json.encode(data), **self._files}
 
     def _text(self, text: object, most: int = _MOST_CHARACTERS) -> str:
@@ -327,11 +336,13 @@ def _grid(columns: Sequence[Column]) -> _Block:
     titles = [_breakable(column.title, _LONG_IN_CELLS) for column in columns]
     rows = zip(*([_breakable(cell, _LONG_IN_CELLS) for cell in column.cells] for column in columns), strict=True)
     return {
-        "kind": "table", "titles": titles if any(titles) else [],
-        "right": [not column.left for column in columns], "rows": [list(row) for row in rows],
+        "kind": "table",
+        "titles": titles if any(titles) else [],
+        "right": [not column.left for column in columns],
+        "rows": [list(row) for row in rows],
         "characters": [characters(column) for column in columns],
         "crowded": _CROWDED * _ACROSS_CHARACTERS,
-    }  # fmt: skip
+    }
 
 
 def _picture_width(svg: str) -> float:

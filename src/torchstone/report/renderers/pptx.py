@@ -36,9 +36,9 @@ from torchstone.report.document import (
     Table,
     Text,
 )
-from torchstone.report.renderers import _shortening
 from torchstone.report.renderers._columns import characters, in_one_piece, that_fit
 from torchstone.report.renderers._pictures import parts as parts_of
+from torchstone.report.renderers._table import shortened
 from torchstone.report.translation.language import current_language, in_language, localized
 
 _WIDTH, _HEIGHT, _MARGIN, _TOP, _BOTTOM, _GAP = 960.0, 540.0, 40.0, 88.0, 500.0, 8.0  # points
@@ -143,7 +143,7 @@ def _slides(document: Document) -> list[_Slide]:
     Where the answer has a table, both stand on the first, between them what to mind and to type; pictures follow, and
     how it was measured comes last.
     """
-    parts = list(_opened(document.parts))
+    parts = list(_unfolded(document.parts))
     answers = list(takewhile(lambda part: isinstance(part, Text) and part.role == Role.HEADLINE, parts))
     rest = parts[len(answers) :]
     table = next((part for part in rest if _has_table(part)), None)
@@ -193,11 +193,11 @@ def _is_picture(part: Part) -> bool:
     return isinstance(part, Chart)
 
 
-def _opened(parts: Sequence[Part]) -> Iterator[Part]:
+def _unfolded(parts: Sequence[Part]) -> Iterator[Part]:
     """Yield the parts, those of sections without a title as well."""
     for part in parts:
         if isinstance(part, Section) and not part.title and not part.folded:
-            yield from _opened(part.parts)
+            yield from _unfolded(part.parts)
         else:
             yield part
 
@@ -407,7 +407,7 @@ def _line(text: object, most: int | None = None) -> str:
 
 def _shown(column: Column, rows: int) -> Column:
     whole = Column("", tuple(_line(cell) for cell in column.cells[:rows]), shorten=column.shorten)
-    cells = tuple(_line(cell, _MOST_OF_A_CELL) for cell in _shortening.shortened(whole, _MOST_OF_A_NAME).cells)
+    cells = tuple(_line(cell, _MOST_OF_A_CELL) for cell in shortened(whole, _MOST_OF_A_NAME).cells)
     if not column.left:
         cells = tuple(map(in_one_piece, cells))
     return msgspec.structs.replace(column, title=_line(column.title, _MOST_OF_A_CELL), cells=cells)

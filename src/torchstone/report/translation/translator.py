@@ -61,8 +61,8 @@ class _Translated(NamedTuple):
 class _Attempt:
     """The translation of one text. Its functions return None where nothing is known of a text."""
 
-    def __init__(self, known: Catalogue) -> None:
-        self._known = known
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._known = catalogue
         self._pieces, self._characters = _MOST, _WORK
         self._seen: dict[str, _Translated | None] = {}
         self._matching: dict[str, list[tuple[Template, tuple[Span, ...]]]] = {}

@@ -20,7 +20,6 @@ from torchstone.core.schema.comparison import Comparison, Judgement, OtherThread
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Status, Trial
-from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.timing.clock import Clock, system_clock
 from torchstone.workflows.ab.interleaving import TurnPlan, turn_s_of
 from torchstone.workflows.ab.pair import Pair, SessionPool, Spans, Variant
@@ -44,7 +43,7 @@ _FAILED, _FAILED_SHARE = 3, 0.1  # so many pairs, in a row or as this share of a
 _PATIENCE_S, _PATIENCE = 60.0, 2.0  # a turn may take so long, or so many times the budget
 
 
-class Spent(msgspec.Struct, frozen=True):
+class TimeSpent(msgspec.Struct, frozen=True):
     """Where the time of a comparison went, in seconds.
 
     Before its first pair; starting further templates; in pairs (those with other threads, too) until both sides were
@@ -71,7 +70,7 @@ class ExperimentResult(msgspec.Struct, frozen=True):
     templates: int
     elapsed_s: float
     stopped_because: str  # settled, budget, failed
-    spent: Spent | None = None
+    spent: TimeSpent | None = None
     needed_s: float | None = None
 
 
@@ -89,22 +88,18 @@ def compare_live(
     b: Variant,
     rules: Rules,
     procedure: Procedure,
-    watcher: Watcher | None = None,
-    tell: Callable[[ExperimentProgress], None] = lambda _: None,
-    keep: Callable[[Trial], None] = lambda _: None,
     *,
     strict: bool = False,
     try_one_thread: bool = False,
 ) -> ExperimentResult:
-    """Compare B with A, which is the baseline, live on this machine.
+    """Compare B with A, which is the baseline, live on this machine. `strict`, `try_one_thread`: see Experiment.
 
-    `keep` is given every trial as soon as it is taken; `strict`, `try_one_thread`: see Experiment. A side that fails
-    raises nothing: the comparison is then not_comparable, and says how it ended.
+    A side that fails raises nothing: the comparison is then not_comparable, and says how it ended.
     """
     began_s = system_clock()
     models = {side.folder: [one.case.workload.model for one in (a, b)] for side in (a, b)}
-    with SessionPool(models, in_turns(procedure), watcher) as pool:
-        experiment = Experiment(a, b, rules, pool, began_s, tell, keep, strict=strict, try_one_thread=try_one_thread)
+    with SessionPool(models, in_turns(procedure)) as pool:
+        experiment = Experiment(a, b, rules, pool, began_s, strict=strict, try_one_thread=try_one_thread)
         return experiment.run()
 
 
@@ -256,7 +251,7 @@ class Experiment:
         sums = [math.fsum(getattr(spans, name) for spans in taken) for name in Spans.__struct_fields__]
         warm_s, turns_s, measured_s, end_s = sums
         nothing_said = self._standing.last is None
-        spent = Spent(self._before_s, self._renewing_s, warm_s, turns_s, measured_s, end_s)
+        spent = TimeSpent(self._before_s, self._renewing_s, warm_s, turns_s, measured_s, end_s)
         return ExperimentResult(
             comparison,
             trials,

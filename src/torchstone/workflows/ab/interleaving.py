@@ -81,12 +81,12 @@ def warm(plan: TurnPlan, a: Ready, b: Ready, warm_s: float) -> Warm:
     return Warm(usual, whole, a.step_s + b.step_s, max(a.queue, b.queue), warm_s, warm_s)
 
 
-def go(plan: TurnPlan, known: Warm) -> Go:
+def go(plan: TurnPlan, warm: Warm) -> Go:
     """Return the turns of a pair, by who decides them, by the plan, or by what a turn will take."""
     if plan.decide is not None:
-        return plan.decide(known)
-    unplanned = 2 * round(_UNPLANNED_S / known.couple_s(known.steps) / 2.0)
-    return Go(plan.couples or max(8, min(128, unplanned)), known.steps)
+        return plan.decide(warm)
+    unplanned = 2 * round(_UNPLANNED_S / warm.couple_s(warm.steps) / 2.0)
+    return Go(plan.couples or max(8, min(128, unplanned)), warm.steps)
 
 
 def most_s(plan: TurnPlan, expected_s: float = 0.0) -> float:

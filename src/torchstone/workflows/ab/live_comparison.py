@@ -16,7 +16,6 @@ from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.request import effective, notes
 from torchstone.core.schema.run import Answered, Head, Plan, Run
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy
-from torchstone.execution.controller.observer import Silent, Watcher
 from torchstone.execution.controller.session import refuse_unshared
 from torchstone.execution.timing.clock import system_clock
 from torchstone.storage.record_reader import record_path
@@ -51,7 +50,6 @@ class AbCampaign:
         self,
         sides: tuple[SideRequest, SideRequest],
         rules: Rules,
-        watcher: Watcher | None = None,
         tell: Callable[[ExperimentProgress], None] = lambda _: None,
         busy: WhenBusy = SHARE,
         *,
@@ -60,7 +58,7 @@ class AbCampaign:
     ) -> None:
         """`strict`, `say`: whether the budget is kept at all costs, and who is told that it is short (Timetable)."""
         self._sides, self._rules, self._strict, self._say = sides, rules, strict, say
-        self._watcher, self._tell, self._busy = watcher or Silent(), tell, busy
+        self._tell, self._busy = tell, busy
         _by_one_procedure(sides)
         self._sketched = [sketched(side) for side in sides]
 
@@ -74,7 +72,7 @@ class AbCampaign:
         began_s = system_clock() if began_s is None else began_s
         procedure = self._sides[0].request.procedure
         models = {side.folder: [one.sketch.workload.model for one in self._sketched] for side in self._sketched}
-        with SessionPool(models, in_turns(procedure), self._watcher) as pool:
+        with SessionPool(models, in_turns(procedure)) as pool:
             machine, found = pool.session(self._sketched[0].folder).inspect()
             words = [side.request.device or "auto" for side in self._sides]
             a, b = (
@@ -103,7 +101,6 @@ class AbCampaign:
                 plan = Plan(tuple({side.case.case_id: side.case for side in (a, b)}.values()), ())
                 head = msgspec.structs.replace(draft, plan=plan)
                 with RecordWriter(record_path(folder, head.run_id), head) as writer:
-                    self._watcher.begins(head)
                     experiment = Experiment(
                         a,
                         b,

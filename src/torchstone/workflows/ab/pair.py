@@ -27,7 +27,7 @@ from torchstone.execution.controller.busy_machine import Snapshot, busiest, core
 from torchstone.execution.controller.observer import Silent, Watcher
 from torchstone.execution.controller.session import Session, isolation, room_of, with_room
 from torchstone.execution.controller.trial import TrialDrive
-from torchstone.execution.timing.clock import Clock, system_clock
+from torchstone.execution.timing.clock import system_clock
 from torchstone.plugins.machine_protocols import Launcher
 from torchstone.workflows.ab.interleaving import Go, TurnPlan, Warm, cores_to_choose, go, most_s, order, warm, word_for
 
@@ -318,17 +318,16 @@ class SessionPool:
         models: Mapping[Path | None, Sequence[str]],
         procedure: Procedure,
         watcher: Watcher | None = None,
-        clock: Clock = system_clock,
     ) -> None:
         self._watcher = watcher or Silent()
-        self._procedure, self._clock = procedure, clock
+        self._procedure = procedure
         self._sessions = {folder: Session(procedure, names, self._watcher, folder) for folder, names in models.items()}
         self._open = ExitStack()
         self._fresh = True
         self.start_s = 0.0
 
     def __enter__(self) -> Self:
-        began_s = self._clock()
+        began_s = system_clock()
         with ExitStack() as stack:
             for session in self._sessions.values():  # they import beside one another: nothing is measured meanwhile
                 stack.callback(session.launcher.close)
@@ -336,7 +335,7 @@ class SessionPool:
             for session in self._sessions.values():
                 stack.enter_context(session)
             self._open = stack.pop_all()
-        self.start_s = self._clock() - began_s
+        self.start_s = system_clock() - began_s
         return self
 
     def __exit__(self, *_: object) -> None:

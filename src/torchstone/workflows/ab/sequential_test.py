@@ -168,11 +168,11 @@ class _Forecast:
     The other is what templates differ by, over their number, which more time raises to MOST_TEMPLATES at most.
     """
 
-    def __init__(self, whole: Location, found: Location, pairs: int, templates: int) -> None:
-        """`whole`: the mean of the pairs without regard to templates; `found`: with it (nested_mean)."""
+    def __init__(self, whole: Location, location: Location, pairs: int, templates: int) -> None:
+        """`whole`: the mean of the pairs without regard to templates; `location`: with it (nested_mean)."""
         self._whole, self._pairs, self._templates = whole, pairs, templates
         share = 1.0 / templates - 1.0 / pairs
-        part = max(0.0, found.error**2 - whole.error**2)
+        part = max(0.0, location.error**2 - whole.error**2)
         self._between = part / share if share > 0.0 else ASSUMED_SPREAD**2
 
     def spread(self, more: int) -> tuple[float, float]:
@@ -239,9 +239,9 @@ def tried(sides: Sequence[Variant], take: Take, left_s: float) -> list[Pair]:
         if share_s <= 0.0 or (last is not None and share_s < last.pair_s(FEWEST_COUPLES)):
             break
 
-        def decide(known: Warm, share_s: float = share_s, end_s: float = last.end_s if last else 0.1) -> Go:
-            couples = fitting(Pace(known.warm_s, known.couple_s(known.steps), end_s), share_s, 1)
-            return Go(couples if couples >= FEWEST_COUPLES else 0, known.steps)
+        def decide(warm: Warm, share_s: float = share_s, end_s: float = last.end_s if last else 0.1) -> Go:
+            couples = fitting(Pace(warm.warm_s, warm.couple_s(warm.steps), end_s), share_s, 1)
+            return Go(couples if couples >= FEWEST_COUPLES else 0, warm.steps)
 
         pair = take(sides, TurnPlan(decide=decide))
         if not pair.logs:

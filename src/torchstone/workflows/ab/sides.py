@@ -208,9 +208,9 @@ def _of_program(side: SideRequest, program: ProgramRequest) -> Sketched:
     return Sketched(side.label, plan.Sketch(workload, tuple(configurations(program)), own=True), side.folder)
 
 
-def case_of(side: Sketched, device: str, found: Inspected, machine: Machine) -> Case:
+def case_of(side: Sketched, device: str, inspected: Inspected, machine: Machine) -> Case:
     """Return the Case of a side on a device. Raises UsageError where there is no such device."""
-    placement = plan.place(device, found, machine)
+    placement = plan.place(device, inspected, machine)
     info = machine.device(placement.device, placement.index)
     return Case(side.sketch.workload, plan.on_device(side.sketch.configurations[0], info), placement)
 

@@ -106,9 +106,9 @@ def later(pace: Pace, spread: PairSpread | None, left_s: float, to_measure_s: fl
     return min(most, math.ceil(couples))
 
 
-def templates_for(start_s: float, budget_s: float, most: int, share: float = 0.08) -> int:
-    """Return how many templates a comparison has: two, as far as that is no fifth of it, more within `share` of it."""
-    again = share * budget_s / max(start_s, 1e-3)
+def templates_for(start_s: float, budget_s: float, most: int) -> int:
+    """Return how many templates a comparison has: two, as far as that is no fifth of it, more within 8 %."""
+    again = 0.08 * budget_s / max(start_s, 1e-3)
     least = 2 if start_s <= 0.2 * budget_s else 1
     return max(least, min(most, 1 + round(again)))
 
@@ -209,23 +209,23 @@ class Timetable:
         worth_it = 1 if taken < FEWEST_PAIRS else max(1, self._couples // 2)
         return self.left_s >= known.pair_s(worth_it)
 
-    def decide(self, pairs: Sequence[Pair], known: Warm) -> Go:
+    def decide(self, pairs: Sequence[Pair], warm: Warm) -> Go:
         """Return the turns of the pair that is warm, after `pairs`."""
-        found, pace = self._allotted(pairs, known, known.steps)
-        steps = known.steps
-        if found < FEWEST_COUPLES and known.least_steps < steps:
-            steps = known.least_steps
-            found, pace = self._allotted(pairs, known, steps)
+        found, pace = self._allotted(pairs, warm, warm.steps)
+        steps = warm.steps
+        if found < FEWEST_COUPLES and warm.least_steps < steps:
+            steps = warm.least_steps
+            found, pace = self._allotted(pairs, warm, steps)
         if found < FEWEST_COUPLES and _pairs_with_turns(pairs) < FEWEST_PAIRS and self.renewing_s:
             self.renewing_s = 0.0  # the fewest pairs come first
-            found, pace = self._allotted(pairs, known, steps)
-        fewest, has_begun, fits = _pairs_with_turns(pairs) < FEWEST_PAIRS, known.spent_s > known.warm_s, found
+            found, pace = self._allotted(pairs, warm, steps)
+        fewest, has_begun, fits = _pairs_with_turns(pairs) < FEWEST_PAIRS, warm.spent_s > warm.warm_s, found
         if found < 1:
             found = int((fewest and not self.strict) or has_begun or self.left_s >= pace.couple_s)
         if fits < FEWEST_COUPLES and fewest and (has_begun or not found):
-            self._is_short(pairs, known, pace, max(fits, 0), steps)
+            self._is_short(pairs, warm, pace, max(fits, 0), steps)
         if fewest and not self.strict:  # where starting takes much longer than turns, more of them cost next to nothing
-            found = max(found, min(MOST_COUPLES, int(_CHEAP * known.warm_s / pace.couple_s)))
+            found = max(found, min(MOST_COUPLES, int(_CHEAP * warm.warm_s / pace.couple_s)))
         self._couples = max(1, found)
         keeps = self.strict or _pairs_with_turns(pairs) >= FEWEST_PAIRS
         return Go(found, steps, self._clock() + self.left_s - pace.end_s if keeps else None)

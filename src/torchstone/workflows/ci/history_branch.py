@@ -99,9 +99,14 @@ def _git(here: Path, *words: str, data: bytes | None = None, more: dict[str, str
     environment = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", **(more or {})}
     try:
         done = subprocess.run(
-            ["git", "-c", "core.hooksPath=/dev/null", *words], cwd=here, env=environment, input=data or b"",
-            capture_output=True, timeout=_PATIENCE_S, check=False,
-        )  # fmt: skip
+            ["git", "-c", "core.hooksPath=/dev/null", *words],
+            cwd=here,
+            env=environment,
+            input=data or b"",
+            capture_output=True,
+            timeout=_PATIENCE_S,
+            check=False,
+        )
     except FileNotFoundError:
         raise MissingError("the history needs git, which is not installed") from None
     except subprocess.TimeoutExpired:

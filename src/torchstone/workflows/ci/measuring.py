@@ -163,7 +163,7 @@ class CiMeasurement:
 
     def __init__(
         self,
-        asked: CiRequest,
+        request: CiRequest,
         benchmarks: Sequence[BenchmarkSpec],
         folder: Path,
         say: Callable[[str], None] = lambda _: None,
@@ -172,15 +172,25 @@ class CiMeasurement:
         clock: Clock = system_clock,
     ) -> None:
         """`compare`: in place of a live comparison of two sides under rules, into a folder."""
-        self._asked, self._benchmarks, self._folder, self._say, self._busy = asked, benchmarks, folder, say, busy
+        self._asked, self._benchmarks, self._folder, self._say, self._busy = request, benchmarks, folder, say, busy
         self._compare, self._clock, self._began_s = compare or self._live, clock, clock()
         planned = tuple(CiBenchmark(one.name, one.words) for one in benchmarks)
-        control = CiBenchmark("control", benchmarks[0].words) if asked.control and asked.base is not None else None
+        control = CiBenchmark("control", benchmarks[0].words) if request.control and request.base is not None else None
         began = datetime.now(UTC).isoformat(timespec="seconds")
         self._result = CiResult(
-            SCHEMA, asked.base, asked.head, began, asked.within_s, asked.margin, asked.limit, asked.false_alarms,
-            planned, control, asked.why_no_base, committed_utc=asked.committed_utc,
-        )  # fmt: skip
+            SCHEMA,
+            request.base,
+            request.head,
+            began,
+            request.within_s,
+            request.margin,
+            request.limit,
+            request.false_alarms,
+            planned,
+            control,
+            request.why_no_base,
+            committed_utc=request.committed_utc,
+        )
         self._runs: dict[str, Run] = {}
 
     def carry_out(self, here: Path) -> CiResult:

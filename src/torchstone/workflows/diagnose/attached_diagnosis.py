@@ -24,7 +24,7 @@ from torchstone.core.errors import TorchstoneError
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement, Task, Workload
-from torchstone.core.schema.diagnosis import Attached, Cause, Diagnosis, Role, SampledLine, SampledProcess
+from torchstone.core.schema.diagnosis import Attached, Cause, Diagnosis, ProcessRole, SampledLine, SampledProcess
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.host_profile import HostLine, HostProfile
 from torchstone.core.schema.machine import Machine
@@ -36,7 +36,7 @@ from torchstone.execution import machine_facts
 from torchstone.execution.controller.session import Session
 from torchstone.execution.program.attached import Frame, Target, Thread, Watched, code_of, find, py_spy, watch
 from torchstone.execution.program.trial import SCHEME
-from torchstone.execution.timing.clock import Clock, system_clock
+from torchstone.execution.timing.clock import system_clock
 from torchstone.storage.record_reader import record_path
 from torchstone.storage.record_writer import RecordWriter
 from torchstone.workflows.diagnose.program_diagnosis import PHASES_OF
@@ -46,6 +46,7 @@ from torchstone.workflows.run.planned_run import Results, published
 _WINDOWS = 10  # whose spread is the interval
 _FEWEST = 50  # samples that an answer needs
 _LINES = 24
+_NOT_COUNTED = (0.0, 0.0, 0.0, 0.0, 0.0, 0)  # CPU times, faults, switches and threads of a step
 _AT_WORK = 0.25  # of the CPU time of the busiest thread: one that computes with it
 _READS = 256 * 1024  # bytes a second: a loader that reads less waits for no file
 _WORKER, _FETCH = "torch/utils/data/_utils/worker.py", "torch/utils/data/_utils/fetch.py"
@@ -80,15 +81,18 @@ class Looked(msgspec.Struct, frozen=True):
 
     steps: tuple[Sample, ...]
     loads: tuple[Sample, ...]
-    roles: Mapping[int, Role]
+    roles: Mapping[int, ProcessRole]
     trainers: tuple[Thread, ...]
     fused: bool | None
 
 
 def diagnosed(
-    pid: int, for_s: float, folder: Path, command: Sequence[str], say: Callable[[str], None],
-    clock: Clock = system_clock, sleep: Callable[[float], None] = time.sleep,
-) -> Results:  # fmt: skip
+    pid: int,
+    for_s: float,
+    folder: Path,
+    command: Sequence[str],
+    say: Callable[[str], None],
+) -> Results:
     """Look at a process for so long, record what slows it into `folder`, and return that.
 
     Raises UsageError for what is no training, MissingError where it may not be looked into, TorchstoneError where
@@ -96,7 +100,7 @@ def diagnosed(
     """
     program, target = py_spy(), find(pid)
     say(f"looking at process {target.process.pid} for {for_s:g} s: {' '.join(target.process.command)[:80]}")
-    watched = watch(target, for_s, clock, sleep, program)
+    watched = watch(target, for_s, system_clock, time.sleep, program)
     code = Code(target)
     seen = looked(watched, target, code)
     case = _case(target, seen)
@@ -119,7 +123,7 @@ def _case(target: Target, seen: Looked) -> Case:
     workload = Workload(
         Task.TRAIN if updates else Task.INFER, f"{SCHEME}:{shlex.join(target.process.command)}", "own", "sample"
     )
-    workers = sum(role == Role.LOADER for role in seen.roles.values())
+    workers = sum(role == ProcessRole.LOADER for role in seen.roles.values())
     loads = workers or any(one.phase == DATA for one in seen.steps)
     return Case(workload, {"num_workers": workers} if loads else {}, Placement(target.device.kind, target.device.index))
 
@@ -182,13 +186,13 @@ def _function(own: Frame, stack: Sequence[Frame]) -> str:
 def looked(watched: Watched, target: Target, code: Callable[[Frame], str]) -> Looked:
     """Tell threads that do steps from those that load. Raises TorchstoneError where too little was seen."""
     on_device = target.device.kind != "cpu"
-    roles: dict[int, Role] = dict.fromkeys(watched.processes, Role.OTHER)
+    roles: dict[int, ProcessRole] = dict.fromkeys(watched.processes, ProcessRole.OTHER)
     loads: list[Sample] = []
     by_process: defaultdict[int, list[tuple[Thread, list[Sample]]]] = defaultdict(list)
     for thread in watched.threads:
         below = [_below_worker(stack) for stack in thread.stacks]
         if any(one is not None for one in below):
-            roles[thread.pid] = Role.LOADER
+            roles[thread.pid] = ProcessRole.LOADER
             loading = [(number, one) for number, one in enumerate(below) if one is not None and _fetches(one)]
             fetched = (sample_of(one, _window(number, len(below)), code, on_device=False) for number, one in loading)
             loads += (one._replace(phase=DATA) for one in fetched)
@@ -202,8 +206,8 @@ def looked(watched: Watched, target: Target, code: Callable[[Frame], str]) -> Lo
     trainers: list[Thread] = []
     for pid, threads in by_process.items():
         thread, samples = max(threads, key=lambda one: sum(sample.phase != REST for sample in one[1]))
-        if roles.get(pid) != Role.LOADER and any(sample.phase != REST for sample in samples):
-            roles[pid] = Role.TRAINING
+        if roles.get(pid) != ProcessRole.LOADER and any(sample.phase != REST for sample in samples):
+            roles[pid] = ProcessRole.TRAINING
             trainers.append(thread)
             steps += samples
     if len(steps) < _FEWEST:
@@ -250,22 +254,28 @@ def _window(number: int, of: int) -> int:
 
 def diagnosis_of(
     run_id: str, case: Case, watched: Watched, seen: Looked, target: Target, code: Callable[[Frame], str]
-) -> Diagnosis:  # fmt: skip
+) -> Diagnosis:
     """Return the causes that the samples show, by the rules of every diagnosis, and the lines."""
     evidence = evidence_of(case, watched, seen, target, code)
     causes = tuple(_with_interval(cause, seen.steps, watched) for cause in causes_of(evidence))
     attached = Attached(
-        target.process.pid, watched.elapsed_s, len(seen.steps), _WINDOWS, watched.cost_s, _lines(seen.steps, code),
-        _lines(seen.loads, code), tuple(_processes(watched, seen)), others_cores=watched.others_cores,
-        utilization=watched.utilization, ended=watched.ended,
-    )  # fmt: skip
+        target.process.pid,
+        watched.elapsed_s,
+        len(seen.steps),
+        _WINDOWS,
+        watched.cost_s,
+        _lines(seen.steps, code),
+        _lines(seen.loads, code),
+        tuple(_processes(watched, seen)),
+        others_cores=watched.others_cores,
+        utilization=watched.utilization,
+        ended=watched.ended,
+    )
     about = script_of(target.process.command)
     return Diagnosis(run_id, about, case, None, None, causes, attached=attached)
 
 
-def evidence_of(
-    case: Case, watched: Watched, seen: Looked, target: Target, code: Callable[[Frame], str]
-) -> Evidence:  # fmt: skip
+def evidence_of(case: Case, watched: Watched, seen: Looked, target: Target, code: Callable[[Frame], str]) -> Evidence:
     """Return the samples as the Evidence of a step whose time is not known."""
     look = _look(seen.steps, *_shares_of_cpu([(one.pid, one.tid) for one in seen.trainers], watched), code)
     figures = {} if watched.others_cores is None else {"other_cpu_cores": watched.others_cores}
@@ -274,9 +284,15 @@ def evidence_of(
         look = under_device(look, watched.utilization)
     facts = Facts(fused_optimizer=seen.fused, threads_in_effect=_threads_at_work(seen, watched))
     return Evidence(
-        case, figures, facts, target.device, _cores(target.process.pid), "default", look=look,
+        case,
+        figures,
+        facts,
+        target.device,
+        _cores(target.process.pid),
+        "default",
+        look=look,
         loader_look=_loader_look(watched, seen, code, look),
-    )  # fmt: skip
+    )
 
 
 def under_device(look: HostProfile, utilization: float) -> HostProfile:
@@ -294,31 +310,22 @@ def under_device(look: HostProfile, utilization: float) -> HostProfile:
     return msgspec.structs.replace(look, phases=phases, lines=tuple(sorted(lines, key=lambda line: -line.share)))
 
 
-def _look(
-    samples: Sequence[Sample], busy: float, queued: float | None, code: Callable[[Frame], str]
-) -> HostProfile:  # fmt: skip
+def _look(samples: Sequence[Sample], busy: float, queued: float | None, code: Callable[[Frame], str]) -> HostProfile:
     total = max(1, len(samples))
     phases = Counter(one.phase for one in samples)
     places = Counter((one.place, one.phase) for one in samples if one.place is not None)
     asking = Counter((one.place, one.phase) for one in samples if one.asks)
     lines = tuple(
-        HostLine(
-            place[0], place[1], place[2], code(Frame(place[2], place[0], place[1])), phase, count / total,
-            asks=2 * asking[place, phase] >= count,
-        )
+        HostLine(*place, _code_at(place, code), phase, count / total, asks=2 * asking[place, phase] >= count)
         for (place, phase), count in places.most_common(_LINES)
-    )  # fmt: skip
-    return HostProfile(
-        0, 0.0, total, lines, {name: count / total for name, count in phases.items()}, min(1.0, busy), 0.0, 0.0, 0.0,
-        0.0, 0.0, 0, main_queued=queued,
-    )  # fmt: skip
+    )
+    shares = {name: count / total for name, count in phases.items()}
+    return HostProfile(0, 0.0, total, lines, shares, min(1.0, busy), *_NOT_COUNTED, main_queued=queued)
 
 
-def _loader_look(
-    watched: Watched, seen: Looked, code: Callable[[Frame], str], look: HostProfile
-) -> HostProfile | None:  # fmt: skip
+def _loader_look(watched: Watched, seen: Looked, code: Callable[[Frame], str], look: HostProfile) -> HostProfile | None:
     """Return what loading does, in its own processes or, without any, in that of the steps."""
-    loaders = [pid for pid, role in seen.roles.items() if role == Role.LOADER]
+    loaders = [pid for pid, role in seen.roles.items() if role == ProcessRole.LOADER]
     samples = seen.loads or tuple(one for one in seen.steps if one.phase == DATA)
     if not samples or (loaders and not seen.loads):
         return None
@@ -379,14 +386,18 @@ def _with_interval(cause: Cause, samples: Sequence[Sample], watched: Watched) ->
     if low is None or high is None:
         return cause
     known: dict[str, Scalar] = {
-        "share": value, "low": low, "high": high, "windows": _WINDOWS, "window_s": watched.elapsed_s / _WINDOWS,
-    }  # fmt: skip
+        "share": value,
+        "low": low,
+        "high": high,
+        "windows": _WINDOWS,
+        "window_s": watched.elapsed_s / _WINDOWS,
+    }
     return msgspec.structs.replace(cause, evidence=(Statement("share_over_windows", known), *cause.evidence))
 
 
 def _over_windows(
     samples: Sequence[Sample], belongs: Callable[[Sample], bool]
-) -> tuple[float, float | None, float | None]:  # fmt: skip
+) -> tuple[float, float | None, float | None]:
     """Return the share of samples that belong to something, and its 95 % confidence interval over windows."""
     of, hits = Counter(one.window for one in samples), Counter(one.window for one in samples if belongs(one))
     value, low, high, _ = over_trials([hits[window] / count for window, count in of.items()], logs=False)
@@ -397,10 +408,14 @@ def _lines(samples: Sequence[Sample], code: Callable[[Frame], str]) -> tuple[Sam
     """Return the lines that take most, each with its phase and interval."""
     places = Counter((one.place, one.phase) for one in samples if one.place is not None)
     return tuple(
-        SampledLine(near(place[0]), place[1], code(Frame(place[2], place[0], place[1])), phase,
-                    *_over_windows(samples, _at(place, phase)))
+        SampledLine(near(place[0]), place[1], _code_at(place, code), phase, *_over_windows(samples, _at(place, phase)))
         for (place, phase), _ in places.most_common(_LINES)
-    )  # fmt: skip
+    )
+
+
+def _code_at(place: Place, code: Callable[[Frame], str]) -> str:
+    file, line, function = place
+    return code(Frame(function, file, line))
 
 
 def _at(place: Place, phase: str) -> Callable[[Sample], bool]:
@@ -411,5 +426,5 @@ def _processes(watched: Watched, seen: Looked) -> Iterator[SampledProcess]:
     for pid, process in sorted(watched.processes.items()):
         spent = watched.spent.get(pid)
         cores = sum(spent.threads_s.values()) / max(1e-9, watched.elapsed_s) if spent is not None else None
-        role = seen.roles.get(pid, Role.OTHER)
+        role = seen.roles.get(pid, ProcessRole.OTHER)
         yield SampledProcess(pid, role, " ".join(process.command)[:120], cores, process.rank)

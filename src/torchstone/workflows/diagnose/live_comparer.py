@@ -95,10 +95,16 @@ class EvidenceProbes:
             return trial
         found = figures(trial).values
         evidence = Evidence(
-            case, found, trial.facts, machine.device(case.placement.device, case.placement.index), cores,
-            self._open_run.session.procedure.heap, look=self._listening.profile(), host_s=_host_s(trial),
+            case,
+            found,
+            trial.facts,
+            machine.device(case.placement.device, case.placement.index),
+            cores,
+            self._open_run.session.procedure.heap,
+            look=self._listening.profile(),
+            host_s=_host_s(trial),
             disturbance=trial.disturbance if trial.disturbed else None,
-        )  # fmt: skip
+        )
         if case.configuration.get("feed") == "loader" and evidence.share(DATA) > _FED:
             evidence = self._fed(evidence)
         return self._enlarged(evidence)
@@ -142,9 +148,14 @@ def short(how: Procedure, *, phases: bool = False) -> Procedure:
     """Return the Procedure of a short trial: half of the window, and nothing beside it but what is asked for."""
     part = 1.0 if phases else 0.5
     return msgspec.structs.replace(
-        how, budget_s=part * how.budget_s, warmup_budget_s=part * how.warmup_budget_s, phases=phases,
-        count_flops=how.count_flops and phases, profile=False, iterations=None,
-    )  # fmt: skip
+        how,
+        budget_s=part * how.budget_s,
+        warmup_budget_s=part * how.warmup_budget_s,
+        phases=phases,
+        count_flops=how.count_flops and phases,
+        profile=False,
+        iterations=None,
+    )
 
 
 def with_settings(case: Case, settings: Mapping[str, Scalar]) -> Case:
@@ -186,8 +197,8 @@ _LEVEL = 0.99  # of theirs, as an experiment's bound on false alarms
 class Sessions:
     """An PairRunner (workflows/ab/experiment.py) of open sessions: of side A, and of side B where its heap differs."""
 
-    def __init__(self, a: Session, b: Session, clock: Clock = system_clock) -> None:
-        self._a, self._b, self._clock = a, b, clock
+    def __init__(self, a: Session, b: Session) -> None:
+        self._a, self._b = a, b
         self._procedure = in_turns(a.procedure)
         self._fresh = False
         self.start_s = 0.0
@@ -196,10 +207,10 @@ class Sessions:
         """Start new templates, unless those there are have forked no pair yet."""
         if self._fresh:
             return
-        began_s = self._clock()
+        began_s = system_clock()
         for session in dict.fromkeys((self._a, self._b)):
             session.renew()
-        self.start_s = self._clock() - began_s
+        self.start_s = system_clock() - began_s
         self._fresh = True
 
     def take(self, sides: Sequence[Variant], number: int, plan: TurnPlan, dice: random.Random, template: int) -> Pair:

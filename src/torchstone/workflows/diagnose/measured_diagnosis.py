@@ -101,9 +101,8 @@ def three_questions(spent_s: Mapping[str, float], utilization: float | None) -> 
     if utilization is None:
         idles = Statement("is_utilization_known")
     else:
-        idles = Statement("is_utilization_low", {
-            "answer": utilization < low, "share": utilization, "low": low, "high": high,
-        })  # fmt: skip
+        known = {"answer": utilization < low, "share": utilization, "low": low, "high": high}
+        idles = Statement("is_utilization_low", known)
     return (
         Statement("is_io_high", {"answer": loads >= rules.LOADER.least, "share": loads, "time_s": data_s}),
         idles,
@@ -190,9 +189,15 @@ class DiagnosisCampaign:
             machine, found = session.inspect()
             case = target.case_on(machine, found)
             with begun(
-                session, machine, [case.placement], f"{PREFIX}{target.name}", command, self._busy, source=target.source,
+                session,
+                machine,
+                [case.placement],
+                f"{PREFIX}{target.name}",
+                command,
+                self._busy,
+                source=target.source,
                 code=target.code,
-            ) as (head, _):  # fmt: skip
+            ) as (head, _):
                 if target.own:
                     case = session.rehearsed(case, target.left_open).filled(case, target.left_open)
                 work = Work(case)

@@ -71,9 +71,14 @@ class ProgramDiagnosis:
     """One `torchstone diagnose -- COMMAND`. `left_s`, `say`, `suspects`: as in DiagnosisCampaign."""
 
     def __init__(
-        self, request: ProgramRequest, left_s: Callable[[], float], watcher: Watcher, say: Callable[[str], None],
-        suspects: Callable[[Cause], None], busy: WhenBusy = SHARE,
-    ) -> None:  # fmt: skip
+        self,
+        request: ProgramRequest,
+        left_s: Callable[[], float],
+        watcher: Watcher,
+        say: Callable[[str], None],
+        suspects: Callable[[Cause], None],
+        busy: WhenBusy = SHARE,
+    ) -> None:
         """Raises UsageError where an axis has several values."""
         check(request)
         if several := [name for name, values in request.axes.items() if len(values) > 1]:
@@ -174,9 +179,17 @@ class ProgramDiagnosis:
         if e is None:
             return None
         return Diagnosis(
-            run.head.run_id, name_of(self._request), case, e.figures.get("throughput"), e.step_s, self._causes,
-            tried=self._tried, applied=self._applied, pattern=tuple(_notes(e)), disturbance=e.disturbance,
-        )  # fmt: skip
+            run.head.run_id,
+            name_of(self._request),
+            case,
+            e.figures.get("throughput"),
+            e.step_s,
+            self._causes,
+            tried=self._tried,
+            applied=self._applied,
+            pattern=tuple(_notes(e)),
+            disturbance=e.disturbance,
+        )
 
 
 # ── a program's settings: as it has them, and others ────────────────────────────────────────────────────────
@@ -226,9 +239,15 @@ def evidence_of(present: Case, trials: Sequence[Trial], look: HostProfile | None
         facts = msgspec.structs.replace(facts, own_fixed=fixed, own_why=Statement("no_such_loader"))
     disturbed = next((trial.disturbance for trial in trials if trial.disturbed), None)
     return Evidence(
-        present, middle, facts, machine.device(place.device, place.index), cores_of_process(), "default", look=look,
+        present,
+        middle,
+        facts,
+        machine.device(place.device, place.index),
+        cores_of_process(),
+        "default",
+        look=look,
         disturbance=disturbed if all(trial.disturbed for trial in trials) else None,
-    )  # fmt: skip
+    )
 
 
 def with_loader(e: Evidence, alone: Trial, look: HostProfile | None) -> Evidence:
@@ -287,10 +306,8 @@ def _share(trial: Trial, phases: Sequence[str]) -> float:
 def _notes(e: Evidence) -> Sequence[Advice]:
     """Return the lines of the loop that ask tensors for their values, whatever they cost here."""
     asking = [line for line in e.own_lines if (line.waits_per_step or 0.0) >= 1.0]
-    places = tuple(
-        Statement("asks_at", {
-            "file": near(line.file), "line": line.line, "times": line.waits_per_step, "code": line.code,
-        })
-        for line in asking
-    )  # fmt: skip
+    known = (
+        {"file": near(line.file), "line": line.line, "times": line.waits_per_step, "code": line.code} for line in asking
+    )
+    places = tuple(Statement("asks_at", one) for one in known)
     return [Advice((Statement("asks_in_loop", {"places": places}),))] if places else []

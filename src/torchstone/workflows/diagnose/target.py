@@ -87,11 +87,11 @@ class DiagnosisTarget(msgspec.Struct, frozen=True):
         workload = self.case.workload if self.case is not None else self.sketch.workload if self.sketch else None
         return workload.model if workload is not None else ""
 
-    def case_on(self, machine: Machine, found: Inspected) -> Case:
+    def case_on(self, machine: Machine, inspected: Inspected) -> Case:
         """Return the Case on this machine. Raises UsageError where its device is not here."""
         if self.case is not None:
             return _throughput_only(self.case)
-        placement = plan.place(self.device, found, machine)
+        placement = plan.place(self.device, inspected, machine)
         if self.sketch is None:
             raise UsageError(f"{self.name}: nothing to diagnose")
         return _throughput_only(plan.first_case(self.sketch, placement, machine))
@@ -120,10 +120,16 @@ def of_run(entry: Entry, summary: RunSummary, which: str | None) -> DiagnosisTar
         elsewhere = Statement("another_machine", {"changes": tuple(changes)})
     edited = _edited(chosen, head.code) if elsewhere is None else None
     return DiagnosisTarget(
-        name=summary.name.removeprefix(PREFIX), edited=edited, procedure=short(head.procedure), case=case, run=summary,
+        name=summary.name.removeprefix(PREFIX),
+        edited=edited,
+        procedure=short(head.procedure),
+        case=case,
+        run=summary,
         source=head.source,
-        code=head.code, elsewhere=elsewhere, own=scheme == "py" or chosen.workload.data.partition(":")[2] != "",
-    )  # fmt: skip
+        code=head.code,
+        elsewhere=elsewhere,
+        own=scheme == "py" or chosen.workload.data.partition(":")[2] != "",
+    )
 
 
 def of_own_program(summary: RunSummary) -> DiagnosisTarget:
@@ -144,9 +150,14 @@ def of_request(request: RunRequest) -> DiagnosisTarget:
         raise UsageError(f"{request.name} has {len(sketch.configurations)} cases")
     code = {sketch.workload.model: sketch.code_sha256} if sketch.code_sha256 is not None else {}
     return DiagnosisTarget(
-        name=request.name or "diagnose", procedure=short(request.procedure), sketch=sketch, device=request.device,
-        source=request.source, code=code, own=sketch.own,
-    )  # fmt: skip
+        name=request.name or "diagnose",
+        procedure=short(request.procedure),
+        sketch=sketch,
+        device=request.device,
+        source=request.source,
+        code=code,
+        own=sketch.own,
+    )
 
 
 def asks_for_one(request: RunRequest) -> bool:
@@ -172,11 +183,21 @@ def one_workload(request: RunRequest) -> WorkloadRequest:
 def short(how: Procedure) -> Procedure:
     """Return a Procedure of short trials with the seed, isolation, heap and settings of a recorded one."""
     return msgspec.structs.replace(
-        how, trials=1, budget_s=min(how.budget_s, _WINDOW_S), warmup_budget_s=min(how.warmup_budget_s, _WARM_UP_S),
-        iterations=None, epochs=None, fit=None,
-        profile=False, nvtx=False, time_limit_s=None, phases=True, count_flops=True, warmup=None,
+        how,
+        trials=1,
+        budget_s=min(how.budget_s, _WINDOW_S),
+        warmup_budget_s=min(how.warmup_budget_s, _WARM_UP_S),
+        iterations=None,
+        epochs=None,
+        fit=None,
+        profile=False,
+        nvtx=False,
+        time_limit_s=None,
+        phases=True,
+        count_flops=True,
+        warmup=None,
         isolation="auto" if how.isolation == "inline" else how.isolation,
-    )  # fmt: skip
+    )
 
 
 def _edited(case: CaseSummary, code: Mapping[str, str]) -> Statement | None:

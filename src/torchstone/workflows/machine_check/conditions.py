@@ -50,21 +50,24 @@ class Spun(msgspec.Struct, frozen=True):
     others: str
 
 
-def spin(duration_s: float, gauges: Gauges, proc: Path = Path("/proc")) -> Spun:
+_PROC = Path("/proc")
+
+
+def spin(duration_s: float, gauges: Gauges) -> Spun:
     """Spin for so many seconds on one core.
 
     Fixed-time-quantum sampling as of Sottile & Minnich (Analysis of Microbenchmarks for Performance Tuning of
     Clusters, CLUSTER 2004): the loop's pauses are the time that interrupts, neighbours and hypervisors took.
     """
-    before, busy_s, own_s = _cpu_times(proc), gauges.read("host_busy_s"), time.process_time()
+    before, busy_s, own_s = _cpu_times(_PROC), gauges.read("host_busy_s"), time.process_time()
     began_s = time.perf_counter()
     lost_s, longest_s = _spun(duration_s)
     elapsed_s = time.perf_counter() - began_s
-    after, now_busy_s, own_s = _cpu_times(proc), gauges.read("host_busy_s"), time.process_time() - own_s
+    after, now_busy_s, own_s = _cpu_times(_PROC), gauges.read("host_busy_s"), time.process_time() - own_s
     cores = None
     if busy_s is not None and now_busy_s is not None:
         cores = max(0.0, (now_busy_s - busy_s - own_s) / elapsed_s)
-    return Spun(lost_s / elapsed_s, longest_s, cores, named(before, after, elapsed_s, proc))
+    return Spun(lost_s / elapsed_s, longest_s, cores, named(before, after, elapsed_s, _PROC))
 
 
 def _spun(duration_s: float, now: Callable[[], float] = time.perf_counter) -> tuple[float, float]:

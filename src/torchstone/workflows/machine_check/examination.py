@@ -360,9 +360,9 @@ def _groups(cores: Sequence[int]) -> list[tuple[int, ...]]:
     return [tuple(cores[begin:end]) for begin, end in pairwise(ends)]
 
 
-def rounds_of(bursting: Bursting, count: int, rounds: int, tell: Callable[[str], None], seed: int = 0) -> list[Round]:
+def rounds_of(bursting: Bursting, count: int, rounds: int, tell: Callable[[str], None]) -> list[Round]:
     """Return rounds of each of `count` devices alone, in random order, and all at once."""
-    dice, found = random.Random(seed), []
+    dice, found = random.Random(0), []
     for number in range(rounds):
         tell(f"round {number + 1} of {rounds}")
         turns = [*((place,) for place in range(count)), tuple(range(count))]
@@ -390,8 +390,8 @@ def examine_all(*, bound: float = BOUND, tell: Callable[[str], None]) -> SideByS
 class Processes:
     """One process a device, all open at once."""
 
-    def __init__(self, live: Sequence[LiveTrial], units: Sequence[CheckedUnit], seconds: float = BURST_S) -> None:
-        self._live, self._units, self._seconds = list(live), list(units), seconds
+    def __init__(self, live: Sequence[LiveTrial], units: Sequence[CheckedUnit]) -> None:
+        self._live, self._units = list(live), list(units)
 
     def ready(self) -> None:
         """Wait until all have opened their devices."""
@@ -400,11 +400,11 @@ class Processes:
 
     def burst(self, places: Sequence[int]) -> Sequence[Rates]:
         """Keep these devices busy at the same time."""
-        line = msgspec.json.encode(Burst(self._seconds)) + b"\n"
+        line = msgspec.json.encode(Burst(BURST_S)) + b"\n"
         for place in places:
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it ended; `_hear` says why
                 os.write(self._live[place].fileno(), line)
-        most_s = _KINDS_OF_WORK * self._seconds + _ANSWER_S
+        most_s = _KINDS_OF_WORK * BURST_S + _ANSWER_S
         return [self._hear(place, BurstDone, most_s).rates for place in places]
 
     def close(self) -> None:

@@ -156,16 +156,16 @@ class Campaign:
 
 
 def places(
-    words: Sequence[str], found: Inspected, machine: Machine, *, absent_ok: bool
+    words: Sequence[str], inspected: Inspected, machine: Machine, *, absent_ok: bool
 ) -> tuple[list[Placement], dict[Placement, str]]:
     """Return the Placements of several words, and of those that are not here the reason, where that is allowed.
 
     Raises UsageError as `plan.place` does where it is not, and where none of them is here.
     """
-    each = [plan.find_placement(word, found, machine) for word in words]
+    each = [plan.find_placement(word, inspected, machine) for word in words]
     here = [placement for placement, why_not in each if why_not is None]
     if not absent_ok or not here:
-        here = [plan.place(word, found, machine) for word in words]
+        here = [plan.place(word, inspected, machine) for word in words]
     return here, {placement: why_not for placement, why_not in each if why_not is not None}
 
 
@@ -177,7 +177,6 @@ def _with_cases(whole: Plan, others: Plan) -> Plan:
 
 
 PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
-STEPS = ("auto", "optimizer", "backward", "forward")  # with what a step ends
 
 
 class ProgramRequest(msgspec.Struct, frozen=True):
@@ -277,9 +276,9 @@ class _ProgramWatcher(Silent):
             self.measured = event
 
 
-def placement_of(facts: Facts, asked: Placement, machine: Machine) -> Placement:
+def placement_of(facts: Facts, placement: Placement, machine: Machine) -> Placement:
     """Return the Placement on which the program computes, whatever was asked for: it decides that itself."""
     kind = str(facts.device)
     if kind == "cuda" and any(device.kind == "rocm" for device in machine.devices):
         kind = "rocm"
-    return asked if kind == asked.device else Placement(kind)
+    return placement if kind == placement.device else Placement(kind)

@@ -128,7 +128,7 @@ class ShareDone(msgspec.Struct, frozen=True):
     """How a job went. `taken`: trials that this attempt measured; `left`: what the share still lacks."""
 
     run: Run | None
-    taken: int
+    measured: int
     left: int
 
 

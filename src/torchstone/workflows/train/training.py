@@ -46,7 +46,7 @@ _LONGEST_S = 30 * 86400.0  # a training takes what it takes; a loader that hangs
 _JUDGED_ON = ("validation", "test")  # the split to judge epochs on: the first that there is
 
 
-class TrainingAsked(msgspec.Struct, frozen=True):
+class TrainingRequest(msgspec.Struct, frozen=True):
     """A training that is checked as far as it can be without torch."""
 
     name: str
@@ -61,7 +61,7 @@ class TrainingAsked(msgspec.Struct, frozen=True):
     left_open: tuple[str, ...] = ()  # axes that the data of the user's own code decides
 
 
-def training_request(request: RunRequest, epochs: int | None, steps: int | None, *, limited: bool) -> TrainingAsked:
+def training_request(request: RunRequest, epochs: int | None, steps: int | None, *, limited: bool) -> TrainingRequest:
     """Check what a recipe and flags ask for. Raises UsageError if it is no training, or more than one.
 
     `epochs` and `steps` as given on the command line; without them the recipe's. `limited`: the Procedure's timeout was
@@ -96,7 +96,7 @@ def training_request(request: RunRequest, epochs: int | None, steps: int | None,
         count_flops=False,
         fit=fit,
     )
-    return TrainingAsked(
+    return TrainingRequest(
         request.name or "train",
         request.device,
         absolute(sketch.workload),
@@ -156,45 +156,45 @@ def absolute_model(workload: Workload) -> str:
     return f"{bare}@{Path(file).expanduser().resolve()}" if with_file else workload.model
 
 
-Told = Callable[[EpochMetrics], None]
+Tell = Callable[[EpochMetrics], None]
 
 
 class TrainCampaign:
     """One `torchstone train`. Everything that can be wrong with it is found before anything is written."""
 
     def __init__(
-        self, asked: TrainingAsked, output: Path, watcher: Watcher, told: Told, busy: WhenBusy = SHARE
+        self, request: TrainingRequest, output: Path, watcher: Watcher, tell: Tell, busy: WhenBusy = SHARE
     ) -> None:
-        fit = asked.procedure.fit
+        fit = request.procedure.fit
         self._resumes = fit is not None and fit.resume
         if not self._resumes and (output / CARD).exists():
             raise UsageError(f"--output {output} has a training already; `train --resume {output}` continues it")
-        self._asked, self._output, self._told, self._busy = asked, output.absolute(), told, busy
+        self._request, self._output, self._tell, self._busy = request, output.absolute(), tell, busy
         self._watcher = watcher
 
     def carry_out(self, folder: Path, command: Sequence[str]) -> Results:
         """Train into the output, with the record in `folder`."""
-        asked = self._asked
-        if asked.procedure.fit is None:
+        request = self._request
+        if request.procedure.fit is None:
             raise UsageError("this training has no fit")
-        fit = msgspec.structs.replace(asked.procedure.fit, folder=str(self._output))
-        procedure = msgspec.structs.replace(asked.procedure, fit=fit)
-        observer = _Observer(self._watcher, asked, self._output, self._told, _before(self._output, self._resumes))
-        with Session(procedure, [asked.workload.model], observer) as session:
+        fit = msgspec.structs.replace(request.procedure.fit, folder=str(self._output))
+        procedure = msgspec.structs.replace(request.procedure, fit=fit)
+        observer = _Observer(self._watcher, request, self._output, self._tell, _before(self._output, self._resumes))
+        with Session(procedure, [request.workload.model], observer) as session:
             machine, found = session.inspect()
-            placements = [plan.place(word, found, machine) for word in asked.device.split(",")]
+            placements = [plan.place(word, found, machine) for word in request.device.split(",")]
             if len(placements) > 1:
-                raise UsageError(f"train takes one device, got {asked.device}")
+                raise UsageError(f"train takes one device, got {request.device}")
             device = machine.device(placements[0].device, placements[0].index)
-            (point,) = effective([asked.configuration], placements[0])
-            case = Case(asked.workload, plan.on_device(point, device), placements[0])
-            code = {asked.workload.model: asked.code_sha256} if asked.code_sha256 is not None else {}
+            (point,) = effective([request.configuration], placements[0])
+            case = Case(request.workload, plan.on_device(point, device), placements[0])
+            code = {request.workload.model: request.code_sha256} if request.code_sha256 is not None else {}
             with begun(
-                session, machine, placements, asked.name, command, self._busy, source=asked.source, code=code
+                session, machine, placements, request.name, command, self._busy, source=request.source, code=code
             ) as (draft, _):
-                if asked.own:
-                    own = session.rehearsed(case, asked.left_open)
-                    case = own.filled(case, asked.left_open)
+                if request.own:
+                    own = session.rehearsed(case, request.left_open)
+                    case = own.filled(case, request.left_open)
                 head = msgspec.structs.replace(draft, plan=Plan((case,), (Slot(0, 0),)))
                 prediction = predicted(case, machine, folder)
                 run = recorded(
@@ -204,7 +204,7 @@ class TrainCampaign:
                     lambda open_run, so_far: finish(
                         open_run, so_far, answering=lambda run: self._answer(run, observer, prediction)
                     ),
-                    notes([[asked.configuration]], placements),
+                    notes([[request.configuration]], placements),
                 )
         return published(run, folder)
 
@@ -221,9 +221,9 @@ class _Observer:
     """A Watcher that logs the metrics and passes every event on."""
 
     def __init__(
-        self, watcher: Watcher, asked: TrainingAsked, output: Path, told: Told, before: Sequence[EpochMetrics]
+        self, watcher: Watcher, request: TrainingRequest, output: Path, tell: Tell, before: Sequence[EpochMetrics]
     ) -> None:
-        self._watcher, self._asked, self._output, self._told = watcher, asked, output, told
+        self._watcher, self._request, self._output, self._tell = watcher, request, output, tell
         self._before = before
         self._diary: MetricsLog | None = None
         self.metrics: TrainingMetrics | None = None
@@ -231,8 +231,8 @@ class _Observer:
 
     def begins(self, head: Head) -> None:
         """Make the folder, and say in it what this is."""
-        case, asked = head.plan.cases[0], self._asked
-        workload = msgspec.structs.replace(asked.workload, model=absolute_model(asked.workload))
+        case, request = head.plan.cases[0], self._request
+        workload = msgspec.structs.replace(request.workload, model=absolute_model(request.workload))
         try:
             self._output.mkdir(parents=True, exist_ok=True)
             write_json(
@@ -245,12 +245,12 @@ class _Observer:
                     case.configuration,
                     case.placement,
                     head.procedure,
-                    asked.labels,
+                    request.labels,
                 ),
             )
         except OSError as fault:
             raise MissingError(f"--output {self._output}: cannot be written: {fault.strerror}") from fault
-        self._diary = MetricsLog(self._output, head.run_id, asked.workload, str(case.placement), self._before)
+        self._diary = MetricsLog(self._output, head.run_id, request.workload, str(case.placement), self._before)
         self._watcher.begins(head)
 
     def waits(self, programs: Sequence[tuple[str, float]]) -> None:
@@ -266,7 +266,7 @@ class _Observer:
     def heard(self, event: Event) -> None:
         """Write an epoch down."""
         if isinstance(event, EpochEnded) and self._diary is not None:
-            self._told(self._diary.add(event))
+            self._tell(self._diary.add(event))
             self.epochs += 1
         self._watcher.heard(event)
 
@@ -277,7 +277,7 @@ class _Observer:
         self._watcher.finished(trial)
 
 
-def resumed(output: Path, epochs: int | None) -> TrainingAsked:
+def resumed(output: Path, epochs: int | None) -> TrainingRequest:
     """Return the training in a folder as it is asked for to go on, for as many epochs as before unless told otherwise.
 
     Raises UsageError if there is none, or nothing is left to do.
@@ -293,7 +293,7 @@ def resumed(output: Path, epochs: int | None) -> TrainingAsked:
         raise UsageError(f"{output / CARD}: has no fit")
     fit = msgspec.structs.replace(card.procedure.fit, resume=True)
     procedure = msgspec.structs.replace(card.procedure, epochs=wanted, fit=fit)
-    return TrainingAsked(
+    return TrainingRequest(
         card.name, str(card.placement), card.workload, card.configuration, procedure, card.labels, own=True
     )
 

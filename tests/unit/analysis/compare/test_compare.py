@@ -313,7 +313,7 @@ def test_three_machines_the_fastest_and_who_cannot_be_told_from_it():
     assert " times as fast as B, 4.00 [3.9" in answer_words(told, compared)
     compared = judged(one, two, a_stored_run(scaled(0.49, NOISY)))
     (told,) = answers(compared)
-    assert (told.faster, told.standing, told.even, told.ahead) == (None, TaskResult.LEADS, ("B",), ())
+    assert (told.faster, told.result, told.even, told.ahead) == (None, TaskResult.LEADS, ("B",), ())
     words = "C leads, and is not significantly different from B; C 2.04 ["
     assert answer_words(told, compared).startswith(words)
 

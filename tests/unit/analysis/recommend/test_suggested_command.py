@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from stored import a_stored_run, machine, store
 
-from torchstone.analysis.recommend.suggested_command import run_command
+from torchstone.analysis.recommend.candidates import run_command
 from torchstone.cli._parsing import Parser
 from torchstone.cli._run_options import request_from
 from torchstone.cli.run_command import add_arguments

@@ -16,7 +16,7 @@ from torchstone.core.errors import MissingError, UsageError
 
 X, Y, VALUES = vl.steps("x", "batch size"), vl.numbers("y", "ms"), ({"x": 8, "y": 1.5}, {"x": 16, "y": 2.5})
 ONE = Picture("a title", (vl.panel("a panel", X, Y, (vl.line(),), VALUES),))
-CLIPPED = vl.stretches("from", "to", [{"from": 8, "to": 12}])  # is drawn as far as the axes reach
+CLIPPED = vl.stretches([{"from": 8, "to": 12}])  # is drawn as far as the axes reach
 
 
 def test_the_suffix_decides_what_is_written(tmp_path):

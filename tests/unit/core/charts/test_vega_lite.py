@@ -147,7 +147,7 @@ def test_intervals_are_drawn_where_their_ends_are_known():
 
 
 def test_bars_are_stacked_in_their_order_and_may_be_shares():
-    assert vl.bars("place")["encoding"]["order"] == {"field": "place"}
+    assert vl.bars()["encoding"]["order"] == {"field": "place"}
     share = vl.shares("share", "of the step")
     assert (share["stack"], share["axis"]) == ("normalize", {"format": ".0%"})
 
@@ -156,7 +156,7 @@ def test_what_is_no_measurement_has_values_and_a_colour_of_its_own():
     one = panel(
         *vl.failures([{"batch": "32", "word": "out of memory"}]),
         vl.levels("from", "to", [{"from": 1, "to": 9, "rate": 10.0}]),
-        vl.stretches("from", "to", [{"from": 1, "to": 2}]),
+        vl.stretches([{"from": 1, "to": 2}]),
         *vl.dividers([{"batch": 4.5, "word": "2×"}]), color=TWO,
     )  # fmt: skip
     failure, level, stretch, divider, word = one.layers
@@ -225,7 +225,7 @@ def test_every_phase_has_a_colour_of_its_own():
 
 
 @pytest.mark.parametrize("marks", [
-    (vl.line(), vl.interval()), (vl.bars("rate"),), (vl.dots(),), (vl.band(), vl.line()),
+    (vl.line(), vl.interval()), (vl.bars(),), (vl.dots(),), (vl.band(), vl.line()),
     (*vl.failures([{"batch": "8", "word": "no"}]), *vl.dividers([{"batch": "8", "word": "here"}])),
     (vl.guide(VALUES), *vl.words("card"), vl.line(faint=True)), vl.cells("rate", "x"),
 ])  # fmt: skip

@@ -5,8 +5,7 @@ import math
 import pytest
 from scipy import optimize
 
-from torchstone.core.stats.interval import wilson
-from torchstone.core.stats.paired_shares import items_to_decide, loss_interval
+from torchstone.core.stats.interval import items_to_decide, loss_interval, wilson
 
 
 @pytest.mark.parametrize(("lost", "gained", "n"), [(1, 0, 44), (12, 2, 50), (150, 86, 1600), (3, 40, 100)])

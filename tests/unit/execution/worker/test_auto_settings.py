@@ -1,5 +1,6 @@
 """What is set where the user says nothing: by the device's liking, as torch has it, or as it was before the choice."""
 
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,12 +10,14 @@ from build import a_case
 from torch import nn
 
 from torchstone.core.schema.advice import Statement
+from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Placement, Task
 from torchstone.core.schema.facts import Facts, SettingFact
 from torchstone.core.schema.model import InputSpec, LoadedModel
 from torchstone.core.schema.own_data import OwnData
 from torchstone.execution.worker.auto_settings import brought, settle
 from torchstone.plugins import registry
+from torchstone.plugins.protocols import Batches, Streamable
 
 LEFT = {"threads": 0, "channels_last": "auto", "fused": "auto", "sdpa": "auto", "precision": "bf16"}
 NET = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Conv2d(4, 4, 3))
@@ -141,9 +144,19 @@ def own_case(**work):
     return a_case({"batch_size": 1, "feed": "loader"}, model="py:mine.py:load", **{"data": "example", **work})
 
 
+class Batched(Streamable):
+    """A loader whose batches have one size."""
+
+    fixed: Mapping[str, Scalar] = {"batch_size": 32}
+    why = Statement("batch_sampler")
+
+    def open_batches(self, configuration: Mapping[str, Scalar]) -> Batches:
+        raise AssertionError
+
+
 def test_what_the_users_own_loader_has_is_told_by_its_rehearsal():
     facts = Facts(own_batch_size=32, own_num_workers=2, own_pin_memory=True, own_data="X")
-    samples = SimpleNamespace(fixed={"batch_size": 32}, why=Statement("batch_sampler"))
+    samples = Batched()
     own = brought(a_model(samples=samples, facts=facts), own_case())
     assert own.is_data
     assert own.settings == {"batch_size": 32, "num_workers": 2, "pin_memory": False}, "a CPU has nowhere to transfer to"

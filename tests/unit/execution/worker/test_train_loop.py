@@ -303,13 +303,13 @@ def test_the_loss_is_a_mean_over_items_and_the_model_is_left_in_train_mode():
     model: Any = Model()
     feed: Any = Feed()
     told: list[Any] = []
-    timed: list[Any] = []
-    quality = judge(model, feed, SPEC, lambda *both: told.append(both), lambda *both: timed.append(both))
+    timed: list[float] = []
+    quality = judge(model, feed, SPEC, lambda *both: told.append(both), timed.append)
     whole = cross_entropy(SCORES[[0, 1, 0]], torch.tensor([0, 2, 0]))
     assert quality.loss == float(whole) or abs(quality.loss - float(whole)) < 1e-6
     assert (quality.accuracy, quality.items) == (2 / 3, 3)
     assert model.module.training
-    assert [items for _, items in timed] == [2, 1]
+    assert len(timed) == 2, "one a batch"
     assert told[0][1].argmax(dim=1).tolist() == [0, 1]
 
 

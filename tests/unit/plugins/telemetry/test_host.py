@@ -7,7 +7,7 @@ import pytest
 
 from torchstone.plugins.telemetry import _gauges
 from torchstone.plugins.telemetry._gauges import KeptOpen, Shared
-from torchstone.plugins.telemetry._system import HostSource, Process, Rapl
+from torchstone.plugins.telemetry._system import HostSource, ProcessSource, Rapl
 
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
@@ -91,7 +91,7 @@ def test_elsewhere_psutil_answers():
 
 
 def test_a_full_reading_costs_well_under_a_millisecond():
-    gauges = [g for s in (Process(), HostSource(), Rapl()) for g in s.open(os.getpid(), None)]
+    gauges = [g for s in (ProcessSource(), HostSource(), Rapl()) for g in s.open(os.getpid(), None)]
 
     def once():
         began_s = time.thread_time()  # what it costs, however busy the machine is

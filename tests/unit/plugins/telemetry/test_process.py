@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from torchstone.plugins.telemetry._gauges import CoreWaits, Descendants
-from torchstone.plugins.telemetry._system import Process, _ByPsutil
+from torchstone.plugins.telemetry._system import ProcessSource, _ByPsutil
 
 GROWN = "x = bytearray(60_000_000); print('grown', flush=True); input()"
 PARENT = (
@@ -29,7 +29,7 @@ def test_a_child_counts_while_it_lives_and_its_time_after(proc):
     ) as parent:
         assert parent.stdin
         assert parent.stdout
-        gauges = by_metric(Process(proc).open(parent.pid, None))
+        gauges = by_metric(ProcessSource(proc).open(parent.pid, None))
         assert gauges["process_cpu_s"].cumulative
         parent.stdout.readline()
         with_child, cpu_s = gauges["rss_bytes"].read(), gauges["process_cpu_s"].read()
@@ -56,7 +56,7 @@ def test_cpu_time_is_that_of_the_system():
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as busy:
         assert busy.stdout
         own_s = float(busy.stdout.readline())
-        cpu_s = by_metric(Process().open(busy.pid, None))["process_cpu_s"].read()
+        cpu_s = by_metric(ProcessSource().open(busy.pid, None))["process_cpu_s"].read()
         busy.communicate("\n")
     assert cpu_s == pytest.approx(own_s, abs=0.03)
 
@@ -83,8 +83,8 @@ def test_the_count_never_falls_where_psutil_answers(monkeypatch):
 
 @pytest.mark.parametrize("proc", [Path("/proc"), Path("/nonexistent")], ids=["proc", "psutil"])
 def test_no_such_process_is_no_gauges(proc):
-    assert not Process(proc).open(None, None)
-    assert not Process(proc).open(2**22 + 1, None)
+    assert not ProcessSource(proc).open(None, None)
+    assert not ProcessSource(proc).open(2**22 + 1, None)
 
 
 def stat(proc, pid, parent, name="python", ticks=(0, 0, 0, 0)):
@@ -108,7 +108,7 @@ def test_grandchildren_count_whatever_their_name_and_pid(tmp_path):
 def test_the_count_of_cpu_time_never_falls(tmp_path):
     stat(tmp_path, 100, 1, ticks=(100, 0, 0, 0))
     stat(tmp_path, 101, 100, ticks=(50, 0, 0, 0))
-    (cpu,) = (g for g in Process(tmp_path).open(100, None) if g.metric == "process_cpu_s")
+    (cpu,) = (g for g in ProcessSource(tmp_path).open(100, None) if g.metric == "process_cpu_s")
     tick_s = 1 / os.sysconf("SC_CLK_TCK")
     assert cpu.read() == pytest.approx(150 * tick_s)
     (tmp_path / "101" / "stat").write_text("")  # ended, and not yet in its parent's account
@@ -133,7 +133,7 @@ def test_waits_of_threads_add_up_and_those_of_ended_ones_stay(tmp_path):
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_stopped_process_is_told_from_one_that_runs():
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        gauge = by_metric(Process().open(process.pid, None))["process_stopped"]
+        gauge = by_metric(ProcessSource().open(process.pid, None))["process_stopped"]
         assert gauge.read() == 0.0
         process.send_signal(signal.SIGSTOP)
         os.waitpid(process.pid, os.WUNTRACED)

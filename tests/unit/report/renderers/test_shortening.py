@@ -3,7 +3,7 @@
 import pytest
 
 from torchstone.report.document import Column, Document, Table
-from torchstone.report.renderers._shortening import shortened
+from torchstone.report.renderers._table import shortened
 from torchstone.report.renderers.terminal import terminal
 
 

@@ -25,7 +25,7 @@ from attached import (
 
 from torchstone.cli import main
 from torchstone.core.errors import MissingError, TorchstoneError, UsageError
-from torchstone.core.schema.diagnosis import Role
+from torchstone.core.schema.diagnosis import ProcessRole
 from torchstone.core.schema.metric import BACKWARD as BACKWARD_PASS
 from torchstone.core.schema.metric import DATA, OPTIMIZER, REST
 from torchstone.core.schema.metric import FORWARD as FORWARD_PASS
@@ -161,7 +161,7 @@ def test_processes_lines_and_the_cost_are_kept():
     found = diagnosed_of(COMPUTES)
     kept = found.attached
     assert kept is not None
-    assert [(one.pid, one.role) for one in kept.processes] == [(42, Role.TRAINING), (50, Role.LOADER)]
+    assert [(one.pid, one.role) for one in kept.processes] == [(42, ProcessRole.TRAINING), (50, ProcessRole.LOADER)]
     assert (kept.samples, kept.cost_s, kept.paused_s) == (300, 0.3, 0.0)
     assert [(one.line, one.phase) for one in kept.lines[:1]] == [(10, DATA)]
     assert [(one.line, one.phase, one.share) for one in kept.loader_lines] == [(40, DATA, 1.0)]
@@ -176,7 +176,10 @@ def test_ranks_are_pooled():
     both = msgspec.structs.replace(one, threads=(*one.threads, *other), processes={**one.processes, 44: process})
     kept = diagnosed_of(both).attached
     assert kept is not None
-    assert [(each.role, each.rank) for each in kept.processes] == [(Role.TRAINING, None), (Role.TRAINING, 1)]
+    assert [(each.role, each.rank) for each in kept.processes] == [
+        (ProcessRole.TRAINING, None),
+        (ProcessRole.TRAINING, 1),
+    ]
     assert kept.samples == 600
 
 

@@ -112,8 +112,8 @@ def test_precision_auto_is_what_the_card_has(monkeypatch):
 def test_what_tune_would_try_on_a_card():
     request = TuneRequest(run=a_request(WorkloadRequest("train", "builtin:cnn")))
     ampere, volta = tried_on(request, card("a100-80gb")), tried_on(request, card("v100"))
-    assert {one.case.configuration["precision"] for one in ampere.asked} == {"fp32", "tf32", "bf16"}
-    assert {one.case.configuration["precision"] for one in volta.asked} == {"fp32", "fp16"}
+    assert {one.case.configuration["precision"] for one in ampere.questions} == {"fp32", "tf32", "bf16"}
+    assert {one.case.configuration["precision"] for one in volta.questions} == {"fp32", "fp16"}
     assert len(ampere.points) == 14 * 3
     row = FitRow("train", "builtin:cnn", "", 1, {"precision": "bf16"}, peak(1), peak(40))
     assert fitting(ampere, [row]) == 6, "1, 2, 4, 8, 16, 32"

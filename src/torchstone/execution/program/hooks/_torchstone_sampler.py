@@ -117,12 +117,17 @@ class Sampler:
         known = self._queued_from_s is not None and queued_to_s is not None
         read = None if self._read_from is None else (_read_bytes() or 0) - self._read_from
         self._about = {
-            "steps": steps, "step_s": spent_s / steps,
+            "steps": steps,
+            "step_s": spent_s / steps,
             "main_busy": min(1.0, (time.thread_time() - self._main_s) / spent_s),
             "main_queued": min(1.0, (queued_to_s - self._queued_from_s) / spent_s) if known else None,
-            "user_s": each[0], "system_s": each[1], "minor_faults": each[2], "major_faults": each[3],
-            "involuntary_switches": each[4], "read_bytes": None if read is None else read / steps,
-        }  # fmt: skip
+            "user_s": each[0],
+            "system_s": each[1],
+            "minor_faults": each[2],
+            "major_faults": each[3],
+            "involuntary_switches": each[4],
+            "read_bytes": None if read is None else read / steps,
+        }
 
     # ── one step under a trace ──────────────────────────────────────────────────────────────────────────────
 
@@ -187,18 +192,26 @@ class Sampler:
                 seen[place, "rest"] = 0
         lines = [
             {
-                "file": file, "line": line, "function": function, "phase": phase, "share": count / total,
+                "file": file,
+                "line": line,
+                "function": function,
+                "phase": phase,
+                "share": count / total,
                 "code": linecache.getline(file, line).strip()[:_CODE],
                 "runs_per_step": float(self._runs[file, line, function]) if self._traced else None,
                 "waits_per_step": float(self._waits[file, line, function]) if self._traced else None,
             }
             for ((file, line, function), phase), count in seen.most_common()
-        ]  # fmt: skip
+        ]
         return {
-            **self._about, "samples": total, "lines": lines,
+            **self._about,
+            "samples": total,
+            "lines": lines,
             "phases": {phase: count / total for phase, count in self._phases.items()},
-            "batches": self._batches, "loading_s": self._loading_s, "loading_cpu_s": self._loading_cpu_s,
-        }  # fmt: skip
+            "batches": self._batches,
+            "loading_s": self._loading_s,
+            "loading_cpu_s": self._loading_cpu_s,
+        }
 
 
 def _usage() -> Any:

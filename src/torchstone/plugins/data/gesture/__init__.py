@@ -85,21 +85,23 @@ def frames(file: Path) -> list[float]:
     return found
 
 
-def by_split(found: Sequence[Recording], held_out: str | None) -> Mapping[str | None, Sequence[Recording]]:
+def by_split(recordings: Sequence[Recording], held_out: str | None) -> Mapping[str | None, Sequence[Recording]]:
     """Return the recordings of each split: nobody is in two. One subject alone is data in one piece, under None.
 
     `held_out`: the subjects of the test set, commas between, or EVERYBODY. Without it, a quarter of them; of the
     others again a quarter is the validation set, if that is one at least. Who it is depends on their numbers alone.
     """
-    subjects = sorted({one.subject for one in found}, key=lambda subject: hashlib.sha256(subject.encode()).digest())
+    subjects = sorted(
+        {one.subject for one in recordings}, key=lambda subject: hashlib.sha256(subject.encode()).digest()
+    )
     if held_out is None and len(subjects) == 1:
-        return {None: found}
+        return {None: recordings}
     test = subjects[: max(1, round(len(subjects) / _HELD_OUT))] if held_out is None else _named(held_out, subjects)
     others = [subject for subject in subjects if subject not in test]
     validation = others[: round(len(others) / _HELD_OUT)]
     train = others[len(validation) :]
     groups = {"train": train, "validation": validation, "test": test}
-    return {split: [one for one in found if one.subject in group] for split, group in groups.items() if group}
+    return {split: [one for one in recordings if one.subject in group] for split, group in groups.items() if group}
 
 
 def _named(held_out: str, subjects: Sequence[str]) -> Sequence[str]:
@@ -117,8 +119,8 @@ def _named(held_out: str, subjects: Sequence[str]) -> Sequence[str]:
 class Recordings:
     """Items of `features`, float32, `sequence_length` × 75: one gesture from its begin to its end; and `labels`."""
 
-    def __init__(self, found: Sequence[Recording], labels: Sequence[int], view: View) -> None:
-        self._found = found
+    def __init__(self, recordings: Sequence[Recording], labels: Sequence[int], view: View) -> None:
+        self._found = recordings
         self._labels = labels
         self._length = int(view.configuration.get("sequence_length") or 20)
         self._augment = view.augment

@@ -160,6 +160,7 @@ class LineModel:
 TRIAL_SD = 0.04  # between trials of the same code
 WITHIN_S, WITHIN_SD = 5e-4, 0.055  # variance within a window: that ÷ its seconds, at most that squared
 WINDOW_S = 5.0  # a full window, where the reading does not have it
+MODEL_SD = 0.15  # ln: of what the model leaves
 PART_SD = 0.06  # how far the model is from a device or a loader alone
 SERIAL = 0.7  # of the residual, without workers: loader and device take turns, and their times add up
 FAR = 0.3  # share of the residual (squared) that changes slowly, so that a trend goes on
@@ -214,10 +215,10 @@ _ENOUGH = 5  # readings, from which on their likelihood chooses noise and roughn
 
 
 class Posterior:
-    """Means of all probes and deviations of whole steps, given the readings. `residual_sd`: of the model, in ln."""
+    """Means of all probes and deviations of whole steps, given the readings."""
 
-    def __init__(self, space: PointSpace, model: StepModel | LineModel, residual_sd: float = 0.15) -> None:
-        self._space, self._model, self._residuals = space, model, Residuals(space, residual_sd)
+    def __init__(self, space: PointSpace, model: StepModel | LineModel) -> None:
+        self._space, self._model, self._residuals = space, model, Residuals(space, MODEL_SD)
         self._p = model.means
         self.noisier = self.rougher = 1.0
         self.learn([])

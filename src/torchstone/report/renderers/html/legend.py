@@ -50,9 +50,11 @@ def _explained(parts: Sequence[Part]) -> dict[str, str]:
 
 def _is_explained(part: Part) -> bool:
     return (
-        isinstance(part, Table) and len(part.columns) == 3 and part.columns[-1].left
+        isinstance(part, Table)
+        and len(part.columns) == 3
+        and part.columns[-1].left
         and not any(column.title for column in part.columns)
-    )  # fmt: skip
+    )
 
 
 def _tables(parts: Sequence[Part]) -> Iterator[Table]:

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -40,12 +41,19 @@ def page(document: Document) -> str:
     laid = laid_out(document)
     style = asset("page.css") + of_columns(laid.columns)
     script = "\n".join(asset(name) for name in _SCRIPTS)
-    return environment().get_template("page.html").render(
-        title=document.title, language=document.language, laid=laid, policy=_policy(script, style), style=ours(style),
-        script=ours(script), units=ours(json.dumps(units.factors())), words=ours(_words(script)),
+    template = environment().get_template("page.html")
+    return template.render(
+        title=document.title,
+        language=document.language,
+        laid=laid,
+        policy=_policy(script, style),
+        style=ours(style),
+        script=ours(script),
+        units=ours(json.dumps(units.factors())),
+        words=ours(_words(script)),
         carried=[_carried(one) for one in document.attachments],
         attachments=ours(attachment_tags(document.attachments)),
-    )  # fmt: skip
+    )
 
 
 def ours(text: str) -> Markup:
@@ -65,12 +73,17 @@ def _carried(one: Attachment) -> _Carried:
 
 
 @cache
-def environment() -> Environment:
-    """Return the templates of the page. Whatever they are filled with is escaped."""
+def environment(folder: Path = _HERE, shown: Callable[[object], object] | None = None) -> Environment:
+    """Return the templates of a folder. Whatever they are filled with is escaped; `shown`: what is shown of it."""
     made = Environment(
-        loader=FileSystemLoader(_HERE), autoescape=True, finalize=_shown, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True, auto_reload=False,
-    )  # fmt: skip
+        loader=FileSystemLoader(folder),
+        autoescape=True,
+        finalize=shown or _shown,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
     made.globals["say"] = localized
     made.filters["code"] = with_code
     return made

@@ -17,12 +17,14 @@ from torchstone.report.translation.language import localized
 _MARKS = ("*", "=")  # behind a number: the best of its column, and what is not significantly different from it
 # The words of a verdict or status, and the class that gives them their colour; the word stays.
 VERDICTS = {
-    "better": "good", "worse": "bad", "same": "even", "unclear": "open", "not comparable": "open",
-    "VALID": "good", "SUSPECT": "open", "INVALID": "bad", "OOM": "bad", "timeout": "bad",
-}  # fmt: skip
+    **dict.fromkeys(("better", "VALID"), "good"),
+    **dict.fromkeys(("worse", "INVALID", "OOM", "timeout"), "bad"),
+    **dict.fromkeys(("unclear", "not comparable", "SUSPECT"), "open"),
+    "same": "even",
+}
 
 
-class Head(NamedTuple):
+class ColumnHead(NamedTuple):
     """A column's title. `of`: the place, from 0, of the column without which this one says nothing."""
 
     title: str
@@ -34,7 +36,7 @@ class Grid(NamedTuple):
     """A table as it is drawn. `left`: classes of the columns that are aligned to the left, "l1 l4"."""
 
     label: str
-    heads: tuple[Head, ...]
+    heads: tuple[ColumnHead, ...]
     rows: tuple[tuple[str, ...], ...]
     left: str
 
@@ -49,11 +51,11 @@ def grid(part: Table, label: str) -> Grid:
     kept = [n for n, column in enumerate(part.columns) if column.rank == 0 or _says_something(column)]
     kept = [n for n in kept if part.columns[n].of is None or part.columns[n].of in kept]
     of = [part.columns[n].of for n in kept]
-    columns = important_first([
-        msgspec.structs.replace(part.columns[n], of=None if value is None else kept.index(value))
-        for n, value in zip(kept, of, strict=True)
-    ])  # fmt: skip
-    heads = tuple(Head(c.title, c.rank, c.of) for c in columns)
+    moved = [None if value is None else kept.index(value) for value in of]
+    columns = important_first(
+        [msgspec.structs.replace(part.columns[n], of=value) for n, value in zip(kept, moved, strict=True)]
+    )
+    heads = tuple(ColumnHead(c.title, c.rank, c.of) for c in columns)
     titled = any(column.title for column in columns)
     cells = [_cells(c, first=titled and place == 0) for place, c in enumerate(columns)]
     left = " ".join(f"l{place}" for place, column in enumerate(columns, start=1) if column.left)
