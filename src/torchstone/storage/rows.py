@@ -11,7 +11,7 @@ import msgspec
 from torchstone.core.estimates import interval_of, pair_prior, priors_of, rounds_of_run
 from torchstone.core.figures import Figures
 from torchstone.core.schema.axis import AXES, Scalar
-from torchstone.core.schema.case import Case, model_name
+from torchstone.core.schema.case import Case, model_name, portable
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.estimate import Finding, Verdict, verdict
 from torchstone.core.schema.peak_memory import PEAKS
@@ -122,7 +122,7 @@ def case_rows(run: Run, derived: Sequence[Figures], priors: Sequence[Mapping[str
             case_id,
             head.started_utc,
             str(case.workload.task),
-            model_name(case.workload.model)[:_CUT],
+            (portable if case.workload.is_program else model_name)(case.workload.model)[:_CUT],
             settings_words(case.configuration)[:_CUT],
             device_name(head, case)[:_CUT],
             head.machine.host.hostname[:_CUT],

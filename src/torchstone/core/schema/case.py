@@ -119,9 +119,16 @@ def portable(spec: str) -> str:
 
 
 def model_name(spec: str) -> str:
-    """Return a model as people know it, without its source and its folders: "cnn", "mine.py:load", "owner/name"."""
+    """Return a model as people know it, without its source and its folders: "cnn", "mine.py:load", "owner/name".
+
+    Of a program that is its command up to the script: "python train.py …".
+    """
     shown = portable(spec)
-    return shown if spec.startswith("program:") else shown.partition(":")[2] or spec
+    if not spec.startswith("program:"):
+        return shown.partition(":")[2] or spec
+    words = shown.split(" ")
+    script = next((n for n, word in enumerate(words) if word.endswith(".py")), len(words) - 1)
+    return " ".join(words[: script + 1]) + " …" * (script + 1 < len(words))
 
 
 def _is_path(scheme: str, rest: str) -> bool:

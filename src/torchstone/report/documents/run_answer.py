@@ -172,7 +172,10 @@ def _alone(case: CaseSummary, *, brief: bool) -> str:
     ]
     told += [_step(case, units.quantity(step.value, "s"))] if step is not None else []
     told += [units.quantity(held, "bytes")] if held is not None else []
-    why = f"; from {_range(rate)}, as {too_wide(rate.trials)}" if rate and wide else ""
+    why = ""
+    if rate and wide:  # more trials are no remedy where something else is in doubt
+        more = f", as {too_wide(rate.trials)}" if case.verdict == Verdict.VALID else ""
+        why = f"; from {_range(rate)}{more}"
     told += [words] if (words := quality_words(case.quality)) else []
     return f"{', '.join(told)}{why}."
 

@@ -56,6 +56,7 @@ def test_every_word_has_an_id_of_its_own():
     [
         ("builtin:cnn", "cnn"), ("py:/home/alice/mine.py:load", "mine.py:load"), ("py:pkg.nets:load", "pkg.nets:load"),
         ("hf:owner/name", "owner/name"), ("hf:/models/mine", "mine"), ("resnet50", "resnet50"),
+        ("program:python train.py --lr 1", "python train.py …"), ("program:python train.py", "python train.py"),
     ],
 )  # fmt: skip
 def test_a_model_has_the_name_that_people_know_it_by(spec, name):
