@@ -143,11 +143,12 @@ def in_short(configuration, quality=None, **changes):
     for case in run.cases:
         facts = Facts(parameters=66_846_720)
         trials = tuple(replace(trial, facts=facts) for trial in case.trials)
-        new = {"trials": trials}
+        shown_case = replace(case, trials=trials)
         if case.case_id == best:
-            new |= {"configuration": {**case.configuration, **configuration}, "quality": quality}
-            new |= {"estimates": {**case.estimates, "exported_bytes": size}}
-        cases.append(replace(case, **new))
+            settings = {**case.configuration, **configuration}
+            estimates = {**case.estimates, "exported_bytes": size}
+            shown_case = replace(shown_case, configuration=settings, quality=quality, estimates=estimates)
+        cases.append(shown_case)
     return str(Document("tune", tuple(tune_parts(replace(run, cases=tuple(cases)), run.answer))).headline)
 
 
