@@ -2,12 +2,14 @@
 
 import copy
 import importlib.util
+import re
 import subprocess
 import sys
 import time
 import tomllib
 from pathlib import Path
 
+import numpy
 import psutil
 import pytest
 import torch
@@ -15,7 +17,7 @@ from build import a_case, a_run, a_trial
 
 from torchstone.core.errors import MissingError, Unsupported, UsageError
 from torchstone.core.quality import judged
-from torchstone.core.schema.axis import AXES
+from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.model import InputSpec, LoadedModel
@@ -25,7 +27,9 @@ from torchstone.execution import plan
 from torchstone.execution.timing.loop import unmarked
 from torchstone.extend import OpenRuntime, Runtime
 from torchstone.plugins import registry
+from torchstone.plugins.protocols import SavedFile
 from torchstone.plugins.tasks import _answers, _runtimes
+from torchstone.plugins.variants import Variant
 
 NAMES = registry.names("runtimes")
 SLOW = ("aoti",)  # a C++ compiler builds the model
@@ -100,9 +104,10 @@ def test_quantized_it_is_smaller_and_near_what_eager_mode_answers(name, quantiza
     model = made(module=module, example={"input": torch.randn(8, 256)})
     prepared, batches = ready(model, runtime=name, quantization=quantization)
     found = prepared.build(batches.next)
-    assert 1e-4 < found["relative_output_error"] < 0.05
+    bits = 4 if quantization == "int4-weights" else 8
+    assert 1e-4 < found["relative_output_error"] < (0.15 if bits == 4 else 0.05)
     assert found["top1_agreement"] > 0.8
-    assert 131_000 < found["exported_bytes"] < 180_000  # 2 × 256 × 256 numbers
+    assert 16_384 * bits < found["exported_bytes"] < 22_500 * bits  # 2 × 256 × 256 numbers
     assert prepared.facts.settings["runtime"].value == name
     prepared.step(batches.next, unmarked)
     prepared.enter("throughput")
@@ -253,7 +258,7 @@ class Ours(Runtime):
 
 def built(monkeypatch, runtime, model):
     monkeypatch.setattr(registry, "load", lambda *_: runtime)
-    return _runtimes.build(_runtimes.Variant("ours"), model.module, model.forward, [model.example])
+    return _runtimes.build(Variant("ours"), model.module, model.forward, [model.example])
 
 
 def test_a_branch_on_data_is_refused_with_the_line_that_stands_in_the_way(monkeypatch):
@@ -413,3 +418,128 @@ def test_a_model_without_tensors_in_its_output_is_refused(monkeypatch):
     )  # fmt: skip
     with pytest.raises(Unsupported, match="no tensor"):
         built(monkeypatch, Ours(None), model)
+
+
+# ── a file that loads without torchstone ────────────────────────────────────────────────────────────────────
+
+
+ALONE = """
+import sys
+sys.modules["torchstone"] = None
+import numpy
+inputs = dict(numpy.load("inputs.npz").items())
+if {tensors}:
+    import torch
+    inputs = {{name: torch.from_numpy(array) for name, array in inputs.items()}}
+{lines}
+assert not any(name.startswith("torchstone.") for name in sys.modules)
+numpy.savez("outputs.npz", *[one.float() if hasattr(one, "float") else one for one in outputs])
+"""
+
+
+def answered_alone(folder, lines, inputs):
+    """Return the outputs of a fresh interpreter that cannot import torchstone."""
+    numpy.savez(folder / "inputs.npz", **{name: tensor.numpy() for name, tensor in inputs.items()})
+    code = ALONE.format(lines="\n".join(lines), tensors="torch tensors" in lines[0])
+    subprocess.run([sys.executable, "-I", "-c", code], check=True, cwd=folder, timeout=240)
+    return [torch.from_numpy(array) for array in numpy.load(folder / "outputs.npz").values()]
+
+
+def wide(**more):
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 16)).eval()
+    return made(module=module, example={"input": torch.randn(8, 256), "labels": torch.ones(8).long()}, **more)
+
+
+@pytest.mark.parametrize(
+    ("axes", "most"),
+    [
+        *(pytest.param({"runtime": param.values[0]}, 1e-5, marks=param.marks) for param in EACH),
+        ({}, 1e-6),
+        ({"precision": "bf16"}, 0.02),
+        pytest.param(
+            {"compile": "default"},
+            1e-5,
+            marks=[pytest.mark.long, pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")],
+        ),
+        ({"quantization": "int8-dynamic"}, 0.05),
+        *(({"runtime": name, "quantization": q}, 0.15 if "int4" in q else 0.05) for name, q in QUANTIZED),
+    ],
+)
+def test_a_saved_model_answers_as_eager_mode_does_where_torchstone_is_not(tmp_path, axes, most):
+    name = axes.get("runtime", "eager")
+    if name != "eager" and lacking(name):
+        pytest.skip(lacking(name))
+    if name == "openvino" and "quantization" in axes and importlib.util.find_spec("nncf") is None:
+        pytest.skip("nncf is not installed")
+    model = wide()
+    prepared, batches = ready(model, **axes)
+    folder = tmp_path / "best"
+    folder.mkdir()
+    lines = prepared.save(batches.next, None, 0, SavedFile(folder, "best/best"))
+    suffixes = registry.load("runtimes", name).suffixes if name != "eager" else (".pt2", ".pt")
+    written = {file.name for file in folder.iterdir()}
+    assert written
+    assert written <= {f"best{suffix}" for suffix in suffixes}
+    assert any(re.search(rf"\b{torch.get_num_threads()}\b", line) for line in lines[1:]), "threads are set alike"
+    inputs = {"input": batches.next().tensors["input"]}
+    (theirs,) = answered_alone(tmp_path, lines, inputs)
+    with torch.no_grad():
+        ours = model.module(inputs["input"])
+    assert float((theirs - ours).norm() / ours.norm()) < most
+
+
+STATIC: dict[str, Scalar] = {"batch_size": 4, "quantization": "int8-static"}
+
+
+class Counted(list[dict[str, torch.Tensor]]):
+    """Items that keep which of them were asked for."""
+
+    def __init__(self, items):
+        super().__init__(items)
+        self.asked = []
+
+    def __getitem__(self, number):
+        self.asked.append(number)
+        return super().__getitem__(number)
+
+
+@pytest.mark.parametrize(("items", "calibrating"), [(100, 24), (5000, 256), (12, 4)])
+def test_what_calibrates_is_never_compared(items, calibrating):
+    scores, samples = Scores(), Counted(items_of([1] * items))
+    answer = lambda tensors: [scores(tensors["input"])]
+    counts = _answers.counted(answer, answer, samples, STATIC, seed=3)
+    compared, samples.asked = set(samples.asked), []
+    assert len(list(_answers.calibration(samples, STATIC, seed=3))) * 4 == calibrating
+    assert len(set(samples.asked)) == calibrating
+    assert not compared & set(samples.asked)
+    assert counts is not None
+    assert counts.items == len(compared) == items - calibrating
+    assert not list(_answers.calibration(samples, {**STATIC, "quantization": "int8-dynamic"}, seed=3))
+
+
+def test_with_fewer_items_than_two_batches_nothing_is_compared():
+    samples = Counted(items_of([1] * 5))
+    scores = lambda tensors: [Scores()(tensors["input"])]
+    assert _answers.counted(scores, scores, samples, STATIC, seed=0) is None
+
+
+@pytest.mark.skipif(lacking("onnxruntime") is not None, reason=lacking("onnxruntime") or "")
+def test_a_static_format_is_calibrated_on_real_items_and_its_quality_is_that_of_others():
+    torch.manual_seed(0)
+    model = made()
+    items = [{"input": torch.randn(6), "labels": torch.tensor(0)} for _ in range(400)]
+    with torch.no_grad():
+        items = [{**item, "labels": model.module(item["input"]).argmax()} for item in items]
+    samples = Counted(items)
+    prepared, batches = ready(model, runtime="onnxruntime", quantization="int8-static")
+    found = prepared.build(batches.next, samples, 7)
+    calibrating, samples.asked = set(samples.asked), []
+    assert len(calibrating) == 100
+    assert 1e-4 < found["relative_output_error"] < 0.05
+    counts = prepared.compare(samples, 7)
+    assert counts is not None
+    assert counts.items == 300
+    assert counts.right is not None
+    assert counts.right > 285
+    assert not calibrating & set(samples.asked)

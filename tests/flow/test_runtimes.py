@@ -48,7 +48,15 @@ def measured(tmp_path, function: str) -> dict[str, Any]:
 
 def test_both_are_measured_and_what_the_other_took_and_differs_by_is_among_the_figures(tmp_path):
     cases = measured(tmp_path, "plain")
-    own = {"export_time_s", "build_time_s", "exported_bytes", "output_error", "relative_output_error", "top1_agreement"}
+    own = {
+        "export_time_s",
+        "build_time_s",
+        "exported_bytes",
+        "loaded_peak_bytes",
+        "output_error",
+        "relative_output_error",
+        "top1_agreement",
+    }
     assert own & set(cases["eager"]["estimates"]) == set()
     found = cases["onnxruntime"]["estimates"]
     assert own <= set(found)
@@ -85,3 +93,42 @@ def test_int8_that_answers_real_items_as_well_is_as_good_and_of_made_up_ones_not
         found = cases["int8-dynamic"]["quality"]
         assert (found["verdict"], found["items"], found["margin"]) == (verdict, items, 0.05)
         assert (found["loss"] is None) == (items == 0)
+
+
+NOT_HERE = """
+import sys
+sys.modules["torchstone"] = None
+import numpy
+inputs = {{"input": numpy.ones((8, 32), numpy.float32)}}
+if {tensors}:
+    import torch
+    inputs = {{"input": torch.ones(8, 32)}}
+{lines}
+assert outputs[0].shape == (8, 4)
+"""
+
+
+def test_the_chosen_setting_is_saved_as_a_file_that_loads_without_torchstone(tmp_path):
+    (tmp_path / "nets.py").write_text(MODELS)
+    model = ["--task", "infer", "--model", "py:nets.py:plain", "--batch-sizes", "8", "--axis", "precision=fp32"]
+    quick = ["--searcher", "grid", "--quick", "--trials", "2", "--quiet"]
+    words = ["tune", *model, "--axis", "runtime=eager,onnxruntime", *quick, "--save-model", "best.onnx"]
+
+    def torchstone(*command):
+        whole = [sys.executable, "-m", "torchstone", *command]
+        return subprocess.run(whole, capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path)
+
+    told = torchstone(*words)
+    assert told.returncode == 0, told.stderr
+    assert "--save-model model" in told.stdout
+    assert {one.suffix for one in tmp_path.glob("best.*")} in ({".pt2"}, {".onnx"}, {".onnx", ".data"})
+    again = torchstone(*words)
+    assert (again.returncode, again.stdout) == (2, "")
+    assert "exists" in again.stderr
+    shown = torchstone("show", "latest", "--save-model", "other")
+    assert shown.returncode == 0, shown.stderr
+    assert "input float32 [8, 32]" in shown.stdout.splitlines()[0]
+    code = NOT_HERE.format(lines=shown.stdout, tensors="torch tensors" in shown.stdout)
+    subprocess.run([sys.executable, "-I", "-c", code], check=True, cwd=tmp_path)
+    assert list(tmp_path.glob("other.*"))
+    assert not list(tmp_path.glob(".torchstone-*"))

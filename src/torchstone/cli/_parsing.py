@@ -69,6 +69,7 @@ RARE = {
     "--quiet",
     "--report",
     "--requeue-at-limit",
+    "--save-model",
     "--sbatch",
     "--search-time",
     "--searcher",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from torchstone.cli._output import add_json, document_of, print_json, run_json, show_document, terminal_width
 from torchstone.cli._place import add_place, place_of
+from torchstone.cli._saving import add_save_model, save_model
 from torchstone.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--apply", type=Path, metavar="FILE", help="write the best settings of a tune into this YAML, JSON or TOML file"
     )
+    add_save_model(parser)
     add_json(parser)
     add_place(parser)
 
@@ -41,8 +43,8 @@ def run(options: argparse.Namespace) -> int:
         # Print what is no run, from the file in which --save kept it.
         from torchstone.report.results import read_result
 
-        if options.apply is not None or options.plot:
-            raise UsageError(f"{options.run} is no run: --apply and --plot do not apply")
+        if options.apply is not None or options.plot or options.save_model is not None:
+            raise UsageError(f"{options.run} is no run: --apply, --plot and --save-model do not apply")
         result, document = read_result(Path(options.run))
         if options.json:
             print_json(result.json())
@@ -55,6 +57,11 @@ def run(options: argparse.Namespace) -> int:
         from torchstone.cli._applying import apply_answer
 
         apply_answer(options.apply, summary)
+        return 0
+    if options.save_model is not None:
+        from torchstone.workflows.tune.saving import checked_path
+
+        save_model(options, summary, checked_path(options.save_model))
         return 0
     if options.json:
         print_json(run_json(summary))

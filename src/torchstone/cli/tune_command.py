@@ -5,6 +5,7 @@ torchstone tune -- python train.py --batch_size {batch_size}    (a program as yo
 torchstone tune my-run.yaml --max-memory 80% --apply my-run.yaml
 torchstone tune my-run.yaml --effective-batch 1024 --objective energy
 torchstone tune my-run.yaml --only num_workers --present batch_size=64
+torchstone tune distilbert --task infer --axis runtime=eager,onnxruntime,openvino --save-model best
 torchstone tune gpt2 --task train --for h100-80gb       (predicts what would fit; measures nothing)
 """
 
@@ -31,6 +32,7 @@ from torchstone.cli._run_options import (
     program_values,
     request_from,
 )
+from torchstone.cli._saving import add_save_model, save_model
 from torchstone.core import units
 from torchstone.core.errors import ExitCode, TorchstoneError, UsageError
 from torchstone.core.schema.answer import Constraints, TuneSpec
@@ -59,7 +61,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of tune."""
     best = parser.add_argument_group("objective and constraints")
     best.add_argument(
-        "--objective", default="throughput", help="throughput (default), latency, efficiency (items/s/GB) or energy"
+        "--objective",
+        default="throughput",
+        help="throughput (default), latency, efficiency (items/s/GB), energy or memory",
     )
     best.add_argument(
         "--max-memory", metavar="SIZE", help="maximum peak memory: 80%% of the device's, or 20GB (default 90%%)"
@@ -89,6 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--apply", type=Path, metavar="FILE", help="write the best settings into this YAML, JSON or TOML file"
     )
+    add_save_model(how)
     how.add_argument(
         "--for",
         dest="cards",
@@ -164,6 +169,7 @@ def _refuse_options(options: argparse.Namespace) -> None:
         "--for": options.cards,
         "--learning-rate-rule": options.learning_rate_rule != "sqrt",
         "--let-finish": options.let_finish,
+        "--save-model": options.save_model,
     }
     if wrong := [flag for flag, value in given.items() if value]:
         raise UsageError(f"{wrong[0]}: not for a program; its axes are the {{name}} of its command")
@@ -210,14 +216,15 @@ def _positive(flag: str, value: N | None) -> N | None:
 def run(options: argparse.Namespace) -> int:
     """Search, print the answer, and write it into the user's file where asked."""
     if options.cards is not None and options.program is None:
-        if options.push:
-            raise UsageError("--for predicts and measures nothing: there is no run to --push")
+        if options.push or options.save_model is not None:
+            raise UsageError("--for predicts and measures nothing: there is no run to --push, no model to save")
         return _print_fitting(options)
     from torchstone.workflows.tune.program_tune import ProgramTune
     from torchstone.workflows.tune.tune import TuneCampaign
 
     folder, team = writable(folder_of(options)), push_to(options)
     (request, program), busy = _tune_request(options), busy_of(options)
+    path = _save_path(options, request)
     progress = TuneProgress(quiet=options.quiet, verbose=options.debug)
     done: list[Results] = []
     campaign: TuneCampaign | ProgramTune = (
@@ -229,7 +236,23 @@ def run(options: argparse.Namespace) -> int:
         return done[0]
 
     code = run_and_report(options, folder, progress, carry_out, team=team)
-    return _apply(options, done[0]) or code if done else code
+    if not done:
+        return code
+    code = _apply(options, done[0]) or code
+    if path is not None and done[0].summary.answer is not None:
+        save_model(options, done[0].summary, path)
+    return code
+
+
+def _save_path(options: argparse.Namespace, request: TuneRequest) -> Path | None:
+    """Return where the model is to be written. Raises UsageError where it cannot be, before anything is measured."""
+    if options.save_model is None:
+        return None
+    from torchstone.workflows.tune.saving import checked_path
+
+    if any(workload.task != "infer" for workload in request.run.workloads):
+        raise UsageError("--save-model: only a model of task infer can be saved: add --task infer")
+    return checked_path(options.save_model)
 
 
 def _apply(options: argparse.Namespace, results: Results) -> int:

@@ -203,12 +203,17 @@ class Prepared(ABC):
     def count(self, batch: Batch) -> StepCounts:
         """Count operations, traffic and operators of one step outside timing, and say what could not be counted."""
 
-    def build(self, pull: Callable[[], Batch]) -> Mapping[str, float]:
+    def build(self, pull: Callable[[], Batch], samples: Samples | None = None, seed: int = 0) -> Mapping[str, float]:
         """Build what needs batches for that, before the first step; return what it found, by raw metric of the setup.
 
         Threads that are started here may use every core that is the trial's. `facts` may be others when it is done.
+        `samples`: real items, where there are any, drawn by the seed.
         """
         return {}
+
+    def save(self, pull: Callable[[], Batch], samples: Samples | None, seed: int, file: SavedFile) -> Sequence[str]:
+        """Write the model as it is measured; return the lines of Python that load it and run it without torchstone."""
+        raise Unsupported("only a model of task infer can be saved")
 
     def compare(self, samples: Samples, seed: int) -> AnswerCounts | None:
         """Count how what was built answers real items beside its reference; None where there is no other, or no class.
@@ -286,6 +291,13 @@ class Engine(ABC):
 # ── runtimes/ ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
+class SavedFile(NamedTuple):
+    """Where a model is written. `folder`: its files are named as that; `path`: what they will be, without suffix."""
+
+    folder: Path
+    path: str
+
+
 class OpenRuntime(NamedTuple):
     """A model in a runtime. `answer`: inputs by name, as tensors → its outputs, in the order of those exported.
 
@@ -301,11 +313,14 @@ class OpenRuntime(NamedTuple):
 class Runtime(ABC):
     """runtimes/<name>.py: computes a model that torch.export has exported, on the CPU, in fp32 or quantized.
 
-    `quantizations`: words of that axis which `quantize` has.
+    `quantizations`: words of that axis which `quantize` has. `suffixes`: of its files, which are named as their folder;
+    the first is the one that is loaded. `takes`: what its inputs are where it is used without torchstone.
     """
 
     describes: str
     quantizations: tuple[str, ...] = ()
+    suffixes: tuple[str, ...] = ()
+    takes: str = "numpy arrays"
 
     @abstractmethod
     def missing(self) -> str | None:
@@ -315,12 +330,21 @@ class Runtime(ABC):
     def export(self, program: Any, folder: Path) -> None:
         """Write a torch.export.ExportedProgram as files of this runtime. Raises whatever its library raises."""
 
-    def quantize(self, folder: Path, quantization: str) -> None:  # noqa: B027  only called for those it has
-        """Put quantized files in place of those exported. Raises Unsupported where something for that is missing."""
+    def quantize(  # noqa: B027  only called for those it has
+        self, folder: Path, quantization: str, calibration: Iterable[Mapping[str, Any]]
+    ) -> None:
+        """Put quantized files in place of those exported. Raises Unsupported where something for that is missing.
+
+        `calibration`: batches of inputs, which are made when they are asked for.
+        """
 
     @abstractmethod
     def open(self, folder: Path, threads: int) -> OpenRuntime:
         """Open the files, which are deleted then, to answer with that many threads: no others, which wait asleep."""
+
+    def usage(self, file: str, threads: int) -> Sequence[str]:
+        """Return lines of Python that open the file as `open` does, and compute `outputs` of `inputs`, by name."""
+        raise Unsupported("this runtime does not tell how its files are loaded")
 
 
 # ── searchers/ ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -29,7 +29,7 @@ class Constraints(msgspec.Struct, frozen=True):
 class TuneSpec(msgspec.Struct, frozen=True):
     """What a tune looks for. `base` is a Case with a value for every axis; `axes` are those that vary."""
 
-    objective: str  # a figure's short name: throughput, latency, efficiency, energy
+    objective: str  # throughput, latency, efficiency, energy or memory
     searcher: str
     base: Case
     axes: Mapping[str, tuple[Scalar, ...]]
@@ -80,6 +80,7 @@ class TuneResult(msgspec.Struct, frozen=True, tag="tune", tag_field="kind"):
     probes: int
     tried: int  # how many of the points had a trial of whole steps
     untried: Mapping[str, tuple[Scalar, ...]] = {}  # the values of each axis that no such trial had
+    objective: str | msgspec.UnsetType = msgspec.UNSET  # of its TuneSpec
 
 
 class Course(msgspec.Struct, frozen=True):

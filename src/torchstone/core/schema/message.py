@@ -58,6 +58,16 @@ class EvaluateRequest(_CaseRequest, frozen=True, tag="evaluate", kw_only=True):
     evaluation: Evaluation
 
 
+class SaveRequest(_CaseRequest, frozen=True, tag="save", kw_only=True):
+    """Write the model of this Case into an empty folder, in files of its name, and send a Saved.
+
+    `path`: where they will be, without suffix.
+    """
+
+    folder: str
+    path: str
+
+
 class TurnsRequest(_CaseRequest, frozen=True, tag="turns"):
     """Take turns with another process (ab/) instead of measuring windows.
 
@@ -122,7 +132,7 @@ class BurstRequest(msgspec.Struct, frozen=True, tag="burst", tag_field="ask"):
     cores: tuple[int, ...] = ()
 
 
-CaseRequest = TrialRequest | RehearseRequest | TrainRequest | EvaluateRequest | TurnsRequest
+CaseRequest = TrialRequest | RehearseRequest | TrainRequest | EvaluateRequest | SaveRequest | TurnsRequest
 Request = CaseRequest | NodeRequest | InspectRequest | PeaksRequest | MemoryRequest | BurstRequest
 
 
@@ -207,6 +217,12 @@ class Brought(msgspec.Struct, frozen=True, tag="brought", tag_field="event"):
     data: OwnData
 
 
+class Saved(msgspec.Struct, frozen=True, tag="saved", tag_field="event"):
+    """A model was written: what loads it in Python and runs it, line by line."""
+
+    lines: tuple[str, ...]
+
+
 class Measured(msgspec.Struct, frozen=True, tag="measured", tag_field="event"):
     """Everything a trial measured, sent once, after its last window."""
 
@@ -276,6 +292,7 @@ Event = (
     | Ready
     | TurnEnded
     | Brought
+    | Saved
     | Measured
     | HostProfile
     | Inspected

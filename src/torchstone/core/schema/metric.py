@@ -79,6 +79,8 @@ _OF_RUNTIMES: tuple[_Row, ...] = (
     ("export_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "exporting the model to its runtime, to files"),
     ("build_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "opening the files in the runtime, until it can answer"),
     ("exported_bytes", _U.BYTE, _L, _P.ONLY, _P.SUM, "size of the files on disk"),
+    ("loaded_peak_bytes", _U.BYTE, _L, _P.ONLY, _P.SUM,
+     "peak RSS of a process that only loads the files and answers one batch"),
     ("output_error", _U.NUMBER, _L, _P.ONLY, _P.MAX, "largest difference of an output's number from eager mode's"),
     ("relative_output_error", _U.NUMBER, _L, _P.ONLY, _P.MAX,
      "norm of the outputs' difference from eager mode's, over that of eager mode's"),
@@ -211,7 +213,7 @@ _NAMED: Named = {
     MetricGroup.START: (
         ("first_step_time_s", "first step", None), ("model_load_time_s", "model load", 19),
         ("start_time_s", "process start", None), ("export_time_s", "export", 20), ("build_time_s", "build", 20),
-        ("exported_bytes", "size on disk", 12),
+        ("exported_bytes", "size on disk", 12), ("loaded_peak_bytes", "peak RSS of the files alone", 12),
     ),
     MetricGroup.MEMORY: (
         ("peak_reserved_bytes", "peak device memory", 3), ("peak_allocated_bytes", "peak allocated memory", None),

@@ -14,11 +14,19 @@ from typing import Any, Self
 
 import msgspec
 
-from torchstone.core.errors import MissingError, UsageError
+from torchstone.core.errors import MissingError, TorchstoneError, UsageError
 from torchstone.core.figures import closed_loop_only, raw
 from torchstone.core.schema.case import Case, Placement, Task
 from torchstone.core.schema.machine import DeviceInfo, Machine, Room
-from torchstone.core.schema.message import Brought, Event, Inspected, InspectRequest, RehearseRequest
+from torchstone.core.schema.message import (
+    Brought,
+    Event,
+    Inspected,
+    InspectRequest,
+    RehearseRequest,
+    Saved,
+    SaveRequest,
+)
 from torchstone.core.schema.own_data import OwnData
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import SCHEMA, Head, Plan
@@ -175,14 +183,17 @@ def _crash(case: Case, outcome: Outcome) -> str:
 
 
 class _Ear(Silent):
-    """A Watcher that keeps what a rehearsal says of the user's data."""
+    """A Watcher that keeps what a rehearsal says of the user's data, and how a model that was written is run."""
 
     brought = OwnData()
+    lines: Sequence[str] = ()
 
     def heard(self, event: Event) -> None:
         """Keep it."""
         if isinstance(event, Brought):
             self.brought = event.data
+        elif isinstance(event, Saved):
+            self.lines = event.lines
 
 
 class Session:
@@ -282,6 +293,18 @@ class Session:
         if outcome.status == Status.CRASHED:
             raise UsageError(_crash(case, outcome))
         return ear.brought
+
+    def save(self, case: Case, folder: Path, path: str) -> Sequence[str]:
+        """Write the model of a Case into a folder, in files of its name; return the lines of Python that run it.
+
+        `path`: where the files will be, without suffix. Raises TorchstoneError where it cannot be written.
+        """
+        ear = _Ear()
+        drive = TrialDrive(SaveRequest(case, self.procedure, folder=str(folder), path=path), None, ear)
+        outcome = drive.run(self.launcher, 0).outcome
+        if outcome.status != Status.OK:
+            raise TorchstoneError(f"{path} cannot be written: {drive.mistake or outcome.message or outcome.status}")
+        return ear.lines
 
     def head(self, plan: Plan, machine: Machine, name: str, command: Sequence[str], **about: Any) -> Head:
         """Return the Head of a run that begins now. `about`: its further fields."""

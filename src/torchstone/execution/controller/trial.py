@@ -25,6 +25,7 @@ from torchstone.core.schema.message import (
     Measured,
     Progress,
     RehearseRequest,
+    SaveRequest,
     Stack,
     TrainRequest,
     TurnsRequest,
@@ -276,7 +277,7 @@ class TrialDrive:
             return self._ending.timed_out(self._limit_s)
         if self._ended is None:
             return self._ending.died(wrong)
-        measuring = not isinstance(self._request, RehearseRequest | EvaluateRequest)
+        measuring = not isinstance(self._request, RehearseRequest | EvaluateRequest | SaveRequest)
         if self._ended.outcome.status == Status.OK and self._measured is None and measuring:
             return Outcome(Status.CRASHED, "ended without any measurement")
         return self._ending.refined(self._ended.outcome)

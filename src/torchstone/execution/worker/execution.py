@@ -7,6 +7,7 @@ import os
 import resource
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -36,6 +37,8 @@ from torchstone.core.schema.message import (
     Progress,
     RehearseRequest,
     Request,
+    Saved,
+    SaveRequest,
     TrainRequest,
     TrialRequest,
     TurnsRequest,
@@ -68,7 +71,7 @@ from torchstone.execution.worker.turns import (
 )
 from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Device, Stopwatch, Vendor
-from torchstone.plugins.protocols import Batches, Engine, Prepared, fixed_axes
+from torchstone.plugins.protocols import Batches, Engine, Prepared, Samples, SavedFile, fixed_axes
 
 _ROWS = 2  # items that are really drawn: of them only shapes and types count
 _SAME_SHAPES = ("pretrained", "folder")  # weights that random ones stand in for
@@ -354,6 +357,15 @@ def _evaluate(request: EvaluateRequest, line: EventPipe) -> Ended:
     return _DONE
 
 
+def _save(request: SaveRequest, line: EventPipe) -> Ended:
+    _refuse_ranks(request.case, "--save-model")
+    setup = _set_up(request, line.send, _pinning_for(request))
+    seed, file = request.procedure.seed, SavedFile(Path(request.folder), request.path)
+    with _feed(setup, seed) as (batches, samples):
+        line.send(Saved(tuple(setup.prepared.save(batches.next, samples, seed, file))))
+    return _DONE
+
+
 def _turns(request: TurnsRequest, line: EventPipe) -> Ended:
     _refuse_ranks(request.case, "ab")
     shifted = bytearray(request.shift_bytes)
@@ -371,6 +383,7 @@ HANDLERS: Mapping[type[Request], Callable[[Any, EventPipe], Ended]] = {
     RehearseRequest: _rehearse,
     TrainRequest: _fit,
     EvaluateRequest: _evaluate,
+    SaveRequest: _save,
     TurnsRequest: _turns,
     InspectRequest: _inspect,
     PeaksRequest: _peaks,
@@ -429,22 +442,30 @@ def _set_up(
 
 
 @contextlib.contextmanager
-def _fed(setup: Setup, seed: int, pinning: Pinning, *, compare: bool = False) -> Iterator[Batches]:
-    """Open the feed of a set-up Case, and close it at the end. `compare`: its answers to real items."""
+def _feed(setup: Setup, seed: int) -> Iterator[tuple[Batches, Samples | None]]:
+    """Open the feed of a set-up Case, and close it at the end; with its items, where they are real and counted."""
     case, model = setup.case, setup.model
     samples = open_samples(case, model, seed)
-    setup.tally.facts.dataset_items = dataset_items(case, samples, own=model.samples is not None)
+    items = dataset_items(case, samples, own=model.samples is not None)
+    setup.tally.facts.dataset_items = items
     batches = setup.engine.open_batches(case, model, samples, setup.device, seed)
     try:
-        for metric, value in setup.prepared.build(batches.next).items():
+        yield batches, samples if items is not None else None
+    finally:
+        batches.close()
+
+
+@contextlib.contextmanager
+def _fed(setup: Setup, seed: int, pinning: Pinning, *, compare: bool = False) -> Iterator[Batches]:
+    """Open the feed of a set-up Case, built with it. `compare`: its answers to real items."""
+    with _feed(setup, seed) as (batches, samples):
+        for metric, value in setup.prepared.build(batches.next, samples, seed).items():
             setup.tally.setup(metric, value)
-        if compare and samples is not None and setup.tally.facts.dataset_items is not None:
+        if compare and samples is not None:
             setup.tally.add(Facts(answers=setup.prepared.compare(samples, seed)))
         setup.tally.add(setup.prepared.facts)
         pinning.bind()
         yield batches
-    finally:
-        batches.close()
 
 
 def measure_prepared(

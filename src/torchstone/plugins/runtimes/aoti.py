@@ -10,13 +10,13 @@ from typing import Any
 
 from torchstone.plugins.protocols import OpenRuntime, Runtime
 
-_FILE = "model.pt2"
-
 
 class AotInductor(Runtime):
     """Compiles with this machine's C++ compiler; what it makes computes with torch's own threads."""
 
     describes = "AOTInductor: torch.compile's kernels, compiled ahead of time"
+    suffixes = (".pt2",)
+    takes = "torch tensors"
 
     def missing(self) -> str | None:
         compiler = os.environ.get("CXX") or "g++"
@@ -28,18 +28,29 @@ class AotInductor(Runtime):
         from torch import _inductor as inductor
 
         with inductor.config.patch(compile_threads=1):  # no pool of processes, which would idle beside the windows
-            inductor.aoti_compile_and_package(program, package_path=str(folder / _FILE))
+            inductor.aoti_compile_and_package(program, package_path=_file(folder))
 
     def open(self, folder: Path, threads: int) -> OpenRuntime:
         import torch
 
-        load = torch._inductor.aoti_load_package(str(folder / _FILE))
+        load = torch._inductor.aoti_load_package(_file(folder))
 
         def answer(tensors: Mapping[str, Any]) -> Sequence[Any]:
             found: Sequence[Any] = load(**tensors)
             return found
 
         return OpenRuntime(answer, f"torch {torch.__version__}", torch.get_num_threads(), {})
+
+    def usage(self, file: str, threads: int) -> Sequence[str]:
+        return (
+            f"import torch; torch.set_num_threads({threads})",
+            f"model = torch._inductor.aoti_load_package({file!r})",
+            "with torch.inference_mode(): outputs = model(**inputs)",
+        )
+
+
+def _file(folder: Path) -> str:
+    return str(folder / f"{folder.name}.pt2")
 
 
 PLUGIN: Runtime = AotInductor()

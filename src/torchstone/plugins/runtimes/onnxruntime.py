@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,9 @@ from typing import Any
 from torchstone.core.errors import Unsupported
 from torchstone.plugins.protocols import OpenRuntime, Runtime
 
-_FILE = "model.onnx"
-_QUANTIZED = ("MatMulInteger", "DynamicQuantizeLSTM", "MatMulNBits")  # what quantizers make of operators
+# What quantizers make of operators.
+_QUANTIZED = ("MatMulInteger", "DynamicQuantizeLSTM", "MatMulNBits", "QuantizeLinear")
+_BITS = {"int8-weights": (8, 128), "int4-weights": (4, 32)}  # of a weight, and weights that share a scale
 _NEEDS = ("onnxruntime", "onnx", "onnxscript")
 # Threads that spin between operators are off in pools of every runtime here: theirs would be the only ones.
 _ENTRIES = {"session.intra_op.allow_spinning": "0", "session.inter_op.allow_spinning": "0"}
@@ -21,7 +22,8 @@ class OnnxRuntime(Runtime):
     """Opens sessions with as many threads as torch would use."""
 
     describes = "ONNX Runtime's CPU execution provider"
-    quantizations = ("int8-dynamic", "int8-weights")
+    quantizations = ("int8-dynamic", "int8-static", *_BITS)
+    suffixes = (".onnx", ".onnx.data")
 
     def missing(self) -> str | None:
         if all(find_spec(name) is not None for name in _NEEDS):
@@ -31,30 +33,50 @@ class OnnxRuntime(Runtime):
     def export(self, program: Any, folder: Path) -> None:
         import torch
 
-        torch.onnx.export(program, dynamo=True, verbose=False, external_data=True, f=folder / _FILE)
+        torch.onnx.export(program, dynamo=True, verbose=False, external_data=True, f=_file(folder))
 
-    def quantize(self, folder: Path, quantization: str) -> None:
+    def quantize(self, folder: Path, quantization: str, calibration: Iterable[Mapping[str, Any]]) -> None:
         import onnx
         from onnxruntime import quantization as quantizers
         from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 
-        whole = quantizers.onnx_model.ONNXModel(onnx.load(folder / _FILE))
-        whole.replace_gemm_with_matmul()  # a linear layer is either: only MatMul has weights in 8 bits
+        whole, target = quantizers.onnx_model.ONNXModel(onnx.load(_file(folder))), _file(folder)
         for file in folder.iterdir():
             file.unlink()
-        if quantization == "int8-weights":
-            blocks = MatMulNBitsQuantizer(whole.model, bits=8, is_symmetric=True)
-            blocks.process()
-            quantized = blocks.model
-        else:
+        if quantization == "int8-static":
+
+            class Reader(quantizers.CalibrationDataReader):  # type: ignore[misc]  # the library has no types
+                """Gives the batches one after another."""
+
+                batches = iter(calibration)
+                names = tuple(one.name for one in whole.model.graph.input)
+
+                def get_next(self) -> dict[str, Any] | None:
+                    batch = next(self.batches, None)
+                    return None if batch is None else {name: batch[name].numpy() for name in self.names}
+
+            kinds = ["Conv", "Gemm", "MatMul"]
+            quantizers.quantize_static(
+                whole.model,
+                target,
+                Reader(),
+                op_types_to_quantize=kinds,
+                per_channel=True,
+                use_external_data_format=True,
+            )
+        elif quantization == "int8-dynamic":
+            whole.replace_gemm_with_matmul()  # a linear layer is either: only MatMul has these formats
             # Of convolutions there are no signed 8-bit kernels; linear and recurrent layers are what eager mode has.
-            kinds = ["MatMul", "LSTM"]
-            quantizers.quantize_dynamic(whole.model, folder / _FILE, kinds, use_external_data_format=True)
-            quantized = quantizers.onnx_model.ONNXModel(onnx.load(folder / _FILE))
-        if not any(node.op_type in _QUANTIZED for node in quantized.model.graph.node):
-            raise Unsupported(f"runtime=onnxruntime, quantization={quantization}: the model has no linear layer")
-        if quantization == "int8-weights":
-            quantized.save_model_to_file(folder / _FILE, use_external_data_format=True)
+            quantizers.quantize_dynamic(whole.model, target, ["MatMul", "LSTM"], use_external_data_format=True)
+        else:
+            whole.replace_gemm_with_matmul()
+            bits, block = _BITS[quantization]
+            blocks = MatMulNBitsQuantizer(whole.model, bits=bits, block_size=block, is_symmetric=True)
+            blocks.process()
+            blocks.model.save_model_to_file(target, use_external_data_format=True)
+        quantized = onnx.load(target, load_external_data=False)
+        if not any(node.op_type in _QUANTIZED for node in quantized.graph.node):
+            raise Unsupported(f"runtime=onnxruntime, quantization={quantization}: the model has no layer of that kind")
 
     def open(self, folder: Path, threads: int) -> OpenRuntime:
         import onnxruntime
@@ -64,7 +86,7 @@ class OnnxRuntime(Runtime):
         options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
         for key, value in _ENTRIES.items():
             options.add_session_config_entry(key, value)
-        session = onnxruntime.InferenceSession(folder / _FILE, options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(_file(folder), options, providers=["CPUExecutionProvider"])
         names = [one.name for one in session.get_inputs()]
 
         def answer(tensors: Mapping[str, Any]) -> Sequence[Any]:
@@ -73,6 +95,19 @@ class OnnxRuntime(Runtime):
 
         said = {"intra_op_num_threads": str(threads), "inter_op_num_threads": "1", **_ENTRIES}
         return OpenRuntime(answer, f"onnxruntime {onnxruntime.__version__}", options.intra_op_num_threads, said)
+
+    def usage(self, file: str, threads: int) -> Sequence[str]:
+        return (
+            "import onnxruntime; options = onnxruntime.SessionOptions()",
+            f"options.intra_op_num_threads, options.inter_op_num_threads = {threads}, 1",
+            *(f"options.add_session_config_entry({key!r}, {value!r})" for key, value in _ENTRIES.items()),
+            f'model = onnxruntime.InferenceSession({file!r}, options, providers=["CPUExecutionProvider"])',
+            "outputs = model.run(None, inputs)",
+        )
+
+
+def _file(folder: Path) -> Path:
+    return folder / f"{folder.name}.onnx"
 
 
 PLUGIN: Runtime = OnnxRuntime()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,7 +13,6 @@ from typing import Any
 from torchstone.core.errors import Unsupported
 from torchstone.plugins.protocols import OpenRuntime, Runtime
 
-_FILE = "model.xml"
 # fp32 as eager mode has it: where the CPU has bf16 products, OpenVINO else takes them by itself.
 _FP32 = {"INFERENCE_PRECISION_HINT": "f32"}
 # Numbers of an input that share a scale where products are of 8 bits (as OpenVINO has it by itself); 0: they are not.
@@ -26,6 +25,7 @@ class OpenVino(Runtime):
     """Compiles models for one stream of as many threads as torch would use."""
 
     describes = "OpenVINO's CPU plug-in"
+    suffixes = (".xml", ".bin")
     quantizations = tuple(_INPUT_GROUPS)
 
     def missing(self) -> str | None:
@@ -33,30 +33,30 @@ class OpenVino(Runtime):
 
     def export(self, program: Any, folder: Path) -> None:
         openvino = _openvino()
-        openvino.save_model(openvino.convert_model(program), folder / _FILE, compress_to_fp16=False)
+        openvino.save_model(openvino.convert_model(program), _file(folder), compress_to_fp16=False)
 
-    def quantize(self, folder: Path, quantization: str) -> None:
+    def quantize(self, folder: Path, quantization: str, calibration: Iterable[Mapping[str, Any]]) -> None:
         if find_spec("nncf") is None:
             raise Unsupported(f"runtime=openvino, quantization={quantization} needs nncf: pip install nncf")
         openvino = _openvino()
         import nncf
 
-        model = openvino.Core().read_model(folder / _FILE)
+        model = openvino.Core().read_model(_file(folder))
         with redirect_stdout(io.StringIO()):  # bars of progress
             model = nncf.compress_weights(model, mode=nncf.CompressWeightsMode.INT8_SYM)
         model.set_rt_info(_INPUT_GROUPS[quantization], ["runtime_options", "DYNAMIC_QUANTIZATION_GROUP_SIZE"])
         small = folder / "quantized.xml"
         openvino.save_model(model, small, compress_to_fp16=False)
         del model  # its weights are in the file that goes
-        for suffix in (".xml", ".bin"):
-            small.with_suffix(suffix).replace((folder / _FILE).with_suffix(suffix))
+        for suffix in self.suffixes:
+            small.with_suffix(suffix).replace(_file(folder).with_suffix(suffix))
 
     def open(self, folder: Path, threads: int) -> OpenRuntime:
         import torch
 
         openvino = _openvino()
-        options = {"INFERENCE_NUM_THREADS": str(threads), **_ALIKE, **_FP32}
-        compiled = openvino.Core().compile_model(folder / _FILE, "CPU", options)
+        options = _options(threads)
+        compiled = openvino.Core().compile_model(_file(folder), "CPU", options)
         request = compiled.create_infer_request()
         names = [one.get_any_name() for one in compiled.inputs]
 
@@ -66,6 +66,21 @@ class OpenVino(Runtime):
 
         library = f"openvino {openvino.__version__.partition('-')[0]}"
         return OpenRuntime(answer, library, int(compiled.get_property("INFERENCE_NUM_THREADS")), options)
+
+    def usage(self, file: str, threads: int) -> Sequence[str]:
+        return (
+            "import openvino",
+            f'model = openvino.Core().compile_model({file!r}, "CPU", {_options(threads)})',
+            "outputs = list(model(inputs).values())",
+        )
+
+
+def _file(folder: Path) -> Path:
+    return folder / f"{folder.name}.xml"
+
+
+def _options(threads: int) -> dict[str, str]:
+    return {"INFERENCE_NUM_THREADS": str(threads), **_ALIKE, **_FP32}
 
 
 def _openvino() -> Any:

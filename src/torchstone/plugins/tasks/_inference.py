@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from torchstone.core.schema.advice import Statement
@@ -15,7 +15,7 @@ from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.peaks import StepCounts
 from torchstone.core.schema.quality import AnswerCounts
 from torchstone.plugins.machine_protocols import Device
-from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
+from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples, SavedFile
 
 SIZES = ("batch_size", "sequence_length", "image_size", "audio_s")
 LOADER = ("num_workers", "pin_memory", "prefetch_factor")
@@ -73,17 +73,38 @@ class PreparedInference(Prepared):
         if not self._looked:
             self._looked, self._moments = True, moments(output)
 
-    def build(self, pull: Callable[[], Batch]) -> Mapping[str, float]:
+    def build(self, pull: Callable[[], Batch], samples: Samples | None = None, seed: int = 0) -> Mapping[str, float]:
         """Export the model to its runtime, quantize it, and compare its answers with those of eager mode in fp32."""
         from torchstone.plugins.tasks import _runtimes
 
         if self._variant is None:
             return {}
         batches = [pull().tensors for _ in range(_runtimes.COMPARED)]
-        built = _runtimes.build(self._variant, self._plain, self._plain_forward, batches)
+        calibration = self._calibration(samples, seed, batches)
+        built = _runtimes.build(self._variant, self._plain, self._plain_forward, batches, calibration)
         self._forward = lambda _module, tensors: built.answer(tensors)
         self.facts = merged(self.facts, built.facts)
         return built.values
+
+    def _calibration(
+        self, samples: Samples | None, seed: int, pulled: Sequence[Mapping[str, Any]]
+    ) -> Iterator[Mapping[str, Any]]:
+        """Yield batches of items that are not compared; those pulled, where there are no real ones."""
+        from torchstone.plugins.tasks import _answers
+
+        own = iter(()) if samples is None else _answers.calibration(samples, self._configuration, seed)
+        first = next(own, None)
+        yield from pulled if first is None else (first, *own)
+
+    def save(self, pull: Callable[[], Batch], samples: Samples | None, seed: int, file: SavedFile) -> Sequence[str]:
+        from torchstone.plugins.tasks import _runtimes
+
+        if self._variant is None:
+            mode = str(self._configuration.get("compile", "off"))
+            return _runtimes.save_eager(self._plain, self._forward, self._fetch(pull, lambda _phase: None), mode, file)
+        batch = pull().tensors
+        calibration = self._calibration(samples, seed, [batch])
+        return _runtimes.save(self._variant, self._plain, self._plain_forward, batch, calibration, file)
 
     def compare(self, samples: Samples, seed: int) -> AnswerCounts | None:
         """Count the items of which both predict the same class."""

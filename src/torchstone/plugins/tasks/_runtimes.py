@@ -3,60 +3,49 @@
 from __future__ import annotations
 
 import copy
+import functools
 import logging
 import math
 import re
+import subprocess
+import sys
 import tempfile
 import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy
 import torch
 from torch.utils import _pytree as pytree
 
 from torchstone.core.errors import Unsupported
-from torchstone.core.schema.axis import AXES, EAGER, UNQUANTIZED, Scalar
+from torchstone.core.schema.axis import EAGER, UNQUANTIZED, Scalar
 from torchstone.core.schema.facts import Facts, SettingFact
 from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Device
-from torchstone.plugins.protocols import OpenRuntime, Runtime
+from torchstone.plugins.protocols import OpenRuntime, Runtime, SavedFile
+from torchstone.plugins.variants import Variant, impossible, variant_in
 
 COMPARED = 4  # batches: as many as a resident feed has
+PROGRAM, TRACED = ".pt2", ".pt"  # of what torch itself loads
 _MOST = 200  # characters of what a library says
 _LIBRARIES = (str(Path(torch.__file__).parent), str(Path(__file__).parents[2]))
 
 Forward = Callable[[Any, Mapping[str, Any]], Any]
 
 
-class Variant(NamedTuple):
-    """What computes in place of eager mode in fp32."""
-
-    runtime: str
-    quantization: str = UNQUANTIZED
-
-    def __str__(self) -> str:
-        """Return its settings as they are typed."""
-        axes = ("runtime", self.runtime, EAGER), ("quantization", self.quantization, UNQUANTIZED)
-        return ", ".join(f"{axis}={value}" for axis, value, default in axes if value != default)
-
-
 def variant_of(configuration: Mapping[str, Scalar], device: Device) -> Variant | None:
     """Return what is asked for, or None: eager, in fp32. Raises Unsupported for what it is not asked beside."""
-    asked = (str(configuration.get(axis, AXES[axis].default)) for axis in ("runtime", "quantization"))
-    variant = Variant(*asked)
-    if variant == Variant(EAGER):
-        return None
+    variant = variant_in(configuration)
     kind = torch.device(device.torch_device).type
-    if kind != "cpu":
+    if variant is not None and kind != "cpu":
         raise Unsupported(f"{variant}: measured on the CPU only so far, not on {kind}")
-    torchs_own = {"sdpa": "auto", "channels_last": False} if variant.runtime != EAGER else {}
-    for axis, only in ({"precision": "fp32", "compile": "off"} | torchs_own).items():
-        if configuration.get(axis, only) not in (only, AXES[axis].default):
-            raise Unsupported(f"{variant}, {axis}={configuration[axis]}: not possible together")
+    if (why := impossible(configuration)) is not None:
+        raise Unsupported(why)
     return variant
 
 
@@ -86,14 +75,31 @@ class Built(NamedTuple):
     facts: Facts
 
 
-def build(variant: Variant, module: Any, forward: Forward, batches: Sequence[Mapping[str, Any]]) -> Built:
-    """Build the variant by its first batch, and ask it every batch. Raises Unsupported where it cannot be."""
+def build(
+    variant: Variant,
+    module: Any,
+    forward: Forward,
+    batches: Sequence[Mapping[str, Any]],
+    calibration: Iterable[Mapping[str, Any]] = (),
+) -> Built:
+    """Build the variant by its first batch, and ask it every batch. Raises Unsupported where it cannot be.
+
+    `calibration`: batches of a static format.
+    """
+    batches = [_inputs(batch) for batch in batches]
+    names = tuple(batches[0])
     with tempfile.TemporaryDirectory(prefix="torchstone-runtime-") as place, _quiet(), torch.no_grad():
-        folder, begin_s = Path(place), time.perf_counter()
-        write = _quantized if variant.runtime == EAGER else _exported
-        opener = write(variant, module, forward, batches[0], folder)
+        folder, begin_s, loaded = Path(place), time.perf_counter(), dict[str, float]()
+        if variant.runtime == EAGER:
+            opener = _opener(_quantized(variant, module), forward, folder)
+        else:
+            runtime = _exported(variant, module, forward, batches[0], calibration, folder)
+            opener = functools.partial(runtime.open, folder, torch.get_num_threads())
         exported_s = time.perf_counter()
         size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+        if variant.runtime != EAGER:
+            loaded = _loaded_peak(runtime, folder, batches[0])
+        open_s = time.perf_counter()
         opened = opener()
         opened_s = time.perf_counter()
     with torch.inference_mode():
@@ -107,15 +113,52 @@ def build(variant: Variant, module: Any, forward: Forward, batches: Sequence[Map
         found = differences(str(variant), pairs)
     values = {
         "export_time_s": exported_s - begin_s,
-        "build_time_s": opened_s - exported_s,
+        "build_time_s": opened_s - open_s,
         "first_query_time_s": answered_s - asked_s,
         "exported_bytes": float(size),
+        **loaded,
         **found,
     }
     options = tuple(f"{name}={value}" for name, value in opened.options.items())
     how = SettingFact(variant.runtime, "library", {"library": opened.library, "options": options})
     facts = Facts(threads_in_effect=opened.threads, settings={"runtime": how})
-    return Built(opened.answer, values, facts)
+
+    def answer(tensors: Mapping[str, Any]) -> Sequence[Any]:
+        return opened.answer({name: tensors[name] for name in names})
+
+    return Built(answer, values, facts)
+
+
+_ALONE = """
+import sys
+sys.modules["openvino_telemetry"] = None  # it reports each import to its makers
+import numpy
+inputs = dict(numpy.load({inputs!r}).items())
+if {torchs}:
+    import torch
+    inputs = {{name: torch.from_numpy(array) for name, array in inputs.items()}}
+{lines}
+print(open("/proc/self/status").read())
+"""
+_PEAK = re.compile(r"VmHWM:\s*(\d+) kB")  # unlike getrusage's, it knows nothing of the process that started it
+_ALONE_S = 120.0
+
+
+def _loaded_peak(runtime: Runtime, folder: Path, batch: Mapping[str, Any]) -> dict[str, float]:
+    """Return the peak memory of a process that does what `usage` says and nothing else; nothing where that fails."""
+    with tempfile.TemporaryDirectory(prefix="torchstone-inputs-") as place, suppress(Unsupported, OSError, TypeError):
+        inputs = Path(place) / "inputs.npz"
+        numpy.savez(inputs, **{name: tensor.numpy() for name, tensor in batch.items()})
+        file = folder / f"{folder.name}{''.join(runtime.suffixes[:1])}"
+        lines = "\n".join(runtime.usage(str(file), torch.get_num_threads()))
+        code = _ALONE.format(inputs=str(inputs), torchs=runtime.takes == "torch tensors", lines=lines)
+        with suppress(subprocess.SubprocessError):
+            told = subprocess.check_output(
+                [sys.executable, "-I", "-c", code], text=True, stderr=subprocess.DEVNULL, timeout=_ALONE_S
+            )
+            if (peak := _PEAK.search(told)) is not None:
+                return {"loaded_peak_bytes": 1024.0 * int(peak[1])}
+    return {}
 
 
 @contextmanager
@@ -131,51 +174,138 @@ def _quiet() -> Iterator[None]:
         logging.disable(before)
 
 
-Opener = Callable[[], OpenRuntime]
-
-
-def _quantized(variant: Variant, module: Any, forward: Forward, _: Mapping[str, Any], folder: Path) -> Opener:
-    """Write a copy with dynamically quantized linear and recurrent layers. Raises Unsupported where there are none."""
-    if variant.quantization != "int8-dynamic":
-        raise Unsupported(f"{variant}: runtime={EAGER} has only quantization=int8-dynamic")
+def _quantized(variant: Variant, module: Any) -> Any:
+    """Return a copy with dynamically quantized linear and recurrent layers. Raises Unsupported where there are none."""
     try:
         quantized = torch.ao.quantization.quantize_dynamic(copy.deepcopy(module))
     except Exception as error:
         raise Unsupported(f"{variant}: torch cannot quantize the model: {_reason(error)}") from error
     if not any(".quantized.dynamic." in type(part).__module__ for part in quantized.modules()):
         raise Unsupported(f"{variant}: the model has no linear or recurrent layer, which are all that is quantized")
+    if any(isinstance(part, torch.nn.TransformerEncoderLayer) for part in quantized.modules()):
+        torch.backends.mha.set_fastpath_enabled(False)  # it takes weights that are tensors, and fails on others
+    return quantized
+
+
+def _opener(quantized: Any, forward: Forward, folder: Path) -> Callable[[], OpenRuntime]:
+    """Write the weights of a quantized module; return what makes it answer."""
     torch.save(quantized.state_dict(), folder / "model.pt")
 
     def answer(tensors: Mapping[str, Any]) -> Sequence[Any]:
         return outputs_of(forward(quantized, tensors))
 
     options = {"quantized.engine": str(torch.backends.quantized.engine)}
-    if any(isinstance(part, torch.nn.TransformerEncoderLayer) for part in quantized.modules()):
-        torch.backends.mha.set_fastpath_enabled(False)  # it takes weights that are tensors, and fails on others
+    if not torch.backends.mha.get_fastpath_enabled():
         options["mha.fastpath_enabled"] = "False"
     return lambda: OpenRuntime(answer, f"torch {torch.__version__}", torch.get_num_threads(), options)
 
 
-def _exported(variant: Variant, module: Any, forward: Forward, batch: Mapping[str, Any], folder: Path) -> Opener:
-    """Write the runtime's files, quantized where that is asked for."""
+def _exported(
+    variant: Variant,
+    module: Any,
+    forward: Forward,
+    batch: Mapping[str, Any],
+    calibration: Iterable[Mapping[str, Any]],
+    folder: Path,
+) -> Runtime:
+    """Write the runtime's files, quantized where that is asked for, and return the runtime."""
     runtime: Runtime = registry.load("runtimes", variant.runtime)
-    known = (UNQUANTIZED, *runtime.quantizations)
-    if variant.quantization not in known:
-        raise Unsupported(f"{variant}: runtime={variant.runtime} has only quantization={', '.join(known)}")
     if (lacking := runtime.missing()) is not None:
         raise Unsupported(lacking)
     _export(variant.runtime, runtime, Exportable(module, forward), batch, folder)
     if variant.quantization != UNQUANTIZED:
         try:
-            runtime.quantize(folder, variant.quantization)
+            runtime.quantize(folder, variant.quantization, calibration)
         except Unsupported:
             raise
         except Exception as error:
             raise Unsupported(f"{variant}: its library cannot quantize the model: {_reason(error)}") from error
-    return lambda: runtime.open(folder, torch.get_num_threads())
+    return runtime
+
+
+def save(
+    variant: Variant,
+    module: Any,
+    forward: Forward,
+    batch: Mapping[str, Any],
+    calibration: Iterable[Mapping[str, Any]],
+    file: SavedFile,
+) -> Sequence[str]:
+    """Write the variant by the shapes of a batch; return what loads it and runs it. Raises Unsupported as `build`."""
+    inputs = _inputs(batch)
+    with _quiet(), torch.no_grad():
+        if variant.runtime != EAGER:
+            runtime = _exported(variant, module, forward, inputs, calibration, file.folder)
+            lines = runtime.usage(f"{file.path}{runtime.suffixes[0]}", torch.get_num_threads())
+            return (_described(inputs, runtime.takes), *lines)
+        traced = _Traced(Exportable(_quantized(variant, module), forward), tuple(inputs))
+        try:  # torch.export has no way to save what torch.ao.quantization makes of a layer
+            torch.jit.trace(traced, tuple(inputs.values())).save(_named(file.folder, TRACED))
+        except Exception as error:
+            raise Unsupported(f"{variant}: torch.jit.trace cannot follow the model: {_reason(error)}") from error
+    given = ", ".join(f"inputs[{name!r}]" for name in inputs)
+    return _in_torch(inputs, f"torch.jit.load({file.path + TRACED!r})", given)
+
+
+def save_eager(
+    module: Any, forward: Forward, batch: Mapping[str, Any], compiled: str, file: SavedFile
+) -> Sequence[str]:
+    """Write what torch.export makes of a module; return what loads it and runs it, compiled in that mode or "off"."""
+    inputs = _inputs(batch)
+    with _quiet(), torch.no_grad():
+        torch.export.save(_program(EAGER, Exportable(module, forward), inputs), _named(file.folder, PROGRAM))
+    load = f"torch.export.load({file.path + PROGRAM!r}).module()"
+    if compiled != "off":
+        load = f"torch.compile({load}, mode={None if compiled == 'default' else compiled!r})"
+    return _in_torch(inputs, load, "**inputs")
+
+
+class _Traced(torch.nn.Module):
+    """A module with its inputs in order: torch.jit knows no other."""
+
+    def __init__(self, module: torch.nn.Module, names: Sequence[str]) -> None:
+        super().__init__()
+        self.module, self._names = module, names
+
+    def forward(self, *tensors: Any) -> Any:
+        """Return what the module does."""
+        return self.module(**dict(zip(self._names, tensors, strict=True)))
+
+
+def _inputs(batch: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a batch without what the model does not answer from."""
+    return {name: tensor for name, tensor in batch.items() if name != "labels"}
+
+
+def _named(folder: Path, suffix: str) -> str:
+    return str(folder / f"{folder.name}{suffix}")
+
+
+def _in_torch(inputs: Mapping[str, Any], load: str, given: str) -> Sequence[str]:
+    return (
+        _described(inputs, "torch tensors"),
+        f"import torch; torch.set_num_threads({torch.get_num_threads()})",
+        f"model = {load}",
+        f"with torch.inference_mode(): outputs = model({given})",
+    )
+
+
+def _described(inputs: Mapping[str, Any], kind: str) -> str:
+    """Return the comment that says what the inputs are."""
+    each = (f"{name} {str(one.dtype).removeprefix('torch.')} {list(one.shape)}" for name, one in inputs.items())
+    return f"# inputs: {kind} by name: {', '.join(each)}"
 
 
 def _export(name: str, runtime: Runtime, module: Exportable, batch: Mapping[str, Any], folder: Path) -> None:
+    program = _program(name, module, batch)
+    try:
+        runtime.export(program, folder)
+    except Exception as error:
+        where = _operator(program, _whole(error))
+        raise Unsupported(f"runtime={name} cannot convert the model{where}: {_reason(error)}") from error
+
+
+def _program(name: str, module: Exportable, batch: Mapping[str, Any]) -> Any:
     try:
         program = torch.export.export(module, (), dict(batch))
     except Exception as error:
@@ -183,11 +313,7 @@ def _export(name: str, runtime: Runtime, module: Exportable, batch: Mapping[str,
         raise Unsupported(f"runtime={name}: torch.export cannot follow the model{where}: {_reason(error)}") from error
     if not program.graph_signature.user_outputs:
         raise Unsupported(f"runtime={name}: the model's output has no tensor that torch's pytree finds")
-    try:
-        runtime.export(program, folder)
-    except Exception as error:
-        where = _operator(program, _whole(error))
-        raise Unsupported(f"runtime={name} cannot convert the model{where}: {_reason(error)}") from error
+    return program
 
 
 def _reason(error: BaseException) -> str:

@@ -5,25 +5,40 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
+import msgspec
+
 from torchstone.analysis.advice.choices import Chosen, is_unusable
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.messages import too_wide
 from torchstone.core.schema.answer import TuneResult
+from torchstone.core.schema.axis import EAGER, variant_name
+from torchstone.core.schema.case import Task
 from torchstone.core.schema.estimate import Estimate
+from torchstone.core.schema.quality import QualityLoss
 from torchstone.report.diagnosis_messages import text
 from torchstone.report.document import Command, Facts, Part, Role, Text, paragraphs
 from torchstone.report.documents.case_table import chosen_parts
-from torchstone.report.documents.run_answer import doubt, point_words, rate_and_quality, scalar_word
+from torchstone.report.documents.run_answer import doubt, point_words, quality_words, rate_and_quality, scalar_word
 
 
 def tune_parts(run: RunSummary, answer: TuneResult) -> Iterator[Part]:
     """Yield what a completed tune found, above the tables of its run."""
     case = next(case for case in run.cases if case.case_id == answer.recommended.case_id)
-    yield Text(_sentences(answer, case), Role.HEADLINE)
+    present_id = answer.present.case_id if answer.present is not None else None
+    now = next((case for case in run.cases if case.case_id == present_id), None)
+    in_short = _is_variant(case) and now is not None and answer.gain is not None and not _is_alone(answer)
     settings = point_words(answer.settings)
     shown = () if settings == point_words(answer.recommended.point) else (("settings", settings),)
+    if in_short and now is not None and answer.gain is not None:
+        yield Text(_in_short(answer, answer.gain, case, now), Role.HEADLINE)
+        shown = (*shown, ("rate", rate_and_quality(case)))
+    else:
+        yield Text(_sentences(answer, case), Role.HEADLINE)
     yield Facts((*shown, *_facts(run, answer)))
+    if case.workload.task == Task.INFER and not case.workload.is_program:
+        yield Text("write this model as a file that loads without torchstone:")
+        yield Command(f"torchstone show {run.run_id} --save-model model")
     if case.workload.is_program:
         from torchstone.execution.program.trial import words_of
 
@@ -38,6 +53,59 @@ def tune_choices(run: RunSummary, answer: TuneResult) -> Iterator[Part]:
     chosen = Chosen(answer.highest_throughput, answer.best_efficiency, answer.recommended, answer.pareto)
     work, accelerator = case.workload, case.placement.device != "cpu"
     yield from chosen_parts(chosen, str(work.task), work.item, accelerator=accelerator)
+
+
+def _is_variant(case: CaseSummary) -> bool:
+    return variant_name(case.configuration) != EAGER
+
+
+_FASTER = ("throughput", "latency", "efficiency")  # objectives whose gain is one of speed
+_WEIGHT_BYTES = 4  # of a number in fp32
+
+
+def _in_short(answer: TuneResult, gain: Estimate, case: CaseSummary, now: CaseSummary) -> str:
+    """Return "openvino int8-dynamic: 3.1 [2.9, 3.3] times as fast as now, …, 41 MB instead of 255 MB"."""
+    others = {
+        axis: value for axis, value in answer.recommended.point.items() if axis not in ("runtime", "quantization")
+    }
+    is_speed = isinstance(answer.objective, msgspec.UnsetType) or answer.objective in _FASTER
+    better = "as fast as now" if is_speed else f"as good as now by {answer.objective}"
+    times = _times(gain)
+    told = [f"{times} times {better}" if times is not None else _gain(gain), _loss(case.quality)]
+    if times is not None and gain.low is not None and gain.high is not None and gain.low <= 1.0 <= gain.high:
+        told[0] = f"{told[0]} (not significant; more --trials may tell)"
+    sizes = [_size(case), _size(now)]
+    told += [f"{sizes[0]} instead of {sizes[1]}"] if None not in sizes else []
+    suspect = doubt([case])
+    settled = "Best found, not certain" if suspect or is_unusable(answer.recommended) else "Recommended"
+    point = f", {point_words(others)}" if others else ""
+    text = f"{settled}: {variant_name(case.configuration)}{point}: {', '.join(told)}.{suspect}"
+    return text if answer.tried == answer.points else f"{text} {answer.tried} of {answer.points} settings were run."
+
+
+def _times(gain: Estimate) -> str | None:
+    if gain.low is None or gain.high is None:
+        return f"{gain.value:.3g}"
+    text = units.ratio(gain.value, gain.low, gain.high)
+    return None if text == units.MISSING else text
+
+
+def _loss(quality: QualityLoss | None) -> str:
+    if quality is None:
+        return "the same outputs"
+    if quality.loss is None or quality.low is None or quality.high is None:
+        return quality_words(quality)
+    loss, low, high = (f"{100.0 * share + 0.0:.1f}" for share in (quality.loss, quality.low, quality.high))
+    found = f"{loss} [{low}, {high}]"
+    return f"{found} points less accurate" if quality.labelled else f"another class for {found} % of items"
+
+
+def _size(case: CaseSummary) -> str | None:
+    """Return the size of what is stored of a model: of its runtime's files, or of eager mode's weights."""
+    exported = case.estimates.get("exported_bytes")
+    numbers = next((n for trial in case.trials if (n := trial.facts.parameters) is not None), None)
+    size = exported.value if exported is not None else None if numbers is None else float(_WEIGHT_BYTES * numbers)
+    return None if size is None else units.quantity(size, "bytes")
 
 
 def _sentences(answer: TuneResult, case: CaseSummary) -> str:

@@ -18,7 +18,7 @@ from torchstone.core.schema.answer import Choice, TuneResult, TuneSpec
 from torchstone.core.schema.axis import Scalar, followers
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.estimate import Estimate
-from torchstone.core.schema.peak_memory import peak_memory
+from torchstone.core.schema.peak_memory import PEAKS, peak_memory
 from torchstone.core.schema.quality import AnswerCounts
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.search import Part, Point, Probe, ProbeResult
@@ -34,6 +34,8 @@ OBJECTIVES: Mapping[str, tuple[tuple[str, ...], bool]] = {
     "latency": (("latency_per_batch_p95_s", "latency_per_batch_p50_s", "step_time_p50"), True),
     "efficiency": (("throughput",), False),  # the search is for speed; memory decides among the fastest
     "energy": (("energy_per_item_j",), True),
+    # On the CPU a trial's own peak holds torch's module and its export, whatever computes.
+    "memory": (("loaded_peak_bytes", *PEAKS), True),
 }
 _LATENCY = ("latency_per_batch_p95_s", "latency_per_batch_p50_s", "step_time_p50")
 
@@ -124,6 +126,7 @@ def answer_of(
         probes=len(readings),
         tried=len(tried),
         untried=_untried(space, tried),
+        objective=spec.objective,
     )
 
 

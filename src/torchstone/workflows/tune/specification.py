@@ -19,6 +19,7 @@ from torchstone.core.schema.request import IN_HOST_MEMORY, PIN, notes
 from torchstone.execution import plan
 from torchstone.plugins import registry
 from torchstone.plugins.data_choice import has_end
+from torchstone.plugins.variants import VARIANT_AXES
 from torchstone.workflows.tune.answering import OBJECTIVES
 from torchstone.workflows.tune.space import applied, usual_axes
 
@@ -64,7 +65,9 @@ class TuneSketch:
         for axis in (*request.present, *request.only):
             axis_named(axis, self.base, f"task {asked.task} and {asked.model}")
         self._own = OwnData()
-        self._now = {**{a: v for a, v in request.found.items() if a in self.base}, **request.present}
+        # Who asks which runtime is fastest has torch's own now.
+        usual = {axis: AXES[axis].default for axis in VARIANT_AXES if len(asked.axes.get(axis, ())) > 1}
+        self._now = {**usual, **{a: v for a, v in request.found.items() if a in self.base}, **request.present}
 
     @property
     def nodes(self) -> int:

@@ -10,7 +10,9 @@ from results import a_tuned
 from torchstone.analysis.summary import summarize
 from torchstone.core.quality import judged
 from torchstone.core.schema.answer import TuneResult
+from torchstone.core.schema.case import Task
 from torchstone.core.schema.estimate import Estimate, Verdict
+from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.quality import AnswerCounts
 from torchstone.report.document import Document
 from torchstone.report.documents.run import without_probes
@@ -130,3 +132,46 @@ def test_the_probes_of_a_search_are_no_results():
 def test_a_cost_of_nothing_is_no_share():
     run = a_tuned(everything_s=0.0, searched_s=0.0)
     assert "7 probes, 0 ns; 24 settings" in terminal(tune_document(run), 100)
+
+
+def in_short(configuration, quality=None, **changes):
+    """The headline where another runtime is recommended, whose files take 41 MiB; now has 66,846,720 numbers."""
+    run = a_tuned(**changes)
+    assert isinstance(run.answer, TuneResult)
+    size = Estimate(41 * 2.0**20, None, None, 0.95, "bytes", "", 1, 1)
+    best, cases = best_of(run).case_id, []
+    for case in run.cases:
+        facts = Facts(parameters=66_846_720)
+        trials = tuple(replace(trial, facts=facts) for trial in case.trials)
+        shown_case = replace(case, trials=trials)
+        if case.case_id == best:
+            settings = {**case.configuration, **configuration}
+            estimates = {**case.estimates, "exported_bytes": size}
+            shown_case = replace(shown_case, configuration=settings, quality=quality, estimates=estimates)
+        cases.append(shown_case)
+    return str(Document("tune", tuple(tune_parts(replace(run, cases=tuple(cases)), run.answer))).headline)
+
+
+def test_another_runtime_is_recommended_in_one_sentence():
+    int8 = {"runtime": "openvino", "quantization": "int8-dynamic"}
+    loss = judged(AnswerCounts(2000, 1990, 1800, 6, 4), 0.01)
+    assert in_short(int8, loss) == (
+        "Recommended: openvino int8-dynamic, batch_size 32: 2.00 [1.90, 2.10] times as fast as now, "
+        "0.1 [-0.2, 0.5] points less accurate, 41.0 MiB instead of 255 MiB."
+    )
+    assert "another class for 0.5 [0.3, 0.9] % of items," in in_short(int8, judged(AnswerCounts(2000, 1990), 0.01))
+    told = in_short({"runtime": "onnxruntime"}, objective="memory")
+    assert "onnxruntime, batch_size 32: 2.00 [1.90, 2.10] times as good as now by memory, the same outputs, " in told
+    wide = in_short({"runtime": "onnxruntime"}, gain=Estimate(2.0, 0.1, 9.0, 0.95, "ratio", "rounds", 2, 20))
+    assert "not known how many times the present settings: 2 trials differ too much" in wide
+    assert "not significant" not in wide
+    unclear = in_short({"runtime": "onnxruntime"}, gain=Estimate(1.0, 0.9, 1.1, 0.95, "ratio", "rounds", 2, 20))
+    assert "times as fast as now (not significant; more --trials may tell), the same outputs" in unclear
+
+
+def test_of_an_inference_the_line_that_saves_the_model_is_told():
+    run = a_tuned()
+    saving = f"torchstone show {run.run_id} --save-model model"
+    assert saving not in shown(run)
+    inference = tuple(replace(c, workload=replace(c.workload, task=Task.INFER)) for c in run.cases)
+    assert saving in shown(replace(run, cases=inference))

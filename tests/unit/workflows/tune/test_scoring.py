@@ -67,3 +67,9 @@ def test_a_trial_that_failed_has_no_value_and_a_part_keeps_to_every_constraint()
     strict = a_tune_spec(constraints=Constraints(min_throughput=1e12))
     assert not reading_of(a_trial(), Probe({}), strict).allowed
     assert reading_of(a_trial(), Probe({}, Part.LOADER), strict).allowed, "a limit is on the whole step"
+
+
+def test_less_memory_is_worth_more_and_that_of_the_files_alone_counts_first():
+    assert value_of({"peak_rss_bytes": 4.0}, "memory") == 0.25
+    assert value_of({"peak_rss_bytes": 4.0, "peak_reserved_bytes": 2.0}, "memory") == 0.5
+    assert value_of({"peak_rss_bytes": 4.0, "loaded_peak_bytes": 0.5}, "memory") == 2.0

@@ -98,3 +98,22 @@ def test_a_loaders_settings_are_applied_only_where_one_fed_the_steps():
     assert applied(configuration)["num_workers"] == 2
     assert "num_workers" not in applied({**configuration, "feed": "resident"})
     assert "image_size" not in applied(configuration), "which is another training"
+
+
+def test_a_runtime_is_never_tried_beside_what_it_cannot_have():
+    axes: dict[str, tuple[Scalar, ...]] = {
+        "runtime": ("eager", "onnxruntime"),
+        "quantization": ("none", "int8-dynamic", "int8-weights"),
+        "precision": ("fp32", "bf16"),
+    }
+    points = [tuple(point.values()) for point in TuneSpace(a_tune_spec(axes=axes)).points]
+    assert points == [
+        ("eager", "none", "fp32"),
+        ("eager", "none", "bf16"),
+        ("eager", "int8-dynamic", "fp32"),
+        ("onnxruntime", "none", "fp32"),
+        ("onnxruntime", "int8-dynamic", "fp32"),
+        ("onnxruntime", "int8-weights", "fp32"),
+    ]
+    with pytest.raises(UsageError, match="runtime=onnxruntime, precision=bf16"):
+        TuneSpace(a_tune_spec(axes={"runtime": ("onnxruntime",), "precision": ("bf16",)}))

@@ -158,3 +158,16 @@ def test_auto_precision_is_decided_before_the_search():
     assert found.base.configuration["precision"] == "bf16"
     assert found.present is not None
     assert found.present["precision"] == "bf16"
+
+
+def test_who_asks_which_runtime_is_fastest_has_eager_mode_now():
+    several = {"runtime": ("onnxruntime", "aoti"), "quantization": ("int8-dynamic", "none"), "batch_size": (4, 8)}
+    found = spec(several, task="infer")
+    assert found.present is not None
+    assert (found.present["runtime"], found.present["quantization"]) == ("eager", "none")
+    assert found.present["batch_size"] == 4
+    assert "eager" in found.axes["runtime"]
+    now = spec(several, task="infer", present={"runtime": "onnxruntime"}).present
+    assert now is not None
+    assert now["runtime"] == "onnxruntime"
+    assert spec({"batch_size": (4, 8)}, task="infer").present is None
