@@ -269,17 +269,23 @@ def table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def cells(row: Mapping[str, Any], eager: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Yield the cells of what was measured."""
     told, quality, answers = row["estimates"], row["quality"], row["answers"]
-    ends = [f"{1e3 * told[LATENCY][end]:.3g}" for end in ("low", "high") if told[LATENCY][end] is not None]
-    yield f"{1e3 * told[LATENCY]['value']:.3g}" + (f" [{', '.join(ends)}]" if ends else "")
-    base = eager.get(row["model"], {}).get("estimates", {}).get(LATENCY)
-    yield f"{base['value'] / told[LATENCY]['value']:.2f}" if base else "–"
+    value, *ends = (short(1e3 * told[LATENCY][k]) for k in ("value", "low", "high") if told[LATENCY][k] is not None)
+    yield value + (f" [{', '.join(ends)}]" if ends else "")
+    base = eager.get(row["model"])
+    fit = base is not None and base["verdict"] == row["verdict"] == "VALID"
+    yield f"{base['estimates'][LATENCY]['value'] / told[LATENCY]['value']:.2f}" if base and fit else row["verdict"]
     for figure, unit in (("exported_bytes", 1e6), ("export_time_s", 1.0), ("build_time_s", 1.0)):
-        yield f"{told[figure]['value'] / unit:.3g}" if figure in told else "–"
+        yield short(told[figure]["value"] / unit) if figure in told else "–"
     yield f"{answers['same']} of {answers['items']}" if answers else "–"
     labelled = answers is not None and answers["right"] is not None
-    yield f"{(answers['right'] + answers['gained']) / answers['items']:.1%}" if labelled else "–"
+    yield f"{(answers['right'] + answers['gained']) / answers['items']:.1%}".replace("%", " %") if labelled else "–"
     needed = f", {quality['items_needed']:,} items would decide" if quality and quality["items_needed"] else ""
-    yield "computes the same" if quality is None else quality["verdict"] + needed
+    same = "computes the same" if answers else "–"
+    yield same if quality is None else quality["verdict"] + needed
+
+
+def short(value: float) -> str:
+    return f"{value:.3g}" if value < 1000.0 else f"{value:.0f}"
 
 
 def main() -> int:
