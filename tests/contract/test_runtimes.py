@@ -16,7 +16,7 @@ import torch
 from build import a_case, a_run, a_trial
 
 from torchstone.core.errors import MissingError, Unsupported, UsageError
-from torchstone.core.quality import judged
+from torchstone.core.quality import judged, quality_of
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.estimate import Severity
@@ -378,6 +378,26 @@ def test_planted_damage_is_found_and_an_honest_format_is_accepted(kind, verdict)
         )
     assert counts is not None
     assert judged(counts, 0.01).verdict == verdict
+
+
+def test_a_wrong_layout_that_is_fast_is_worse(monkeypatch):
+    torch.manual_seed(0)
+    layers = torch.nn.Conv2d(3, 16, 3), torch.nn.Tanh(), torch.nn.Flatten(), torch.nn.Linear(16 * 6 * 6, 4)
+    module, images = torch.nn.Sequential(*layers), torch.randn(2000, 3, 8, 8)
+    model = made(module=module, example={"input": images[:100].to(memory_format=torch.channels_last)})
+
+    def misread(tensors):  # the memory of channels-last images as it lies, for the copy that channels first takes
+        lying = tensors["input"].to(memory_format=torch.channels_last)
+        return [module(lying.permute(0, 2, 3, 1).view(lying.shape))]
+
+    found = built(monkeypatch, Ours(misread), model).values
+    with torch.no_grad():
+        items = [{"input": one, "labels": label} for one, label in zip(images, module(images).argmax(1), strict=True)]
+        counts = _answers.counted(misread, lambda t: [module(t["input"])], items, {"batch_size": 100}, 0)
+    assert counts is not None
+    quality = quality_of([(found["relative_output_error"], counts)], 0.01)
+    assert quality is not None
+    assert quality.verdict == "worse"
 
 
 @pytest.mark.parametrize("axes", [{"runtime": "ours"}, {"runtime": "ours", "quantization": "int8-dynamic"}])
