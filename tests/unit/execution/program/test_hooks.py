@@ -1,6 +1,8 @@
 """Hooks on a device that runs behind the host, with a fake one: marks are its events, and nothing waits for it."""
 
 import importlib.util
+import math
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -56,7 +58,8 @@ def test_marks_are_the_devices_events_and_the_other_sides_turns_are_left_out(hoo
     p = hooks._program = hooks._Program({})
     p.say = lambda word, **about: found.update(about) if word == "marks" else None
     p.torch = SimpleNamespace(fake=device, get_num_threads=lambda: 1, __version__="2.9")
-    p.device, p.thread, p.event_class, p.events, p.has_optimizer = "fake", 1, device.Event, [], True
+    p.device, p.thread, p.has_optimizer = "fake", 1, True
+    p.mark_on(device.Event)
     for number in range(4):
         for kind, lasts_s in (
             (hooks.TRAIN_FORWARD, 0.01), (hooks.FORWARD_END, 0.0), (hooks.BACKWARD, 0.02), (hooks.BACKWARD_END, 0.0),
@@ -65,7 +68,6 @@ def test_marks_are_the_devices_events_and_the_other_sides_turns_are_left_out(hoo
             p.mark(kind)
             clock[0] += lasts_s
         p.ended_by.append(0)
-        p.optimizers[1] = 0
         if number == 1:  # the other side has its turn
             p.idle.append((len(p.kinds), 2.0 * idle_s))
             clock[0] += idle_s
@@ -103,12 +105,12 @@ def test_copies_to_the_device_are_marked_and_nothing_else(hooks):
     p.mark(hooks.FORWARD)
     assert tensor().to("float16").is_cpu
     assert not tensor(is_cpu=False).to("cuda").is_cpu
-    assert p.kinds == [hooks.FORWARD], "another number format, and what lies on the device already"
+    assert list(p.kinds) == [hooks.FORWARD], "another number format, and what lies on the device already"
     assert not tensor().cuda().is_cpu
     assert not tensor(is_pinned=True).to("cuda", non_blocking=True).is_cpu
     with pytest.raises(RuntimeError, match="broken"):
         tensor().to("broken")
-    assert p.kinds == [hooks.FORWARD, *3 * [hooks.TRANSFER, hooks.TRANSFER_END]]
+    assert list(p.kinds) == [hooks.FORWARD, *3 * [hooks.TRANSFER, hooks.TRANSFER_END]]
     assert len(p.times) == len(p.kinds)
     assert (p.copies, p.pageable) == (3, 2)
     p.is_compiling = lambda: True
@@ -143,6 +145,7 @@ def test_a_replica_of_a_hooked_module_computes_with_its_own_weights(hooks):
     torch = pytest.importorskip("torch")
     module = torch.nn.Linear(2, 2)
     hooks._program = hooks._Program({})
+    hooks._program.torch, hooks._program.is_compiling = torch, torch.compiler.is_compiling
     replicate = hooks._wrapped_replicate(torch.nn.Module._replicate_for_data_parallel)
     hooks._hook_module(module)
     assert "_compiled_call_impl" in module.__dict__, "it is hooked"
@@ -157,8 +160,7 @@ def test_a_hooked_module_that_is_compiled_later_keeps_its_marks_and_computes_com
     for one in (module, other):
         one.forward = lambda x: x + x
     hooks._program = hooks._Program({})
-    hooks._program.torch, hooks._program.trains = torch, torch.is_grad_enabled
-    hooks._program.is_compiling = torch.compiler.is_compiling
+    hooks._program.torch, hooks._program.is_compiling = torch, torch.compiler.is_compiling
     compiled = hooks._wrapped_compile(torch.nn.Module.compile)
     hooks._hook_module(module)
     calls = []
@@ -177,3 +179,37 @@ def test_a_hooked_module_that_is_compiled_later_keeps_its_marks_and_computes_com
     hooks._unhook_module(id(module))
     assert module.__dict__["_compiled_call_impl"] is not marked
     assert torch.equal(module(torch.ones(2)), torch.full((2,), 2.0))
+
+
+def test_only_steps_of_the_thread_that_counts_are_marked_and_none_after_the_end(hooks):
+    p = hooks._program = hooks._Program({})
+    p.thread, p.due_s, p.due_steps = threading.get_ident(), math.inf, math.inf
+    began, ended = hooks._bounds_of_a_step()
+    passed = hooks._wrapped_backward(lambda loss: loss)
+
+    def step():
+        assert passed("loss") == "loss"
+        began(p, (), {})
+        began(p, (), {})  # of an optimizer within another
+        ended(p, (), {})
+        ended(p, (), {})
+
+    other = threading.Thread(target=step)
+    other.start()
+    other.join()
+    assert not p.kinds
+    step()
+    one = [hooks.BACKWARD, hooks.BACKWARD_END, hooks.OPTIMIZER, hooks.OPTIMIZER_END]
+    assert list(p.kinds) == one
+    assert (p.steps, p.ended_by) == (1, [id(p)])
+    p.stop()
+    step()
+    assert list(p.kinds) == one
+
+
+def test_a_step_takes_what_lies_between_the_last_ends_of_steps(hooks):
+    p = hooks._program = hooks._Program({})
+    for number in range(12):
+        p.kinds += bytes([hooks.BACKWARD_END, hooks.OPTIMIZER_END])
+        p.times.extend([10.0 * number + 1.0, 10.0 * number + 2.0])
+    assert hooks._readiness() == {"step_s": 10.0, "queue": 0, "cycle": 1}

@@ -3,8 +3,9 @@
 Nothing but the standard library is imported: the program may run on another Python, without torchstone. torch's own
 hooks are used (torch.optim.optimizer.register_optimizer_step_pre_hook and _post_hook); the call of the outermost
 modules, `__next__` of a DataLoader's iterator and torch.autograd.backward are wrapped, and where the device is not the
-CPU, Tensor.to and Tensor.cuda. A mark is two appends and a reading of the clock (0.2 µs). What the marks mean is
-decided by torchstone (execution/program/steps.py).
+CPU, Tensor.to and Tensor.cuda. A mark is two appends and a reading of the clock. What the marks mean is decided by
+torchstone (execution/program/steps.py). What runs in each step is a closure that calls as little as it can: between
+operators of torch each function, of Python or C, is cold in the caches and costs ten times what it does in a loop.
 
 A step ends with an optimizer's; without any optimizer, with the outermost forward pass without gradients, or a
 `generate`. After its window the program is ended by SystemExit from the optimizer's step (from the forward pass). Where
@@ -45,13 +46,13 @@ class _Program:
     def __init__(self, plan: Any) -> None:
         self.plan = plan
         self.pid = os.getpid()
-        self.thread: int | None = None  # the one whose steps count
-        self.kinds: list[int] = []
+        self.thread: int | None = None  # the one whose steps count; None: any, 0: none any more
+        self.kinds = bytearray()
         self.times = array("d")
+        self.tick: Any = _clock  # read for each mark
         self.items: list[int | None] = []  # of each DATA_END; None: not known
         self.inputs: list[int | None] = []  # items of each outermost forward pass
-        self.ended_by: list[int] = []  # the number of the optimizer of each OPTIMIZER_END
-        self.optimizers: dict[int, int] = {}
+        self.ended_by: list[int] = []  # the id of the optimizer of each OPTIMIZER_END
         self.depth = 0  # of optimizers' steps
         self.calling = False  # an outermost module
         self.steps = 0
@@ -63,7 +64,6 @@ class _Program:
         self.device, self.world = "cpu", 1
         self.window_steps = 0
         self.window_mark: int | None = None  # the place of the first mark of the window
-        self.active, self.stopping = True, False
         self.has_optimizer = False
         self.workers = 0
         self.loads = False  # a DataLoader has given a batch since the last step
@@ -71,11 +71,8 @@ class _Program:
         self.modules: list[Any] = []  # weak references
         self.hooked: dict[int, Any] = {}  # id of a module → it, and what its call was
         self.outermost: set[int] = set()
-        self.events: list[Any] | None = None  # of a device that runs behind the host, one a mark
-        self.event_class: Any = None
-        self.events_from = 0
+        self.events: list[Any] = []  # of a device that runs behind the host: of each of the last marks
         self.torch: Any = None
-        self.trains: Any = None
         self.is_compiling: Any = None
         self.connection: Any = None
         self.heard = b""
@@ -85,7 +82,6 @@ class _Program:
         self.weights: list[int] = []  # numbers in each tensor of the optimizer
         self.fused: Any = None
         self.copies = self.pageable = 0  # of tensors to the device, and those from pageable memory
-        self.ends: deque[float] = deque(maxlen=9)
         self.turn: Any = None  # [steps before it, its steps, when it began, CPU time then]
         self.taken: list[Any] = []  # turns: when each began, how long it took
         self.idle: list[Any] = []  # (place of a mark, seconds that passed before it in the other side's turns)
@@ -95,16 +91,26 @@ class _Program:
         self.handles: list[Any] = []  # of torch's own hooks
         self.hears: Any = None  # who is told in this process, in place of torchstone's own
 
+    def stop(self) -> None:
+        self.thread = 0
+
     def listens(self) -> Any:
-        return self.active and (self.thread is None or self.thread == _thread())
+        return self.thread is None or self.thread == _thread()
 
     def mark(self, kind: Any) -> None:
         self.kinds.append(kind)
-        self.times.append(_clock())
-        if self.events is not None:
-            event = self.event_class(enable_timing=True)
+        self.times.append(self.tick())
+
+    def mark_on(self, event_class: Any) -> None:
+        """Have a device's event recorded with every mark from now on."""
+
+        def tick() -> Any:
+            event = event_class(enable_timing=True)
             event.record()
             self.events.append(event)
+            return _clock()
+
+        self.tick = tick
 
     def say(self, word: Any, **about: Any) -> None:
         """Send a line to torchstone, which may be gone: then the program goes on."""
@@ -117,7 +123,7 @@ class _Program:
                 self.connection.connect(os.environ["TORCHSTONE_PROGRAM"])
             self.connection.sendall(json.dumps({"word": word, **about}).encode() + b"\n")
         except OSError:
-            self.active = False
+            self.stop()
 
     def hear(self) -> Any:
         """Wait for a line of torchstone's; None where it is gone."""
@@ -149,17 +155,19 @@ def prepare() -> None:
 def install(torch: Any) -> None:
     """Install the hooks, right after torch was imported."""
     program = _program
-    program.torch, program.trains = torch, torch.is_grad_enabled
+    program.torch = torch
     program.is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
     from torch.optim import optimizer as optimizers
 
     if not hasattr(torch.nn.Module, "_compiled_call_impl"):
         program.say("unfit", why=f"torch {torch.__version__} is too old: 2.1 or newer has the hooks")
-        program.active = False
+        program.stop()
         return
     _set_threads(torch)
-    _wrap_init(optimizers.Optimizer)
-    _wrap_modules(torch.nn.Module)
+    _replace(optimizers.Optimizer, "__init__", _wrapped_making_of_optimizer)
+    # gc.get_objects would find modules, too, and tuples that another thread is making: these are then broken.
+    _replace(torch.nn.Module, "__init__", _wrapped_making_of_module)
+    _replace(torch.nn.Module, "__setstate__", _wrapped_making_of_module)
     _hook_steps(torch)
     atexit.register(_exits)
     threading.Thread(target=_look_for_modules, daemon=True, name="torchstone").start()
@@ -167,31 +175,35 @@ def install(torch: Any) -> None:
 
 def _hook_steps(torch: Any) -> None:
     from torch.optim import optimizer as optimizers
+    from torch.utils.data import dataloader
 
     os.register_at_fork(after_in_child=_leave)
-    _program.handles = [
-        optimizers.register_optimizer_step_pre_hook(_optimizer_begins),
-        optimizers.register_optimizer_step_post_hook(_optimizer_ended),
-    ]
-    _wrap_loader()
-    module_class: Any = torch.nn.Module
-    _replace(
-        module_class, "_replicate_for_data_parallel", _wrapped_replicate(module_class._replicate_for_data_parallel)
-    )
-    _replace(module_class, "compile", _wrapped_compile(module_class.compile))
-    _replace(torch.autograd, "backward", _wrapped_backward(torch.autograd.backward))
-    _replace(torch.autograd, "grad", _wrapped_backward(torch.autograd.grad))
-    _wrap_scaler(torch)
+    began, ended = _bounds_of_a_step()
+    register, register_after = optimizers.register_optimizer_step_pre_hook, optimizers.register_optimizer_step_post_hook
+    _program.handles = [register(began), register_after(ended)]
+    if {"num_workers", "pin_memory", "batch_size"} & set(_program.plan.get("set", {})):
+        _replace(dataloader.DataLoader, "__init__", _wrapped_making_of_loader)
+    _replace(dataloader._BaseDataLoaderIter, "__init__", _wrapped_iteration)
+    _replace(dataloader._BaseDataLoaderIter, "_next_index", _wrapped_index)
+    _replace(dataloader._BaseDataLoaderIter, "__next__", _wrapped_batch)
+    _replace(torch.nn.Module, "_replicate_for_data_parallel", _wrapped_replicate)
+    _replace(torch.nn.Module, "compile", _wrapped_compile)
+    _replace(torch.autograd, "backward", _wrapped_backward)
+    _replace(torch.autograd, "grad", _wrapped_backward)
+    scaler = getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler
+    _replace(scaler, "step", functools.partial(_wrapped_scaler_step, began, ended))
 
 
-def _replace(where: Any, name: Any, value: Any) -> None:
-    _program.replaced.append((where, name, getattr(where, name), value))
+def _replace(where: Any, name: Any, wrapped: Any) -> None:
+    before = getattr(where, name)
+    value = functools.wraps(before)(wrapped(before))
+    _program.replaced.append((where, name, before, value))
     setattr(where, name, value)
 
 
 def _leave() -> None:
     """A process that the program forks is not measured: the worker of a loader."""
-    _program.active = False
+    _program.stop()
     _program.connection = None
 
 
@@ -203,7 +215,7 @@ def watch(torch: Any, plan: Any, say: Any, module: Any) -> None:
     global _program
     program = _program = _Program({**plan, "let_finish": True})
     program.hears = say
-    program.torch, program.trains = torch, torch.is_grad_enabled
+    program.torch = torch
     program.is_compiling = torch.compiler.is_compiling
     program.has_optimizer = True
     program.modules = [weakref.ref(one) for one in module.modules()]
@@ -214,7 +226,7 @@ def unwatch() -> None:
     """Say what was measured, where that was not said yet, and take the hooks out."""
     program = _program
     _exits()
-    program.active = False
+    program.stop()
     for handle in program.handles:
         handle.remove()
     for key in program.hooked:
@@ -227,29 +239,31 @@ def unwatch() -> None:
 # ── steps ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _optimizer_begins(_optimizer: Any, _args: Any, _kwargs: Any) -> None:
-    program = _program
-    if program.listens():
-        program.depth += 1
-        if program.depth == 1:
-            program.mark(OPTIMIZER)
+def _bounds_of_a_step() -> Any:
+    """Return what is called before and after the step of an optimizer."""
+    program, add_end = _program, _program.ended_by.append
+    add_kind, add_time = program.kinds.append, program.times.append
+    ends_step = program.plan.get("step", "auto") in ("auto", "optimizer")
 
+    def began(_optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        if program.thread == _thread() or program.thread is None:
+            program.depth += 1
+            if program.depth == 1:
+                add_kind(OPTIMIZER)
+                add_time(program.tick())
 
-def _optimizer_ended(optimizer: Any, _args: Any, _kwargs: Any) -> None:
-    program = _program
-    if program.listens() and program.depth > 0:
-        program.depth -= 1
-        if program.depth == 0:
-            _note_end(optimizer)
+    def ended(optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        if program.depth and (program.thread == _thread() or program.thread is None):
+            program.depth -= 1
+            if program.depth == 0:
+                add_kind(OPTIMIZER_END)
+                add_time(program.tick())
+                add_end(id(optimizer))
+                program.loads = False
+                if ends_step:
+                    _step_ended(optimizer)
 
-
-def _note_end(optimizer: Any) -> None:
-    program = _program
-    program.mark(OPTIMIZER_END)
-    program.loads = False
-    program.ended_by.append(program.optimizers.setdefault(id(optimizer), len(program.optimizers)))
-    if program.plan.get("step", "auto") in ("auto", "optimizer"):
-        _step_ended(optimizer)
+    return began, ended
 
 
 def _step_ended(optimizer: Any = None) -> None:
@@ -257,7 +271,6 @@ def _step_ended(optimizer: Any = None) -> None:
     program = _program
     now_s = program.times[-1]
     program.steps += 1
-    program.ends.append(now_s)
     if now_s >= program.due_s or program.steps >= program.due_steps:
         _act(optimizer, now_s)
 
@@ -274,7 +287,7 @@ def _act(optimizer: Any, now_s: Any) -> None:
         return
     if program.steps == 1:
         _begin(optimizer, now_s)
-        if not program.active:
+        if program.thread == 0:
             return
     if program.steps == _SETTLING and program.outermost:  # modules that were never outermost are not asked any more
         for key in program.hooked.keys() - program.outermost:
@@ -318,7 +331,7 @@ def _begin(optimizer: Any, now_s: Any) -> None:
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         program.world = torch.distributed.get_world_size()
         if torch.distributed.get_rank() != 0:
-            program.active = False  # rank 0 tells
+            program.stop()  # rank 0 tells
             return
     program.thread, program.first_s, program.seed = threading.get_ident(), now_s, torch.initial_seed() % 2**63
     program.told_s = now_s
@@ -328,14 +341,11 @@ def _begin(optimizer: Any, now_s: Any) -> None:
     if optimizer is not None and optimizer.param_groups:
         fused = optimizer.param_groups[0].get("fused", "none")
         program.fused = None if fused == "none" else bool(fused)
-    module: Any = getattr(torch, program.device, None)
-    if program.device != "cpu" and hasattr(module, "Event"):
-        program.event_class = module.Event
-        program.events = []
-        program.events_from = len(program.kinds)
+    if _of_device("Event") is not None:
+        program.mark_on(_of_device("Event"))
     if program.device != "cpu":
-        tensor = torch.Tensor
-        tensor.to, tensor.cuda = _wrapped_copy(tensor.to), _wrapped_copy(tensor.cuda)
+        _replace(torch.Tensor, "to", _wrapped_copy)
+        _replace(torch.Tensor, "cuda", _wrapped_copy)
     program.say("first", at_s=now_s, device=program.device, pid=os.getpid())
     if optimizer is not None:
         _hook_modules({id(p) for p in weights})
@@ -350,11 +360,14 @@ def _device_of(weights: Any) -> Any:
     return "cpu"
 
 
-def _synchronize() -> None:
+def _of_device(name: Any) -> Any:
+    """Return what torch has by this name for the device; None on the CPU, or where it has not."""
     program = _program
-    module: Any = getattr(program.torch, program.device, None)
-    if program.device != "cpu" and hasattr(module, "synchronize"):
-        module.synchronize()
+    return None if program.device == "cpu" else getattr(getattr(program.torch, program.device, None), name, None)
+
+
+def _synchronize() -> None:
+    (_of_device("synchronize") or int)()
 
 
 def _finish() -> None:
@@ -370,11 +383,8 @@ def _finish() -> None:
             return
     else:
         program.say("profile", **program.sampler.profile())
-    program.active = False
-    if program.plan.get("let_finish"):
-        return
-    program.stopping = True
-    if threading.current_thread() is threading.main_thread():
+    program.stop()
+    if not program.plan.get("let_finish") and threading.current_thread() is threading.main_thread():
         raise SystemExit(0)
 
 
@@ -387,7 +397,8 @@ def _readiness() -> Any:
     What lies ready in a loader is used up first; on a device two steps fill its queue, or a long one.
     """
     program = _program
-    laps = sorted(b - a for a, b in zip(program.ends, list(program.ends)[1:]))  # noqa: B905  # Python 3.9 has no strict
+    ends = [program.times[place] for place, kind in enumerate(program.kinds) if kind == program.kinds[-1]][-9:]
+    laps = sorted(map(float.__sub__, ends[1:], ends))
     step_s = laps[len(laps) // 2] if laps else 0.0
     stops = program.device == "cpu" and sys.platform == "linux"  # the workers of a loader, too
     queue = min(1, program.workers) if stops else 2 * program.workers
@@ -436,27 +447,24 @@ def _send() -> None:
     program.say("entered", stage="sending", at_s=_clock(), measures=False)
     times = list(program.times)
     if program.events:
-        first = program.events[0]
-        start_s = times[program.events_from]
-        times = times[: program.events_from] + [start_s + 1e-3 * first.elapsed_time(event) for event in program.events]
+        before, first = len(times) - len(program.events), program.events[0]
+        times[before:] = [times[before] + 1e-3 * first.elapsed_time(event) for event in program.events]
     for place, idle_s in program.idle:
         times = times[:place] + [moment - idle_s for moment in times[place:]] if place < len(times) else times
     memory = {"peak_rss_bytes": _peak_rss_bytes()}
-    module: Any = getattr(torch, program.device, None)
-    if program.device != "cpu" and hasattr(module, "max_memory_allocated"):
-        memory["peak_allocated_bytes"] = module.max_memory_allocated()
-        memory["peak_reserved_bytes"] = module.max_memory_reserved()
+    if _of_device("max_memory_allocated") is not None:
+        memory["peak_allocated_bytes"] = _of_device("max_memory_allocated")()
+        memory["peak_reserved_bytes"] = _of_device("max_memory_reserved")()
     own = "items inputs ended_by steps window_mark window_s workers world device complete seed weights fused copies"
     program.say(
         "marks",
-        kinds=bytes(program.kinds).hex(),
+        kinds=program.kinds.hex(),
         times=times,
-        optimizers=len(program.optimizers),
         ended_s=_clock(),
         memory=memory,
         threads=torch.get_num_threads(),
         torch=str(torch.__version__),
-        has_optimizer=bool(program.optimizers),
+        has_optimizer=bool(program.ended_by),
         losses=[float(loss) for loss in program.losses],
         loader=max(program.loaders, key=program.loaders.get) if program.loaders else None,
         turns=program.taken,
@@ -475,50 +483,35 @@ def _peak_rss_bytes() -> Any:
 def _exits() -> None:
     """The program ends by itself: what there is of a window may be enough."""
     program = _program
-    if program.active and program.pid == os.getpid():
+    if program.thread != 0 and program.pid == os.getpid():
         if program.sampler is None:
             _send()
         else:
             program.say("profile", **program.sampler.profile())
-        program.active = False
+        program.stop()
 
 
 # ── data, forward, backward ─────────────────────────────────────────────────────────────────────────────────
 
 
-def _wrap_init(optimizer_class: Any) -> None:
-    made = optimizer_class.__init__
-
-    @functools.wraps(made)
-    def note(self: Any, *args: Any, **kwargs: Any) -> None:
+def _wrapped_making_of_optimizer(make: Any) -> Any:
+    def made(self: Any, *args: Any, **kwargs: Any) -> None:
         _program.has_optimizer = True
-        made(self, *args, **kwargs)
+        make(self, *args, **kwargs)
         if _program.plan.get("set", {}).get("fused") == "on":
             for group in self.param_groups:
                 if "fused" in group:
                     group.update(fused=True, foreach=False)
 
-    optimizer_class.__init__ = note
+    return made
 
 
-def _wrap_modules(module_class: Any) -> None:
-    """Keep a weak reference to every module that is made, copied or loaded.
-
-    gc.get_objects would find them, too, and tuples that another thread is making: these are then broken.
-    """
-    made, loaded = module_class.__init__, module_class.__setstate__
-
-    @functools.wraps(made)
-    def note(self: Any, *args: Any, **kwargs: Any) -> None:
-        made(self, *args, **kwargs)
+def _wrapped_making_of_module(make: Any) -> Any:
+    def made(self: Any, *args: Any, **kwargs: Any) -> None:
+        make(self, *args, **kwargs)
         _program.modules.append(weakref.ref(self))
 
-    @functools.wraps(loaded)
-    def note_loaded(self: Any, state: Any) -> None:
-        loaded(self, state)
-        _program.modules.append(weakref.ref(self))
-
-    module_class.__init__, module_class.__setstate__ = note, note_loaded
+    return made
 
 
 def _set_threads(torch: Any) -> None:
@@ -528,12 +521,11 @@ def _set_threads(torch: Any) -> None:
         torch.set_num_threads = lambda _: None  # in the place of the program's own number
 
 
-def _wrap_loader_init(loader_class: Any) -> None:
+def _wrapped_making_of_loader(make: Any) -> Any:
     """Have loaders made with the settings of the plan; another batch size only where it is that of the training's."""
-    made, others = loader_class.__init__, _program.plan.get("set", {})
+    others = _program.plan.get("set", {})
 
-    @functools.wraps(made)
-    def make(self: Any, dataset: Any, batch_size: Any = 1, *args: Any, **kwargs: Any) -> None:
+    def made(self: Any, dataset: Any, batch_size: Any = 1, *args: Any, **kwargs: Any) -> None:
         if batch_size == others.get("of_batch_size") and kwargs.get("batch_sampler") is None:
             batch_size = others.get("batch_size", batch_size)
         if len(args) < 4:  # shuffle, sampler, batch_sampler, num_workers: by position
@@ -542,20 +534,12 @@ def _wrap_loader_init(loader_class: Any) -> None:
             if not kwargs["num_workers"]:  # which none of these may be given without
                 kwargs.update((name, None) for name in ("prefetch_factor", "multiprocessing_context") if name in kwargs)
                 kwargs.update(persistent_workers=False, timeout=0)
-        made(self, dataset, batch_size, *args, **kwargs)
+        make(self, dataset, batch_size, *args, **kwargs)
 
-    loader_class.__init__ = make
+    return made
 
 
-def _wrap_loader() -> None:
-    from torch.utils.data import DataLoader
-    from torch.utils.data.dataloader import _BaseDataLoaderIter as Iterating
-
-    if {"num_workers", "pin_memory", "batch_size"} & set(_program.plan.get("set", {})):
-        _wrap_loader_init(DataLoader)
-    made, following, indexed = Iterating.__init__, Iterating.__next__, Iterating._next_index
-    iterating: Any = Iterating
-
+def _wrapped_iteration(made: Any) -> Any:
     def begin(self: Any, loader: Any) -> None:
         size = loader.batch_size or getattr(loader.batch_sampler, "batch_size", None)
         about = size, loader.num_workers, bool(loader.pin_memory)
@@ -563,17 +547,28 @@ def _wrap_loader() -> None:
         _program.workers = max(_program.workers, loader.num_workers)  # that were asked for
         made(self, loader)
 
+    return begin
+
+
+def _wrapped_index(indexed: Any) -> Any:
     def next_index(self: Any) -> Any:
         index = indexed(self)
         if hasattr(self, "_torchstone"):
             self._torchstone[1].append(len(index) if isinstance(index, (list, tuple)) else None)
         return index
 
+    return next_index
+
+
+def _wrapped_batch(following: Any) -> Any:
+    program, add_items = _program, _program.items.append
+    add_kind, add_time = program.kinds.append, program.times.append
+
     def next_batch(self: Any) -> Any:
-        program = _program
-        if not program.listens():
+        if program.thread != _thread() and program.thread is not None:
             return following(self)
-        program.mark(DATA_BEGIN)
+        add_kind(DATA_BEGIN)
+        add_time(program.tick())
         size: Any = 0
         try:
             sampler = program.sampler
@@ -585,31 +580,27 @@ def _wrap_loader() -> None:
                 size = _items_of(batch)
             return batch
         finally:
-            program.mark(DATA_END)
-            program.items.append(size)
+            add_kind(DATA_END)
+            add_time(program.tick())
+            add_items(size)
             program.loads = True
 
-    for name, wrapped in (("__init__", begin), ("_next_index", next_index), ("__next__", next_batch)):
-        _replace(iterating, name, wrapped)
+    return next_batch
 
 
 def _items_of(batch: Any) -> Any:
     """Return the first dimension of a batch's tensors where it is the same in all; else None."""
-    found: set[int] = set()
-    _dimensions(batch, found, 0)
+    found = _sizes(batch, 0)
     return found.pop() if len(found) == 1 else None
 
 
-def _dimensions(value: Any, found: Any, depth: Any) -> None:
+def _sizes(value: Any, depth: Any) -> Any:
     if isinstance(value, _program.torch.Tensor):
-        if value.dim():
-            found.add(value.shape[0])
-    elif depth < 3 and hasattr(value, "values") and hasattr(value, "keys"):
-        for inner in list(value.values())[:16]:
-            _dimensions(inner, found, depth + 1)
-    elif depth < 3 and isinstance(value, (list, tuple)):
-        for inner in value[:16]:
-            _dimensions(inner, found, depth + 1)
+        return {value.shape[0]} if value.dim() else set()
+    if hasattr(value, "values") and hasattr(value, "keys"):
+        value = list(value.values())
+    inner = value[:16] if depth < 3 and isinstance(value, (list, tuple)) else ()
+    return set().union(*(_sizes(one, depth + 1) for one in inner))
 
 
 def _is_pageable(tensor: Any) -> Any:
@@ -621,11 +612,10 @@ def _is_pageable(tensor: Any) -> Any:
 
 def _wrapped_copy(copy: Any) -> Any:
     """Mark where a tensor of the host is copied to a device. Modules that torch.compile has seen keep torch's own."""
+    program = _program
 
-    @functools.wraps(copy)
     def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
-        program = _program
-        within = program.kinds[-1:] == [TRANSFER]
+        within = program.kinds and program.kinds[-1] == TRANSFER
         if program.is_compiling() or not self.is_cpu or within or not program.listens():
             return copy(self, *args, **kwargs)
         moved = True
@@ -641,7 +631,7 @@ def _wrapped_copy(copy: Any) -> Any:
             else:  # to another number format, say
                 program.kinds.pop()
                 program.times.pop()
-                if program.events is not None:
+                if program.events:
                     program.events.pop()
         return found
 
@@ -649,40 +639,40 @@ def _wrapped_copy(copy: Any) -> Any:
 
 
 def _wrapped_backward(backward: Any) -> Any:
-    @functools.wraps(backward)
+    program, losses = _program, _program.losses
+    add_kind, add_time = program.kinds.append, program.times.append
+    ends_step = program.plan.get("step") == "backward"
+
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        program = _program
-        if not program.listens():
+        if program.thread != _thread() and program.thread is not None:
             return backward(*args, **kwargs)
-        if len(program.losses) < _LOSSES and args and getattr(args[0], "numel", int)() == 1:
-            program.losses.append(args[0].detach().clone())
-        program.mark(BACKWARD)
+        if len(losses) < _LOSSES and args and getattr(args[0], "numel", int)() == 1:
+            losses.append(args[0].detach().clone())
+        add_kind(BACKWARD)
+        add_time(program.tick())
         try:
             return backward(*args, **kwargs)
         finally:
-            program.mark(BACKWARD_END)
-            if program.plan.get("step") == "backward" and program.depth == 0:
+            add_kind(BACKWARD_END)
+            add_time(program.tick())
+            if ends_step and program.depth == 0:
                 _step_ended()
 
     return wrapped
 
 
-def _wrap_scaler(torch: Any) -> None:
+def _wrapped_scaler_step(began: Any, ended: Any, stepped: Any) -> Any:
     """A step that the scaler skips, as gradients were infinite, is a step."""
-    scaler = getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler
-    stepped = scaler.step
 
-    @functools.wraps(stepped)
     def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        program = _program
-        before = len(program.ended_by)
+        before = len(_program.ended_by)
         found = stepped(self, optimizer, *args, **kwargs)
-        if program.listens() and len(program.ended_by) == before and program.depth == 0:
-            program.mark(OPTIMIZER)
-            _note_end(optimizer)
+        if len(_program.ended_by) == before and _program.depth == 0:
+            began(optimizer, args, kwargs)
+            ended(optimizer, args, kwargs)
         return found
 
-    _replace(scaler, "step", step)
+    return step
 
 
 def _hook_modules(weights: Any) -> None:
@@ -706,7 +696,7 @@ def _hook_modules(weights: Any) -> None:
     mixin = getattr(generation, "GenerationMixin", None)
     if mixin is not None and not program.generates:
         program.generates = True
-        _replace(mixin, "generate", _wrapped_generate(mixin.generate))
+        _replace(mixin, "generate", _wrapped_generate)
 
 
 def _hook_module(module: Any) -> None:
@@ -716,20 +706,47 @@ def _hook_module(module: Any) -> None:
     copies and pickles. A forward hook costs ten times as much: torch then takes another way through the call.
     """
     before = module.__dict__.get("_compiled_call_impl")
-    call, key = before or module._call_impl, id(module)
-
-    def marked(*args: Any, **kwargs: Any) -> Any:
-        program = _program
-        if program.calling or not program.listens() or program.is_compiling():
-            return call(*args, **kwargs)
-        return _call_outermost(call, key, program.trains(), args, kwargs)
-
-    _program.hooked[key] = module, before, marked
+    marked = _marked(before or module._call_impl, id(module), _program.torch.is_grad_enabled)
+    _program.hooked[id(module)] = module, before, marked
     module.__dict__["_compiled_call_impl"] = marked  # a compiled module sets attributes of the one within it
 
 
+def _marked(call: Any, key: Any, trains: Any) -> Any:
+    """Return the call with a mark before it and one after it, where it is within no other."""
+    program, is_compiling, add_outermost = _program, _program.is_compiling, _program.outermost.add
+    add_kind, add_time, add_input = program.kinds.append, program.times.append, program.inputs.append
+    tensor, wanted = program.torch.Tensor, program.plan.get("step", "auto")
+    always, perhaps = wanted == "forward", wanted == "auto"
+
+    def marked(*args: Any, **kwargs: Any) -> Any:
+        if program.calling or (program.thread != _thread() and program.thread is not None) or is_compiling():
+            return call(*args, **kwargs)
+        program.calling = True
+        add_outermost(key)
+        if program.loads:
+            add_input(None)
+        elif len(args) == 1 and type(args[0]) is tensor and not kwargs:  # as _items_of does, in a tenth of its time
+            shape = args[0].shape
+            add_input(shape[0] if shape else None)
+        else:
+            add_input(_items_of((args, kwargs)))
+        kind = TRAIN_FORWARD if trains() else FORWARD
+        add_kind(kind)
+        add_time(program.tick())
+        try:
+            found = call(*args, **kwargs)
+        finally:
+            program.calling = False
+            add_kind(FORWARD_END)
+            add_time(program.tick())
+        if always or (kind == FORWARD and perhaps and not program.has_optimizer):
+            _step_ended()
+        return found
+
+    return marked
+
+
 def _wrapped_replicate(replicate: Any) -> Any:
-    @functools.wraps(replicate)
     def unmarked(self: Any) -> Any:
         replica = replicate(self)
         if id(self) in _program.hooked:  # it has a copy of the module's __dict__, and would call the module itself
@@ -740,7 +757,6 @@ def _wrapped_replicate(replicate: Any) -> Any:
 
 
 def _wrapped_compile(compile_module: Any) -> Any:
-    @functools.wraps(compile_module)
     def compiled(self: Any, *args: Any, **kwargs: Any) -> None:
         compile_module(self, *args, **kwargs)
         if id(self) in _program.hooked:  # what was compiled stands in the place of the marks
@@ -758,34 +774,9 @@ def _unhook_module(key: Any) -> None:
             module.__dict__["_compiled_call_impl"] = before
 
 
-def _call_outermost(call: Any, key: Any, trains: Any, args: Any, kwargs: Any) -> Any:
-    program = _program
-    program.calling = True
-    program.outermost.add(key)
-    if program.loads:
-        program.inputs.append(None)
-    elif len(args) == 1 and type(args[0]) is program.torch.Tensor and not kwargs and args[0].dim():
-        program.inputs.append(args[0].size(0))  # what _items_of returns, in a tenth of its time
-    else:
-        program.inputs.append(_items_of((args, kwargs)))
-    program.mark(TRAIN_FORWARD if trains else FORWARD)
-    try:
-        found = call(*args, **kwargs)
-    finally:
-        program.calling = False
-        program.mark(FORWARD_END)
-    wanted = program.plan.get("step", "auto")
-    if wanted == "forward" or (wanted == "auto" and not program.has_optimizer and not trains):
-        _step_ended()
-    return found
-
-
 def _wrapped_generate(generate: Any) -> Any:
-    @functools.wraps(generate)
     def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if _program.calling or not _program.listens():
-            return generate(self, *args, **kwargs)
-        return _call_outermost(functools.partial(generate, self), id(self), False, args, kwargs)
+        return _marked(functools.partial(generate, self), id(self), lambda: False)(*args, **kwargs)
 
     return wrapped
 
@@ -793,7 +784,8 @@ def _wrapped_generate(generate: Any) -> Any:
 def _look_for_modules() -> None:
     """Hook the modules of a program that has no optimizer: one that serves, or evaluates."""
     program = _program
-    while program.active and program.steps == 0:
+    serves = program.plan.get("step", "auto") in ("auto", "forward")
+    while program.thread != 0 and program.steps == 0:
         time.sleep(_LOOKED_S)
-        if program.active and not program.has_optimizer and program.plan.get("step", "auto") in ("auto", "forward"):
+        if serves and program.thread != 0 and not program.has_optimizer:
             _hook_modules(None)
