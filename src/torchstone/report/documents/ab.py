@@ -180,7 +180,7 @@ def _to_mind(found: Comparison, trials: Sequence[Trial], cases: Sequence[CaseSum
         yield f"compared per item: a step of B has {larger:.3g} times the items of A's"
     if (other := other_results(found, trials, cases)) is not None:
         if other.expected_of:
-            yield f"different results, as is expected of {', '.join(other.expected_of)}"
+            yield f"results differ as expected of {', '.join(other.expected_of)}"
         else:
             a, b = (units.significant(value, 6) for value in (other.a, other.b))
             where = f"{other.what} {a} (A) and {b} (B) where they first differ"

@@ -106,7 +106,7 @@ def _of_several(moved: Sequence[History], of: int) -> str:
         shared = [one for one in most.changed if one.throughout and all(one in change.changed for change in last)]
         why = f", with {'; '.join(map(_changed, shared[:_MOST_CHANGED]))}" if shared else ""
         if shared and all(len(change.changed) == len(shared) <= _MOST_CHANGED for change in last):
-            why += " and nothing else that is recorded"
+            why += ", and nothing else that is recorded"
         since = f"since {most.started_utc[:_DAY]} (run {most.run_id})"
         return f"{most.verdict} in {len(moved)} of {cases}, {since}{why}; {largest}"
     ends = Counter(str(change.verdict) for change in last)

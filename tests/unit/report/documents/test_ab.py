@@ -80,7 +80,7 @@ def test_other_results_of_settings_that_change_them_are_no_alarm():
         return printed(*values, cases=(a, b))
 
     bf16 = sides(a_case({"precision": "bf16"}))
-    assert "different results, as is expected of precision fp32 against bf16\n" in bf16
+    assert "results differ as expected of precision fp32 against bf16\n" in bf16
     assert "2.10000" not in bf16, "two first steps say nothing of which trains better"
     assert "expected of another device" in sides(a_case({"fused": "on"}, placement=Placement("cuda")))
     assert "expected of another model" in sides(a_case({"fused": "on"}, model="net:mlp"))

@@ -24,7 +24,7 @@ def test_a_change_with_what_changed_with_it():
     assert text.count(times) == 1
     both = terminal(document(a_history(), a_history(host="other")), 120)
     said = "throughput: worse in 2 of 2 cases, since 2026-11-05 (run run04), with torch 2.12.0 → 2.13.0"
-    assert " ".join(both.split()).startswith(f"{said} and nothing else that is recorded; {times}.")
+    assert " ".join(both.split()).startswith(f"{said}, and nothing else that is recorded; {times}.")
     rows = [line for line in both.splitlines() if line.startswith("batch_size 8")]
     assert [("0.900 [0.880, 0.920]" in row, CHANGED in row) for row in rows] == [(True, True)] * 2
     every = terminal(document(a_history(), a_history(host="other")), 120, every=True)
