@@ -39,7 +39,7 @@ def cut_off(tmp_path, monkeypatch, capfd):
     assert main(["run", "sweep.yaml"]) == 0
     said = capfd.readouterr()
     (path,) = Path("outputs/records").glob("*.jsonl")
-    assert ", out of time" in said.out
+    assert ", out of time" in " ".join(said.out.split())
     run = read_record(Path("outputs/records") / path.name)
     finished = [t for t in run.trials if t.outcome.status == Status.OK]
     assert 1 <= len(finished) < 4
