@@ -32,7 +32,6 @@ def tune_parts(run: RunSummary, answer: TuneResult) -> Iterator[Part]:
     shown = () if settings == point_words(answer.recommended.point) else (("settings", settings),)
     if in_short and now is not None and answer.gain is not None:
         yield Text(_in_short(answer, answer.gain, case, now), Role.HEADLINE)
-        shown = (*shown, ("rate", rate_and_quality(case)))
     else:
         yield Text(_sentences(answer, case), Role.HEADLINE)
     yield Facts((*shown, *_facts(run, answer)))
@@ -48,6 +47,9 @@ def tune_parts(run: RunSummary, answer: TuneResult) -> Iterator[Part]:
 
 def tune_choices(run: RunSummary, answer: TuneResult) -> Iterator[Part]:
     """Yield more reasons, the fastest, the most efficient and the recommended of the settings, and the Pareto front."""
+    if answer.untried:
+        values = "; ".join(f"{axis} {', '.join(map(scalar_word, given))}" for axis, given in answer.untried.items())
+        yield Text(f"no step was run with {values}")
     yield from paragraphs([text(reason) for reason in answer.why[1:]], Role.DETAIL)
     case = next(case for case in run.cases if case.case_id == answer.recommended.case_id)
     chosen = Chosen(answer.highest_throughput, answer.best_efficiency, answer.recommended, answer.pareto)
@@ -144,9 +146,6 @@ def _facts(run: RunSummary, answer: TuneResult) -> Iterator[tuple[str, str]]:
         yield "gain", "not known: the present settings could not be measured"
     if (now := _present(run, answer)) is not None:
         yield "present", now
-    if answer.untried:
-        values = "; ".join(f"{axis} {', '.join(map(scalar_word, given))}" for axis, given in answer.untried.items())
-        yield "not run", f"no step with {values}"
     if answer.epoch_time_s is not None:
         yield "epoch", f"{_with_interval(answer.epoch_time_s)} expected"
     yield from (("why", text(reason)) for reason in answer.why[:1])
