@@ -32,7 +32,7 @@ from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.controller.rounds import OVER
 from torchstone.execution.controller.session import Session
 from torchstone.execution.plan import Sketch
-from torchstone.workflows.run.planned_run import Results, begun, code_of, published
+from torchstone.workflows.run.planned_run import Results, begin_run, code_of, published
 
 if TYPE_CHECKING:
     from torchstone.config.run_file import RunRequest
@@ -120,7 +120,7 @@ class GoodputCampaign:
             machine, found = session.inspect()
             placement = plan.place(request.device or "auto", found, machine)
             sketch = self._sketch
-            with begun(
+            with begin_run(
                 session,
                 machine,
                 [placement],

@@ -318,7 +318,7 @@ def a_device(
     return DeviceInfo(kind, torch_kind, _VENDORS.get(kind, UNKNOWN), index, name or UNKNOWN, memory, capability)
 
 
-def placed(device: object, *, amd: bool = False) -> Placement:
+def placement_from(device: object, *, amd: bool = False) -> Placement:
     """Return the Placement that `cuda`, `cuda:1`, `cpu`, … means; a GPU of AMD's is torch's cuda too."""
     kind, _, index = str(device or "cpu").lower().partition(":")
     kind = {"gpu": "cuda", "hip": "rocm"}.get(kind, kind)

@@ -291,7 +291,7 @@ def _suite_case(line: Mapping[str, Any], flat: Mapping[str, Any]) -> Case:
     model = word(line.get("model")) or "distilbert-base-uncased"
     data = word(line.get("dataset")) or draft.UNKNOWN
     return draft.a_case(
-        Task.INFER, f"hf:{model}", settings, draft.placed(line.get("device")), item="sequence", data=data
+        Task.INFER, f"hf:{model}", settings, draft.placement_from(line.get("device")), item="sequence", data=data
     )
 
 
@@ -575,7 +575,11 @@ class TrainingTree(Importer):
             for model, hardware in part(models).items():
                 for kind, about in part(hardware).items():
                     _tree_add(
-                        making, word(family), f"hf:{word(model) or draft.UNKNOWN}", draft.placed(kind), part(about)
+                        making,
+                        word(family),
+                        f"hf:{word(model) or draft.UNKNOWN}",
+                        draft.placement_from(kind),
+                        part(about),
                     )
         made = making.run()
         if not made.trials:

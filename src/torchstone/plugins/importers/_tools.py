@@ -103,7 +103,7 @@ def _optimum_machine(config: Mapping[str, Any]) -> Machine:
     about = part(config, "environment")
     listed = about.get("gpu")
     names: list[Any] = listed if isinstance(listed, list) else []
-    kind = draft.placed(part(config, "backend").get("device"), amd=_amd(config)).device
+    kind = draft.placement_from(part(config, "backend").get("device"), amd=_amd(config)).device
     room = scaled(about.get("gpu_vram_mb"), _MB)
     each = room / max(1, len(names)) if room is not None else None  # it is that of all together
     devices = [draft.a_device(kind, i, word(name), each) for i, name in enumerate(names)] if kind != "cpu" else []
@@ -137,7 +137,7 @@ def _optimum_case(config: Mapping[str, Any], *, training: bool) -> Case:
     }
     model = word(backend.get("model")) or draft.UNKNOWN
     item = "image" if "image" in str(backend.get("task")) else "sequence"
-    placement = draft.placed(backend.get("device"), amd=_amd(config))
+    placement = draft.placement_from(backend.get("device"), amd=_amd(config))
     count, nodes = _processes(config) or (1, 1)
     placement = Placement(placement.device, placement.index, count, nodes)
     return draft.a_case(task, f"hf:{model}", settings, placement, item=item, data="synthetic")
@@ -286,7 +286,7 @@ def _pytest_case(one: Mapping[str, Any]) -> Case:
     if (size := whole(settings.get("batch_size"))) is not None and "batch_size" in AXES:
         settings["batch_size"] = size
     name = word(one.get("fullname")) or word(one.get("name")) or draft.UNKNOWN
-    return draft.a_case(Task.INFER, f"pytest:{name}", settings, draft.placed(given.get("device")), item="call")
+    return draft.a_case(Task.INFER, f"pytest:{name}", settings, draft.placement_from(given.get("device")), item="call")
 
 
 def _setting(value: object) -> Scalar:

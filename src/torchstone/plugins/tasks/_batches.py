@@ -123,7 +123,7 @@ class Resident:
         layout = torch.channels_last if nhwc(configuration) else None
         batches: list[Batch] = []
         for batch in drawn:
-            tensors = {name: _placed(tensor, device, layout) for name, tensor in batch.tensors.items()}
+            tensors = {name: _copy_to_device(tensor, device, layout) for name, tensor in batch.tensors.items()}
             batches.append(Batch(tensors, batch.items, batch.tokens, batch.unreadable))
         self.queue, self.turn = 0, 1
         self.unreadable = {bad.where: bad.why for batch in batches for bad in batch.unreadable}
@@ -136,7 +136,7 @@ class Resident:
         """Nothing to end."""
 
 
-def _placed(tensor: Any, device: Device, layout: Any) -> Any:
+def _copy_to_device(tensor: Any, device: Device, layout: Any) -> Any:
     if layout is not None and tensor.dim() == 4:
         return tensor.to(device.torch_device, memory_format=layout)
     return tensor.to(device.torch_device)

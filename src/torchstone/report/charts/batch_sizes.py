@@ -66,7 +66,7 @@ class Named(msgspec.Struct, frozen=True):
         return len({one.size for curves in self.panels.values() for own in curves.values() for one in own})
 
 
-def placed(cases: Sequence[CaseSummary], name_of: Callable[[CaseSummary], str]) -> list[PlacedCase]:
+def places_of(cases: Sequence[CaseSummary], name_of: Callable[[CaseSummary], str]) -> list[PlacedCase]:
     """Return the Cases that have a number as their batch size. `name_of`: what the device of a Case is called."""
     return [
         PlacedCase(name_of(case), size, case)
@@ -318,7 +318,7 @@ def batch_size_charts(run: RunSummary) -> list[Chart]:
     """Return the pictures that a run has two batch sizes for."""
     name_of = device_names(run.machine)
     workloads = over_devices(on_devices_here(run))
-    curves = [(own, named(placed(own, name_of))) for own in workloads]
+    curves = [(own, named(places_of(own, name_of))) for own in workloads]
     drawn = [(own, told) for own, told in curves if told.sizes >= _FEWEST]
     scaling = _scaling(run) if drawn else {}
     several = len(workloads) > 1
@@ -437,7 +437,7 @@ def phases_chart(run: RunSummary) -> Chart | None:
     name_of = device_names(run.machine)
     found: list[Panel] = []
     for cases in groups(on_devices_here(run)):
-        taken = placed(cases, name_of)
+        taken = places_of(cases, name_of)
         if any(_phases(one.case) for one in taken) and len(found) < 2 * _MOST_PHASED:
             curve, own = _fastest(taken)
             title = ", ".join(dict.fromkeys((workload_name(cases[0]), name_of(cases[0]), curve)))

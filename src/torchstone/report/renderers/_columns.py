@@ -16,7 +16,7 @@ _LONGEST_NUMBER = 24  # characters of a cell that stays in one piece
 
 
 def that_fit(columns: Sequence[Column], room: int) -> tuple[list[Column], int]:
-    """Return the columns that fit side by side in so many characters, and how many there is no room for."""
+    """Return the columns that fit into a number of characters, and the number of those that do not."""
     kept, gone = fitting(important_first(columns), room, lambda some: sum(map(characters, some)))
     return kept, sum(one.of is None for one in gone)
 

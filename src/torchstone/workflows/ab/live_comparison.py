@@ -23,7 +23,7 @@ from torchstone.storage.record_writer import RecordWriter
 from torchstone.workflows.ab.experiment import Experiment, ExperimentProgress, ExperimentResult, in_turns
 from torchstone.workflows.ab.pair import SessionPool, Variant
 from torchstone.workflows.ab.sides import SideRequest, Sketched, case_of, sketched
-from torchstone.workflows.run.planned_run import Results, begun, code_of, placement_of, published, tried
+from torchstone.workflows.run.planned_run import Results, begin_run, code_of, placement_of, published, tried
 
 _CONDITIONS = (
     "heap",
@@ -85,7 +85,7 @@ class AbCampaign:
                 refuse_unshared(a.device)
             told = notes([[side.sketch.configurations[0] for side in self._sketched]], placements)
             first = self._sides[0].request
-            with begun(
+            with begin_run(
                 pool.session(self._sketched[0].folder),
                 machine,
                 placements,

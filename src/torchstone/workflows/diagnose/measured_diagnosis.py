@@ -50,7 +50,7 @@ from torchstone.plugins.model_choice import SHAPES
 from torchstone.storage.query import entry_of
 from torchstone.workflows.diagnose.live_comparer import EvidenceProbes, LiveComparer, ProbeWatcher
 from torchstone.workflows.diagnose.target import PREFIX, DiagnosisTarget, RemedyTrials, out_of_memory, what_fits
-from torchstone.workflows.run.planned_run import Results, begun, published
+from torchstone.workflows.run.planned_run import Results, begin_run, published
 
 
 def patterns(run: RunSummary, case: CaseSummary) -> list[Advice]:
@@ -188,7 +188,7 @@ class DiagnosisCampaign:
         with Session(target.procedure, [target.model], self._listening) as session:
             machine, found = session.inspect()
             case = target.case_on(machine, found)
-            with begun(
+            with begin_run(
                 session,
                 machine,
                 [case.placement],

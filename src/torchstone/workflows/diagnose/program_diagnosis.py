@@ -42,7 +42,7 @@ from torchstone.workflows.diagnose.target import PREFIX, RemedyTrials
 from torchstone.workflows.run.planned_run import (
     ProgramRequest,
     Results,
-    begun,
+    begin_run,
     check,
     configurations,
     name_of,
@@ -110,7 +110,7 @@ class ProgramDiagnosis:
             machine, found = session.inspect()
             placement = plan.place(request.device, found, machine)
             name = f"{PREFIX}{name_of(request)}"
-            with begun(session, machine, [placement], name, command, self._busy) as (head, _):
+            with begin_run(session, machine, [placement], name, command, self._busy) as (head, _):
                 point = next(configurations(request))
                 facts = tried(session, Case(workload_of(request), point, placement))
                 case = Case(workload_of(request, Task(str(facts.task))), point, placement_of(facts, placement, machine))

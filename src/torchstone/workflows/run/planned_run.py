@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def begun(
+def begin_run(
     session: Session,
     machine: Machine,
     placements: Sequence[Placement],
@@ -127,7 +127,7 @@ class Campaign:
             placements, absent = places(words, found, machine, absent_ok=request.absent_ok)
             how = session.procedure
             held = [widest(placement, wanted) for placement in placements]
-            with begun(
+            with begin_run(
                 session,
                 machine,
                 held,
@@ -218,7 +218,7 @@ class ProgramCampaign:
         with Session(request.procedure, (), self._watcher) as session:
             machine, found = session.inspect()
             placement = plan.place(request.device, found, machine)
-            with begun(
+            with begin_run(
                 session,
                 machine,
                 [placement],

@@ -31,7 +31,7 @@ from torchstone.execution.timing.clock import system_clock
 from torchstone.plugins import registry
 from torchstone.storage.measured import usual_spread
 from torchstone.storage.record_writer import RecordWriter
-from torchstone.workflows.run.planned_run import Results, begun, places, published, table_path
+from torchstone.workflows.run.planned_run import Results, begin_run, places, published, table_path
 
 _ARGUMENT = "argument_"  # of the user's own function, as its source `py` has them among what is fixed
 
@@ -157,7 +157,7 @@ class Reproduction:
             words = list(dict.fromkeys(str(case.placement) for case in self._cases))
             here, absent = places(words, found, machine, absent_ok=True)
             held = [widest(one, (case.configuration for case in self._cases)) for one in here]
-            with begun(
+            with begin_run(
                 session,
                 machine,
                 held,

@@ -29,7 +29,7 @@ from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Cluster
 from torchstone.storage.record_writer import RecordWriter
 from torchstone.storage.submissions import part_path, parts, read_plan
-from torchstone.workflows.run.planned_run import begun, code_of, places
+from torchstone.workflows.run.planned_run import begin_run, code_of, places
 from torchstone.workflows.run.reproduction import recheck, workloads
 
 if TYPE_CHECKING:
@@ -167,7 +167,9 @@ class ShareRun:
             words = list(dict.fromkeys(str(case.placement) for case in self._part.cases))
             places(words, found, machine, absent_ok=False)  # refuses what is not here
             held = list(dict.fromkeys(case.placement for case in self._part.cases))
-            with begun(session, machine, held, head.name, command, self._busy, source=head.source, code=head.code) as (
+            with begin_run(
+                session, machine, held, head.name, command, self._busy, source=head.source, code=head.code
+            ) as (
                 draft,
                 waited_s,
             ):

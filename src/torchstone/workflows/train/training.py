@@ -36,7 +36,7 @@ from torchstone.plugins.model_choice import card_of
 from torchstone.storage.measured import measured_cases
 from torchstone.storage.query import Entry, answers, find
 from torchstone.storage.training import CARD, METRICS, STATE, MetricsLog, TrainingCard, read_card, write_json
-from torchstone.workflows.run.planned_run import Results, begun, published
+from torchstone.workflows.run.planned_run import Results, begin_run, published
 
 if TYPE_CHECKING:
     from torchstone.config.run_file import RunRequest
@@ -189,7 +189,7 @@ class TrainCampaign:
             (point,) = effective([request.configuration], placements[0])
             case = Case(request.workload, plan.on_device(point, device), placements[0])
             code = {request.workload.model: request.code_sha256} if request.code_sha256 is not None else {}
-            with begun(
+            with begin_run(
                 session, machine, placements, request.name, command, self._busy, source=request.source, code=code
             ) as (draft, _):
                 if request.own:

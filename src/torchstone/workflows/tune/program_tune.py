@@ -23,7 +23,7 @@ from torchstone.workflows.run.planned_run import (
     PLACEHOLDER,
     ProgramRequest,
     Results,
-    begun,
+    begin_run,
     check,
     configurations,
     name_of,
@@ -63,7 +63,7 @@ class ProgramTune:
             machine, found = session.inspect()
             placement = plan.place(program.device, found, machine)
             first = {**next(configurations(program)), **self._request.present}
-            with begun(session, machine, [placement], name_of(program), command, self._busy) as (draft, _):
+            with begin_run(session, machine, [placement], name_of(program), command, self._busy) as (draft, _):
                 facts = tried(session, Case(workload_of(program), first, placement))
                 base = Case(workload_of(program, Task(str(facts.task))), first, placement_of(facts, placement, machine))
                 session.procedure = for_objective(session.procedure, self._request.objective, base.placement)

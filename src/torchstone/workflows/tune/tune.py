@@ -31,7 +31,7 @@ from torchstone.execution.controller.observer import Silent, Watcher
 from torchstone.execution.controller.session import Session, for_objective
 from torchstone.plugins import registry
 from torchstone.plugins.protocols import Searcher
-from torchstone.workflows.run.planned_run import Results, begun, code_of, published
+from torchstone.workflows.run.planned_run import Results, begin_run, code_of, published
 from torchstone.workflows.tune.answering import answer_of, ranked, reading_of, run_rounds, shortfall
 from torchstone.workflows.tune.space import TuneSpace
 from torchstone.workflows.tune.specification import TuneRequest, TuneSketch
@@ -168,7 +168,7 @@ class TuneCampaign:
             session.procedure = for_objective(session.procedure, self._objective, placement)
             if not sketch.own:
                 TuneSpace(self._sketch.spec(placement, machine, 1))  # what is wrong with it is said before anyone waits
-            with begun(
+            with begin_run(
                 session,
                 machine,
                 [self._sketch.held(placement)],

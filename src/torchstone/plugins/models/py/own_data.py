@@ -436,7 +436,7 @@ def adopted(where: str, returned: Any) -> LoadedModel:
 
 
 def _with_data(where: str, parts: ReturnedParts) -> LoadedModel:
-    data = opened(where, parts.module, parts.loss, parts.given)
+    data = open_data(where, parts.module, parts.loss, parts.given)
     tensors = data.naming(data.batch)
     calls = calls_of(where, parts.module, parts.loss, data.naming, data.batch)
     _initialise(parts.module, calls.forward, tensors)
@@ -502,7 +502,7 @@ class Items:
         return self._naming(self._dataset[index], tensors_only=False)
 
 
-def opened(where: str, module: Any, loss: Any, data: Any) -> DataAtHand:
+def open_data(where: str, module: Any, loss: Any, data: Any) -> DataAtHand:
     """Open a user's data and look at its first batch. Raises UsageError if there is none."""
     loader = remakable(data) if isinstance(data, DataLoader) else None
     if loader is not None:

@@ -96,7 +96,7 @@ def _kept(one: ET.Element, prefix: str, unsaid: Collection[str], *, clips: bool 
     kept = ET.Element(tag, {"data-v": told} if told else {})
     kept.attrib |= {
         name: _short(name, value, prefix)
-        for name, value in _placed(about, tag).items()
+        for name, value in _positions(about, tag).items()
         if name in _ATTRIBUTES and (name, value) not in _USUAL
     }
     if tag in ("text", "tspan"):
@@ -121,7 +121,7 @@ def _short(name: str, value: str, prefix: str) -> str:
     return _POINTED_AT.sub(rf"url(#{prefix}\1)", value) if "url(" in value else value
 
 
-def _placed(about: dict[str, str], tag: str) -> dict[str, str]:
+def _positions(about: dict[str, str], tag: str) -> dict[str, str]:
     """Return the attributes of a circle or line with coordinates in place of a translation, of all else as they are.
 
     Texts keep theirs: where a letter stands would be rounded otherwise.
