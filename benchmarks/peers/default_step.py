@@ -1,6 +1,7 @@
 """One step of a default case, timed as other tools time it, until a given moment of the machine's monotonic clock.
 
 python default_step.py bare|torch STEP END_S        prints {"seconds": …, "low": …, "high": …} of one step
+                                                    (END_S "+5": 5 s after the step is built)
 python default_step.py ten STEP 0                   does ten steps, for who times the process
 DEFAULT_STEP=STEP python default_step.py --copy-env …    pyperf's own command line, which starts processes like this one
 """
@@ -94,7 +95,9 @@ def main() -> None:
         pyperf.Runner().bench_func("step", STEPS[os.environ["DEFAULT_STEP"]]())
         return
     tool, name, end_s = sys.argv[1:]
-    print(json.dumps({"bare": bare, "ten": ten, "torch": by_torch}[tool](STEPS[name](), float(end_s))))
+    step = STEPS[name]()
+    ends_s = float(end_s) + (time.monotonic() if end_s.startswith("+") else 0.0)
+    print(json.dumps({"bare": bare, "ten": ten, "torch": by_torch}[tool](step, ends_s)))
 
 
 if __name__ == "__main__":
