@@ -57,6 +57,7 @@ from torchstone.storage.record_reader import read_record
 DATA = Path(__file__).resolve().parent / "data" / "disturbed.json"
 QUIET = "none"
 _TURN_S = 20.0  # the longest turn of a side
+_LIVED_S = 0.4  # a process that lived for so long was a trial
 _REPORTED_S = 0.03  # until what a process had to say is read; the next one is hardly started then
 _KNOWN = 0.025  # a truth is known where its standard error is less
 _PEER_ERROR = 0.01  # what a peer's one quiet figure, of as long as its run, is taken to be worth
@@ -161,7 +162,7 @@ class Side:
         return set((self.groups[0] / "cgroup.procs").read_text().split())
 
     def end_turn(self, limit_s: float = _TURN_S) -> None:
-        """Return when a process below the command that lived for a second has ended: a trial, or so; freeze the side.
+        """Return when a process below the command that lived for a while has ended: a trial, or so; freeze the side.
 
         Returns without freezing where the command has ended. A turn of `limit_s` is over, too.
         """
@@ -169,7 +170,7 @@ class Side:
         until_s = time.monotonic() + limit_s
         while self.command.poll() is None and (now_s := time.monotonic()) < until_s:
             running = self.processes()
-            if any(now_s - seen_s > 1.0 for process, seen_s in first_seen.items() if process not in running):
+            if any(now_s - seen_s > _LIVED_S for process, seen_s in first_seen.items() if process not in running):
                 time.sleep(_REPORTED_S)
                 break
             first_seen = {process: first_seen.get(process, now_s) for process in running}

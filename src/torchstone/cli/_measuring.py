@@ -63,6 +63,7 @@ class ProgressLines:
     def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
         self._quiet, self._verbose = quiet, verbose
         self._began_s = system_clock()
+        self._may_say_waits_s = self._began_s
         self.run_id: str | None = None
 
     def begins(self, head: Head) -> None:
@@ -84,8 +85,10 @@ class ProgressLines:
         """Print nothing."""
 
     def waits(self, programs: Sequence[tuple[str, float]]) -> None:
-        """Print what the next trial waits for."""
-        self.say(waiting_words(programs))
+        """Print what trials wait for, once a minute."""
+        if (now_s := system_clock()) >= self._may_say_waits_s:
+            self._may_say_waits_s = now_s + 60.0
+            self.say(waiting_words(programs))
 
     def close(self) -> None:
         """Every line stays."""
@@ -99,7 +102,7 @@ class ProgressLines:
 def waiting_words(programs: Sequence[tuple[str, float]]) -> str:
     """Return what a trial waits for: other programs that use the CPU, with how many cores."""
     busy = " and ".join(f"{name} ({cores:.1f} cores)" for name, cores in programs)
-    return f"waiting a moment: other programs are busy, {busy}"
+    return f"waiting up to 10 s before a trial: other programs are busy, {busy}"
 
 
 @contextmanager

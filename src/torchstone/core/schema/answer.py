@@ -74,7 +74,7 @@ class TuneResult(msgspec.Struct, frozen=True, tag="tune", tag_field="kind"):
     epoch_time_s: Estimate | None
     settings: Mapping[str, Scalar]  # what --apply writes
     why: tuple[Statement, ...]
-    searched_s: float  # trial-seconds of the search, without the final round
+    searched_s: float  # trial-seconds of all probes, without the final round
     everything_s: float | None  # what trying every point would have cost, estimated from the trials taken
     points: int
     probes: int

@@ -222,7 +222,7 @@ class ActiveRun:
         self._well = {trial.case_id for trial in so_far.trials if trial.outcome.status == Status.OK}
         self._order = len(so_far.trials)
         self._round: int | None = None
-        self._may_be_busy, self._waited_s = True, 0.0
+        self._may_be_busy, self._waited_s, self._stays_busy = True, 0.0, False
         self._foresight = SkipPolicy(so_far)
 
     def add(self, case: Case) -> None:
@@ -243,14 +243,17 @@ class ActiveRun:
         """Take one trial of a Case, by the session's Procedure unless another is given, and return it, recorded.
 
         A probe that other programs disturbed is taken again, twice at most: what follows it is decided by it alone.
+        Where that was in vain, the next are not taken again until one is undisturbed: the machine stays busy.
         `host_profile`: it also sends one, which the session's watcher hears. Raises OutOfTime where the time limit has
         come; a trial that it ends is recorded as interrupted.
         """
         trial = self._take_once(case, number, purpose, how, host_profile=host_profile)
-        for _ in range(_PROBED_AGAIN if purpose == Purpose.PROBE else 0):
-            if not trial.disturbed:
-                break
-            trial = self._take_once(case, number, purpose, how, host_profile=host_profile)
+        if purpose == Purpose.PROBE:
+            for _ in range(0 if self._stays_busy else _PROBED_AGAIN):
+                if not trial.disturbed:
+                    break
+                trial = self._take_once(case, number, purpose, how, host_profile=host_profile)
+            self._stays_busy = bool(trial.disturbed)
         return trial
 
     def _take_once(

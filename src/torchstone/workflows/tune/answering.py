@@ -22,7 +22,7 @@ from torchstone.core.schema.peak_memory import PEAKS, peak_memory
 from torchstone.core.schema.quality import AnswerCounts
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.search import Part, Point, Probe, ProbeResult
-from torchstone.core.schema.trial import Stage, Status, Trial, estimation_trials, replicates, undisturbed
+from torchstone.core.schema.trial import Purpose, Stage, Status, Trial, estimation_trials, replicates, undisturbed
 from torchstone.core.stats.interval import over_trials
 from torchstone.execution.controller.active_run import ActiveRun, OutOfTime
 from torchstone.storage.query import entry_of
@@ -120,10 +120,10 @@ def answer_of(
         epoch_time_s=cases[best.case_id].estimates.get("epoch_time_s"),
         settings=_settings(cases[best.case_id], space),
         why=tuple(_why(best, cases[best.case_id], readings)),
-        searched_s=sum(reading.cost_s for reading in readings),
+        searched_s=sum(trial.duration_s for trial in run.trials if trial.purpose == Purpose.PROBE),
         everything_s=_everything_s(readings, len(space.points)),
         points=len(space.points),
-        probes=len(readings),
+        probes=sum(trial.purpose == Purpose.PROBE for trial in run.trials),
         tried=len(tried),
         untried=_untried(space, tried),
         objective=spec.objective,

@@ -219,3 +219,13 @@ def test_a_disturbed_probe_is_taken_again_twice_at_most(tmp_path, clock, monkeyp
     assert FakeDrive.taken == 3
     opened.take(CASES[0], 0)
     assert FakeDrive.taken == 4
+
+
+def test_probes_are_not_taken_again_while_that_is_in_vain(tmp_path, clock, monkeypatch):
+    of_fate(monkeypatch, True, True, True, True, False, True, False)
+    opened, _ = begun(tmp_path / "r.jsonl", clock)
+    taken = []
+    for number in range(4):
+        opened.take(CASES[0], number, Purpose.PROBE)
+        taken.append(FakeDrive.taken)
+    assert taken == [3, 4, 5, 7]
