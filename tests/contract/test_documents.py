@@ -15,7 +15,7 @@ from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.errors import MissingError
 from torchstone.core.units import plain
 from torchstone.plugins import registry
-from torchstone.report.document import Column, Command, Document, Facts, Part, Role, Section, Table, Text
+from torchstone.report.document import Column, CommandLine, Document, Fields, Part, Role, Section, Table, Text
 from torchstone.report.renderers._table import cells, wrapped
 from torchstone.report.renderers.md import markdown
 from torchstone.report.renderers.terminal import terminal
@@ -48,11 +48,11 @@ def first_of(document: Document) -> Part:
 def copied(document: Document) -> Iterator[str]:
     """What a terminal has to leave whole: commands, what to type for more, and facts of one word, as paths are."""
     for part in parts_of(document.parts):
-        if isinstance(part, Command):
+        if isinstance(part, CommandLine):
             yield part.words
         elif isinstance(part, Section | Table):
             yield part.how
-        elif isinstance(part, Facts):
+        elif isinstance(part, Fields):
             yield from (value for _, value in part.rows if len(plain(value).split()) == 1)
 
 

@@ -36,7 +36,7 @@ from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Gauge
 from torchstone.plugins.protocols import fixed_axes
 from torchstone.report.charts import sweep as charts
-from torchstone.report.document import Chart, Column, Document, Facts, Part, Role, Section, Table, Text, paragraphs
+from torchstone.report.document import Chart, Column, Document, Fields, Part, Role, Section, Table, Text, paragraphs
 from torchstone.report.documents.diagnosis import FILE
 from torchstone.report.documents.sweep import sweep_document
 from torchstone.report.rendering import write_markdown
@@ -506,7 +506,7 @@ def _parts(found: Utilization) -> Iterator[Part]:
     """Yield what a notebook shows."""
     if not found.devices:
         yield Text("No accelerator found.", Role.HEADLINE)
-        yield Facts(tuple(found.missing.items()))
+        yield Fields(tuple(found.missing.items()))
     for use in found.devices:
         yield Text(f"{use.device.kind}:{use.device.index}: {'; '.join(use.seen)}.", Role.HEADLINE)
     for use in found.devices:

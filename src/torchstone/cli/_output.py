@@ -153,7 +153,7 @@ def print_result(
 
     `document`: in place of what the value alone gives; `every`: with what is folded.
     """
-    from torchstone.report.document import Document, Facts
+    from torchstone.report.document import Document, Fields
     from torchstone.report.results import Result, save
 
     result = Result(kind, value)
@@ -163,5 +163,5 @@ def print_result(
         return
     shown = result.document() if document is None else document
     if files:
-        shown = Document(shown.title, (*shown.parts, Facts(tuple(("written", str(path)) for path in files))))
+        shown = Document(shown.title, (*shown.parts, Fields(tuple(("written", str(path)) for path in files))))
     show_document(shown, every=every)

@@ -84,7 +84,7 @@ def _add_measure(parser: argparse.ArgumentParser) -> None:
 def _measure(options: argparse.Namespace) -> int:
     """Measure, print the assessment, and add it to the summary of the job."""
     from torchstone.report.ci_comment import summary_text
-    from torchstone.report.documents.ci import Room, ci_document
+    from torchstone.report.documents.ci import RowLimits, ci_document
     from torchstone.storage.ci_folder import CI_FILE
     from torchstone.workflows.ci.measuring import CiMeasurement
 
@@ -107,7 +107,7 @@ def _measure(options: argparse.Namespace) -> int:
         return ExitCode.INTERRUPTED
     assessed = _assess(folder, None, price)
     _append_summary(summary_text(assessed))
-    show_document(ci_document(assessed, Room(1000)), every=True)
+    show_document(ci_document(assessed, RowLimits(1000)), every=True)
     return ExitCode.DONE
 
 

@@ -21,8 +21,7 @@ from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.codec import decode, encode
 from torchstone.core.schema.diagnosis import Diagnosis
-from torchstone.core.schema.facts import HELD_OUT, TRAIN
-from torchstone.core.schema.facts import Facts as TrialFacts
+from torchstone.core.schema.facts import HELD_OUT, TRAIN, Facts
 from torchstone.core.schema.request import WITHOUT_EFFECT
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.training import Training, TrainingMetrics, without_steps
@@ -45,7 +44,7 @@ from torchstone.report.carried import (
     record_name,
     training_name,
 )
-from torchstone.report.document import Command, Document, Facts, Part, Role, Section, Text, paragraphs
+from torchstone.report.document import CommandLine, Document, Fields, Part, Role, Section, Text, paragraphs
 from torchstone.report.documents.release import ENVIRONMENT, FIGURES, REPORTS, DocumentOf, count_of, files_showing
 from torchstone.report.rendering import renderer
 from torchstone.report.several import LAYOUT, CarriedRuns, DocumentAgain, Layout, ReportKind
@@ -414,7 +413,7 @@ def _training(files: Mapping[str, bytes], run: Run, found: _Collected) -> Traini
     if metrics.run_id != run.head.run_id:
         found.wrong(f"{name}: the epochs of run {metrics.run_id}")
         return None
-    facts = next((trial.facts for trial in reversed(run.trials) if trial.facts.epochs is not None), TrialFacts())
+    facts = next((trial.facts for trial in reversed(run.trials) if trial.facts.epochs is not None), Facts())
     last = {TRAIN: metrics.final_train_accuracy, HELD_OUT: metrics.final_val_accuracy}
     for fact, value in {"epochs": len(metrics.epochs), "best_epoch": metrics.best_epoch, **last}.items():
         if (recorded_value := getattr(facts, fact)) is not None and recorded_value != value:
@@ -661,12 +660,12 @@ def _parts(verified: Verified, written: Path | None) -> Iterator[Part]:
         yield Section(f"{len(rest)} more", paragraphs(rest, Role.DETAIL), folded=True)
     yield from paragraphs(verified.notes, Role.NOTE)
     if verified.records:
-        yield Facts(tuple((f"SHA-256 of the record of {run_id}", sha256) for run_id, sha256 in verified.records))
+        yield Fields(tuple((f"SHA-256 of the record of {run_id}", sha256) for run_id, sha256 in verified.records))
     if written is not None:
-        yield Facts((("written", str(written)),))
+        yield Fields((("written", str(written)),))
     elif faults or left:
         yield Text("Look at what the record gives, not at this file:")
-        yield Command(
+        yield CommandLine(
             f"torchstone verify {shlex.quote(verified.name)} --output checked{PurePath(verified.name).suffix}"
         )
     else:
@@ -674,4 +673,4 @@ def _parts(verified: Verified, written: Path | None) -> Iterator[Part]:
             "A record that was changed together with everything that follows from it passes, too: compare its SHA-256 "
             "with what the author states. To measure it again:"
         )
-        yield Command(f"torchstone reproduce {shlex.quote(verified.name)}")
+        yield CommandLine(f"torchstone reproduce {shlex.quote(verified.name)}")

@@ -21,7 +21,7 @@ from torchstone.analysis.ci import (
 )
 from torchstone.core import units
 from torchstone.report.charts.history import commits_chart
-from torchstone.report.document import Chart, Column, Command, Document, Facts, Part, Role, Section, Table, Text
+from torchstone.report.document import Chart, Column, CommandLine, Document, Fields, Part, Role, Section, Table, Text
 
 _MOST_LINES = 15  # that are seen before anything is unfolded
 _MOST_ROWS = 10
@@ -30,22 +30,22 @@ _SHORT = 9  # digits of a commit
 _SEEN = (ChangeVerdict.SLOWER, ChangeVerdict.FAILED, ChangeVerdict.NO_BASELINE, ChangeVerdict.FASTER)
 
 
-class Room(msgspec.Struct, frozen=True):
+class RowLimits(msgspec.Struct, frozen=True):
     """How much is said: rows that are seen at once (None: by the lines that are left), and rows of each fold."""
 
     seen: int | None = None
     folded: int = 1000
 
 
-USUAL_ROOM = Room()
+USUAL_ROOM = RowLimits()
 
 
-def ci_document(found: Assessment, room: Room = USUAL_ROOM) -> Document:
+def ci_document(found: Assessment, room: RowLimits = USUAL_ROOM) -> Document:
     """Return the counts and whether action is needed (its title), what was decided, and folded all else."""
     return Document(title(found), tuple(_parts(found, room)))
 
 
-def _parts(found: Assessment, room: Room) -> Iterator[Part]:
+def _parts(found: Assessment, room: RowLimits) -> Iterator[Part]:
     yield Text(headline(found), Role.HEADLINE)
     notes = [note for note in (remark(found), other_results(found)) if note]
     yield from (Text(note) for note in notes)
@@ -62,7 +62,7 @@ def _parts(found: Assessment, room: Room) -> Iterator[Part]:
         yield _table(seen[:most], found)
     yield Text(_circumstances(found))
     if typed:
-        yield Command(typed)
+        yield CommandLine(typed)
     yield from folds
 
 
@@ -108,22 +108,22 @@ def _table(changes: Sequence[BenchmarkChange], found: Assessment, *, priced: boo
     return Table(tuple(columns))
 
 
-def _folds(found: Assessment, room: Room) -> Iterator[Section]:
+def _folds(found: Assessment, room: RowLimits) -> Iterator[Section]:
     if open_ := found.of(ChangeVerdict.UNDECIDED):
         yield _undecided(open_, found, room)
     if same := found.of(ChangeVerdict.UNCHANGED):
         yield _fold(f"{len(same)} unchanged", same, found, room)
-    yield Section("environment, method", (Facts(tuple(_method(found, room))),), folded=True)
+    yield Section("environment, method", (Fields(tuple(_method(found, room))),), folded=True)
 
 
-def _fold(heading: str, changes: Sequence[BenchmarkChange], found: Assessment, room: Room) -> Section:
+def _fold(heading: str, changes: Sequence[BenchmarkChange], found: Assessment, room: RowLimits) -> Section:
     parts: list[Part] = [_table(changes[: room.folded], found)] if room.folded else []
     if len(changes) > room.folded:
         parts.append(Text(f"{len(changes) - room.folded} more rows are in the summary of the job."))
     return Section(heading, tuple(parts), folded=True)
 
 
-def _undecided(open_: Sequence[BenchmarkChange], found: Assessment, room: Room) -> Section:
+def _undecided(open_: Sequence[BenchmarkChange], found: Assessment, room: RowLimits) -> Section:
     prices = [one.price for one in open_ if one.price is not None and one.price.within_s is not None]
     needed_s = sum(price.within_s or 0.0 for price in prices)
     heading = f"{len(open_)} undecided"
@@ -139,7 +139,7 @@ def _undecided(open_: Sequence[BenchmarkChange], found: Assessment, room: Room) 
     for one in open_[: min(_MOST_COMMANDS, room.folded)]:
         if one.price is not None and one.price.words:
             words = shlex.join(one.price.words)
-            parts += [Command(words)] if words != shown else []
+            parts += [CommandLine(words)] if words != shown else []
         elif one.price is not None and one.price.margin is not None:
             wider = f"--margin {100.0 * one.price.margin:.0f}%"
             undecidable = "more than a day, or more than 1,000 further pairs, needed"
@@ -147,7 +147,7 @@ def _undecided(open_: Sequence[BenchmarkChange], found: Assessment, room: Room) 
     return Section(heading, tuple(parts), folded=True)
 
 
-def _method(found: Assessment, room: Room) -> Iterator[tuple[str, str]]:
+def _method(found: Assessment, room: RowLimits) -> Iterator[tuple[str, str]]:
     result = found.result
     yield "base", result.base or f"none: {reason(result.why_no_base or 'not found')}"
     yield "head", result.head

@@ -34,7 +34,7 @@ from torchstone.report.document import (
     Chart,
     Column,
     Document,
-    Facts,
+    Fields,
     Part,
     Role,
     Section,
@@ -87,7 +87,7 @@ def _parts(compared: ComparedRuns, written: Sequence[str], pictures: Sequence[Pa
     yield from _forests(compared, is_first=True)
     yield from pictures
     if written:
-        yield Facts(tuple(("written", file) for file in written))
+        yield Fields(tuple(("written", file) for file in written))
     blocks: tuple[Part, ...] = (
         _sides(compared),
         *_blocks(compared),

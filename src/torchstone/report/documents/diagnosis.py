@@ -30,9 +30,9 @@ from torchstone.report.diagnosis_messages import TO_DO, advice_text, in_code, te
 from torchstone.report.document import (
     Chart,
     Column,
-    Command,
+    CommandLine,
     Document,
-    Facts,
+    Fields,
     Part,
     Role,
     Section,
@@ -81,7 +81,7 @@ def diagnosis_parts(diagnosis: Diagnosis, report: Path | None = None, doubt: str
         yield from _facts(list(_gain(diagnosis)))
         if diagnosis.command is not None:
             yield Text("run with these settings:")
-            yield Command(diagnosis.command)
+            yield CommandLine(diagnosis.command)
         yield from _pictures(diagnosis)
     else:
         yield from _facts([("cause", "nothing found: the step was not measured in its phases, or has none")])
@@ -400,4 +400,4 @@ def _named(name: str, values: Sequence[str]) -> Iterator[Row]:
 
 def _facts(rows: Sequence[Row]) -> Iterator[Part]:
     if rows:
-        yield Facts(tuple(rows))
+        yield Fields(tuple(rows))

@@ -18,9 +18,9 @@ from torchstone.report.diagnosis_messages import text
 from torchstone.report.document import (
     Chart,
     Column,
-    Command,
+    CommandLine,
     Document,
-    Facts,
+    Fields,
     Part,
     Role,
     Section,
@@ -55,7 +55,7 @@ def history_document(told: Histories, requested: Requested | None = None) -> Doc
     """Return those with a change at length, the others as a table where they are many; every run is folded."""
     beside = tuple(_of_requested(requested, len(told.histories))) if requested is not None else ()
     written = (
-        (Facts(tuple(("written", file) for file in requested.written)),) if requested and requested.written else ()
+        (Fields(tuple(("written", file) for file in requested.written)),) if requested and requested.written else ()
     )
     return Document(f"History of {told.metric}", (*_parts(told, beside), *written))
 
@@ -83,7 +83,7 @@ def _parts(told: Histories, beside: Sequence[Part]) -> Iterator[Part]:
 def _headline(told: Histories, moved: Sequence[History]) -> Iterator[Part]:
     if not told.runs:
         yield Text("nothing is stored. Make a first run:", Role.HEADLINE)
-        yield Command("torchstone run demo")
+        yield CommandLine("torchstone run demo")
     elif not told.histories:
         stored = f"{told.runs} run{'s' * (told.runs > 1)} stored"
         yield Text(f"{stored}, none with a case that has the figure {told.metric}", Role.HEADLINE)

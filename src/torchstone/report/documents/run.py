@@ -38,8 +38,7 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Placement, Task, model_name
 from torchstone.core.schema.diagnosis import Diagnosis
 from torchstone.core.schema.estimate import Estimate, Verdict
-from torchstone.core.schema.facts import Facts as Known
-from torchstone.core.schema.facts import SettingFact
+from torchstone.core.schema.facts import Facts, SettingFact
 from torchstone.core.schema.procedure import DEVICE_SETTINGS, SEARCH, Procedure
 from torchstone.core.schema.ranks import AXES_OF_RANKS, BACKEND, STRATEGY, items_together, nodes
 from torchstone.core.schema.run import IMPORTED, Run
@@ -49,7 +48,7 @@ from torchstone.report.charts import courses, settings
 from torchstone.report.charts.batch_sizes import LATENCY, THROUGHPUT, batch_size_charts, phases_chart
 from torchstone.report.charts.cases import chosen_cases, device_names
 from torchstone.report.diagnosis_messages import advice_text, seen_text, text
-from torchstone.report.document import Chart, Column, Document, Facts, Part, Role, Section, Table, Text
+from torchstone.report.document import Chart, Column, Document, Fields, Part, Role, Section, Table, Text
 from torchstone.report.documents.ab import ab_parts, ab_rest
 from torchstone.report.documents.case_table import case_parts, choices_of_groups, legend
 from torchstone.report.documents.diagnosis import diagnosis_parts, diagnosis_rest
@@ -162,7 +161,7 @@ def _rest(run: RunSummary, *, every: bool, curves: Curves | None, files: Sequenc
         yield from note_parts(run, every=every)
     yield from setting_parts(run)
     if files:
-        yield Facts(tuple(files))
+        yield Fields(tuple(files))
 
 
 def without_probes(run: RunSummary) -> RunSummary:
@@ -411,7 +410,7 @@ _TORCHS = "PyTorch's own; --settings device tunes them for the device"
 def setting_parts(run: RunSummary) -> Iterator[Section]:
     """Yield a section with them, where the record tells them; one of another tool does not."""
     if rows := tuple(_rows(run)):
-        yield Section(f"settings: {_POLICY.get(run.procedure.settings or '', _TORCHS)}", (Facts(rows),))
+        yield Section(f"settings: {_POLICY.get(run.procedure.settings or '', _TORCHS)}", (Fields(rows),))
 
 
 def _rows(run: RunSummary) -> Iterator[tuple[str, str]]:
@@ -426,7 +425,7 @@ def _rows(run: RunSummary) -> Iterator[tuple[str, str]]:
 
 def _setting_words(case: CaseSummary) -> dict[str, str]:
     """Return setting → "value: why" of the first trial that tells it: all of a Case are set alike."""
-    facts = next((t.facts for t in case.trials if t.facts.settings), Known())
+    facts = next((t.facts for t in case.trials if t.facts.settings), Facts())
     told = {name: _text(setting) for name, setting in facts.settings.items()}
     ran = next((t.facts.attention_kernel for t in case.trials if t.facts.attention_kernel is not None), None)
     if ran is not None and "sdpa" in told:

@@ -17,7 +17,7 @@ from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.metric import PHASES
 from torchstone.core.schema.peak_memory import DEVICE_PEAKS, HOST_PEAK
 from torchstone.core.schema.trial import Status
-from torchstone.report.document import Chart, Column, Document, Facts, Part, Section, Table, Text, paragraphs
+from torchstone.report.document import Chart, Column, Document, Fields, Part, Section, Table, Text, paragraphs
 from torchstone.report.documents.diagnosis import diagnosis_document
 from torchstone.report.documents.findings import finding_parts
 from torchstone.report.documents.run_answer import answer_lines
@@ -38,7 +38,7 @@ def _parts(swept: Swept, pictures: Sequence[Chart]) -> Iterator[Part]:
     if doubts := tuple(finding_parts(run)):
         yield Section("What to doubt", doubts)
     if swept.skipped:
-        yield Section("Skipped", (Facts(tuple(swept.skipped.items())),))
+        yield Section("Skipped", (Fields(tuple(swept.skipped.items())),))
     if pictures:
         yield Section("Pictures", tuple(pictures))
 

@@ -25,9 +25,9 @@ from torchstone.report.diagnosis_messages import text
 from torchstone.report.document import (
     Chart,
     Column,
-    Command,
+    CommandLine,
     Document,
-    Facts,
+    Fields,
     Part,
     Role,
     Section,
@@ -62,10 +62,10 @@ def training_parts(run: RunSummary, training: Training) -> Iterator[Part]:
         yield Table(tuple(_columns(metrics)))
         if metrics.best_epoch:
             yield Text(f"best epoch: {metrics.best_epoch}, by {_judged_by(metrics.epochs[0])}")
-    yield Facts((*_ended(metrics), *_time(metrics, training.epoch), ("folder", training.folder)))
+    yield Fields((*_ended(metrics), *_time(metrics, training.epoch), ("folder", training.folder)))
     if metrics.final_val_accuracy is not None:
         yield Text("evaluate it:")
-        yield Command(f"torchstone evaluate {shlex.quote(training.folder)}")
+        yield CommandLine(f"torchstone evaluate {shlex.quote(training.folder)}")
 
 
 def _answer(case: CaseSummary, metrics: TrainingMetrics | None) -> str:
@@ -426,12 +426,12 @@ def evaluation_document(results: TestResults) -> Document:
 
 def _test_parts(results: TestResults) -> Iterator[Part]:
     yield Text(_test_answer(results), Role.HEADLINE)
-    yield Facts(tuple(_facts(results)))
+    yield Fields(tuple(_facts(results)))
     if results.quality is not None:
         yield _classes(results.quality)
         says = "Which class items were taken for: rows are what they are, shades are shares of the row"
         yield Chart("confusion_matrix", says, confusion(results.quality))
-    yield Facts(tuple(results.files.items()))
+    yield Fields(tuple(results.files.items()))
 
 
 def _test_answer(results: TestResults) -> str:

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from torchstone.report.document import (
     Chart,
     Column,
-    Command,
+    CommandLine,
     Document,
     Doubt,
-    Facts,
+    Fields,
     Part,
     Renderer,
     Role,
@@ -76,9 +76,9 @@ def _part(part: Part, level: int) -> Iterator[str]:
     match part:
         case Text():
             yield _text(part)
-        case Command():
+        case CommandLine():
             yield _code(part.words)
-        case Facts():
+        case Fields():
             rows = (
                 f"- {_block(name)}: {_plain(value)}" if name else f"  - {_block(value)}" for name, value in part.rows
             )

@@ -26,10 +26,10 @@ from torchstone.report.document import (
     Attachment,
     Chart,
     Column,
-    Command,
+    CommandLine,
     Document,
     Doubt,
-    Facts,
+    Fields,
     Part,
     Renderer,
     Section,
@@ -223,9 +223,9 @@ class _Draft:
         match part:
             case Text():
                 yield {"kind": str(part.role), "text": _breakable(self._text(part.text))}
-            case Command():
+            case CommandLine():
                 yield {"kind": "command", "text": _breakable(self._text(part.words))}
-            case Facts():
+            case Fields():
                 yield self._facts(part)
             case Table():
                 yield from self._table(part)
@@ -244,7 +244,7 @@ class _Draft:
             case _:
                 assert_never(part)
 
-    def _facts(self, part: Facts) -> _Block:
+    def _facts(self, part: Fields) -> _Block:
         rows = part.rows[: self._cells_left]
         self._cells_left -= len(rows)
         self._is_cut = self._is_cut or len(rows) < len(part.rows)

@@ -25,10 +25,10 @@ from torchstone.core.units import plain
 from torchstone.report.document import (
     Chart,
     Column,
-    Command,
+    CommandLine,
     Document,
     Doubt,
-    Facts,
+    Fields,
     Part,
     Renderer,
     Role,
@@ -151,7 +151,7 @@ def _slides(document: Document) -> list[_Slide]:
     if table is not None:
         at = next(place for place, part in enumerate(rest) if part is table)
         first += [part for part in rest[:at] if not _is_picture(part) and not isinstance(part, Section)][:_MOST_FIRST]
-        first += next(([*_leading(rest[:n]), part] for n, part in enumerate(rest) if isinstance(part, Command)), [])
+        first += next(([*_leading(rest[:n]), part] for n, part in enumerate(rest) if isinstance(part, CommandLine)), [])
         rest = [part for part in rest if part is not table and not any(part is one for one in first)]
     about: Sequence[Part] = _about(rest)
     if table is not None:
@@ -262,9 +262,9 @@ class _Deck:
         match part:
             case Text():
                 self._text(part)
-            case Command():
+            case CommandLine():
                 self._add(_Line(_line(part.words, _MOST_CHARACTERS), _Style.COMMAND))
-            case Facts():
+            case Fields():
                 names, values = zip(*part.rows, strict=True) if part.rows else ((), ())
                 self._table(Table((Column("", names, left=True), Column("", values, left=True))))
             case Table():

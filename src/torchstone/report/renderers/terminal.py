@@ -8,10 +8,10 @@ from torchstone.core.schema.estimate import Severity
 from torchstone.core.units import plain
 from torchstone.report.document import (
     Chart,
-    Command,
+    CommandLine,
     Document,
     Doubt,
-    Facts,
+    Fields,
     Part,
     Renderer,
     Role,
@@ -68,7 +68,7 @@ def _apart(before: Part | None, part: Part, *, begun: bool) -> bool:
     """Say whether an empty line stands above a part. `begun`: something does, be it a title alone."""
     if before is None:
         return begun and isinstance(part, Section) and bool(part.title)
-    if isinstance(part, Command) or (isinstance(part, Text) and part.role == Role.DETAIL):
+    if isinstance(part, CommandLine) or (isinstance(part, Text) and part.role == Role.DETAIL):
         return False
     if isinstance(before, Text) and isinstance(part, Text):
         return before.role != part.role
@@ -83,9 +83,9 @@ def _part(part: Part, width: int, *, every: bool, level: int, titled: bool) -> I
     match part:
         case Text():
             yield from _text(part, width)
-        case Command():
+        case CommandLine():
             yield f"  {plain(part.words)}"  # whole, so that it can be copied
-        case Facts():
+        case Fields():
             yield from _facts(part, width, "  " if titled else "")
         case Table():
             yield from table(part, width, every=every)
@@ -110,7 +110,7 @@ def _text(part: Text, width: int) -> Iterator[str]:
             yield from wrapped(part.text, width, first="  ", rest="    ")
 
 
-def _facts(part: Facts, width: int, indent: str) -> Iterator[str]:
+def _facts(part: Fields, width: int, indent: str) -> Iterator[str]:
     """Yield a line a fact, the values below each other; a name that is too long for that has a line of its own.
 
     A value of one word, as a path is, stays whole.

@@ -15,7 +15,7 @@ from torchstone.core.schema.case import Task
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.diagnosis import TriedRemedy, WhatIf
 from torchstone.core.schema.trial import Status
-from torchstone.report.document import Command
+from torchstone.report.document import CommandLine
 from torchstone.report.documents.diagnosis import diagnosis_document, limit_words
 from torchstone.report.renderers.md import markdown
 from torchstone.report.renderers.terminal import terminal
@@ -84,7 +84,7 @@ def test_what_changes_the_result_is_to_be_looked_at(task, said):
 def test_what_to_type_is_one_line_however_long():
     command = f"torchstone run mine.yaml --device cpu {'--axis num_workers=4 ' * 5}".rstrip()
     document = diagnosis_document(a_diagnosis(command=command))
-    assert [part.words for part in document.parts if isinstance(part, Command)] == [command]
+    assert [part.words for part in document.parts if isinstance(part, CommandLine)] == [command]
     assert f"  {command}\n" in terminal(document, 80), "or it cannot be copied"
 
 

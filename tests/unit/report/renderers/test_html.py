@@ -30,10 +30,10 @@ from torchstone.report.document import (
     Attachment,
     Chart,
     Column,
-    Command,
+    CommandLine,
     Document,
     Doubt,
-    Facts,
+    Fields,
     Role,
     Section,
     Table,
@@ -81,9 +81,9 @@ def texts_of(parts):
         match part:
             case Text():
                 yield part.text
-            case Command():
+            case CommandLine():
                 yield part.words
-            case Facts():
+            case Fields():
                 yield from itertools.chain.from_iterable(part.rows)
             case Table():
                 yield from (c for column in part.columns if is_there(column) for c in (column.title, *column.cells))
@@ -159,7 +159,7 @@ def test_what_stands_between_backticks_is_code_and_still_escaped():
 def test_what_a_stranger_wrote_is_text():
     name = "\"><script>alert(1)</script><img src=x onerror=alert(2)>' onload='x"
     page = page_of(
-        Text(name), Command(name), Facts(((name, name),)), Table((Column(name, (name, f"{name}*"), left=False),)),
+        Text(name), CommandLine(name), Fields(((name, name),)), Table((Column(name, (name, f"{name}*"), left=False),)),
         Doubt(Severity.WARNING, name, name, name), Section(name, (Text(name, Role.NOTE),), folded=True),
         Chart(name, name, Picture(name, (vl.panel(name, BATCH, RATE, (vl.line(),), ({"batch": name, "y": 1.0},)),))),
         attachments=(Attachment(name, name, b"x"),),

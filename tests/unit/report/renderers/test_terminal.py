@@ -8,10 +8,10 @@ from torchstone.core.units import plain
 from torchstone.report.document import (
     Chart,
     Column,
-    Command,
+    CommandLine,
     Document,
     Doubt,
-    Facts,
+    Fields,
     Role,
     Section,
     Table,
@@ -55,7 +55,7 @@ def test_what_fits_is_left_as_it_is_with_its_blanks():
 def test_what_is_to_be_copied_is_whole():
     path, command = "outputs/" + "x" * 60, "torchstone show " + "x" * 60
     folded = Section("more", (Text("a"),), folded=True, how=command)
-    shown = lines(Facts((("record", path),)), Command(command), folded, width=40)
+    shown = lines(Fields((("record", path),)), CommandLine(command), folded, width=40)
     assert shown == [f"record    {path}", f"  {command}", "", "more:", f"  {command}"]
 
 
@@ -64,7 +64,7 @@ def test_control_characters_become_a_sign_that_something_was_there(steering):
     assert plain(f"a{steering[0]}b") == "a\N{REPLACEMENT CHARACTER}b"
     hostile = f"a{steering}b"
     shown = terminal(Document(hostile, (
-        Text(hostile, Role.HEADLINE), Command(hostile), Facts(((hostile, hostile),)),
+        Text(hostile, Role.HEADLINE), CommandLine(hostile), Fields(((hostile, hostile),)),
         Table((Column(hostile, (hostile, hostile)), Column("n", ("1*", "2")))),
         Doubt(Severity.ERROR, hostile, hostile, hostile),
         Section(hostile, (
@@ -158,7 +158,7 @@ def test_what_belongs_together_has_no_empty_line_between():
     shown = lines(
         Text("The answer.", Role.HEADLINE), Text("Another.", Role.HEADLINE), Text("of both", Role.DETAIL),
         Text("a run"), Text("a host"), Section("a table", (Text("how", Role.DETAIL), Table((Column("a", ("1",)),)))),
-        Text("first", Role.NOTE), Text("second", Role.NOTE), Text("type"), Command("torchstone runs"),
+        Text("first", Role.NOTE), Text("second", Role.NOTE), Text("type"), CommandLine("torchstone runs"),
     )  # fmt: skip
     assert shown == [
         "The answer.", "Another.", "  of both", "",
@@ -178,10 +178,10 @@ def test_sections_are_headed_by_how_deep_they_are():
 
 
 def test_facts_stand_below_each_other_and_indented_under_a_title():
-    facts = Facts((("record", "a.jsonl"), ("a longer name", "b")))
+    facts = Fields((("record", "a.jsonl"), ("a longer name", "b")))
     assert lines(facts) == ["record        a.jsonl", "a longer name b"]
     assert lines(Section("files", (facts,))) == ["files", "  record        a.jsonl", "  a longer name b"]
-    long = Facts((("n" * 50, "value"), ("a", "b")))
+    long = Fields((("n" * 50, "value"), ("a", "b")))
     assert lines(long, width=60) == ["n" * 50, "          value", "a         b"]
 
 

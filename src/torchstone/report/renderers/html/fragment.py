@@ -10,10 +10,10 @@ import msgspec
 from torchstone.report.document import (
     Chart,
     Column,
-    Command,
+    CommandLine,
     Document,
     Doubt,
-    Facts,
+    Fields,
     Part,
     Role,
     Section,
@@ -83,15 +83,15 @@ class _Room:
             else:
                 yield self._one(part)
 
-    def _one(self, part: Text | Command | Facts | Chart | Doubt) -> Part:
+    def _one(self, part: Text | CommandLine | Fields | Chart | Doubt) -> Part:
         match part:
             case Text():
                 return msgspec.structs.replace(part, text=self._text(part.text))
-            case Command():
-                return Command(self._text(part.words))
-            case Facts():
+            case CommandLine():
+                return CommandLine(self._text(part.words))
+            case Fields():
                 rows = part.rows[:_MOST_FACTS]
-                return Facts(tuple((self._text(name, _MOST_CELL), self._text(value)) for name, value in rows))
+                return Fields(tuple((self._text(name, _MOST_CELL), self._text(value)) for name, value in rows))
             case Doubt():
                 subject, message = self._text(part.subject, _MOST_CELL), self._text(part.message)
                 return Doubt(part.severity, subject, message, self._text(part.advice))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count, groupby
 from typing import Any, NamedTuple, assert_never
 
-from torchstone.report.document import Chart, Command, Document, Doubt, Facts, Part, Role, Section, Table, Text
+from torchstone.report.document import Chart, CommandLine, Document, Doubt, Fields, Part, Role, Section, Table, Text
 from torchstone.report.renderers.html.charts import Drawings, figure
 from torchstone.report.renderers.html.legend import gathered
 from torchstone.report.renderers.html.tables import grid
@@ -103,9 +103,9 @@ class _Layout:
 
     def _block(self, part: Part, title: str, level: int, *, crowd: bool) -> Block:
         match part:
-            case Command():
+            case CommandLine():
                 return Block("command", part.words)
-            case Facts():
+            case Fields():
                 return Block("facts", part.rows)
             case Table():
                 self.columns = max(self.columns, len(part.columns))
