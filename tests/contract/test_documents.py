@@ -16,7 +16,7 @@ from torchstone.core.errors import MissingError
 from torchstone.core.units import plain
 from torchstone.plugins import registry
 from torchstone.report.document import Column, CommandLine, Document, Fields, Part, Role, Section, Table, Text
-from torchstone.report.renderers._table import cells, wrapped
+from torchstone.report.renderers._table import cell_width, wrapped
 from torchstone.report.renderers.md import markdown
 from torchstone.report.renderers.terminal import terminal
 from torchstone.report.rendering import formats, renderer
@@ -97,7 +97,7 @@ def test_the_answer_comes_first(make):
 def test_no_line_is_wider_than_the_terminal_but_what_is_to_be_copied(make, width, every):
     document = make()
     whole = {plain(text).strip() for text in copied(document)}
-    wide = [line for line in terminal(document, width, every=every).splitlines() if cells(line) > width]
+    wide = [line for line in terminal(document, width, every=every).splitlines() if cell_width(line) > width]
     assert [line for line in wide if line.strip() not in whole and line.split()[-1] not in whole] == []
 
 

@@ -14,7 +14,7 @@ from torchstone.core.schema.metric import FIGURES
 from torchstone.core.units import plain
 from torchstone.plugins import registry
 from torchstone.report.document import CommandLine, Document, Fields, Part, Section, Table
-from torchstone.report.renderers._table import cells
+from torchstone.report.renderers._table import cell_width
 from torchstone.report.renderers.html import RENDERER as HTML
 from torchstone.report.renderers.terminal import terminal
 from torchstone.report.translation.catalogue import DOMAIN, LOCALE, languages, numbered
@@ -183,7 +183,7 @@ def copied(document: Document) -> Iterator[str]:
 def test_no_line_is_wider_than_the_terminal(make, language, width):
     document = translated(make(), language)
     whole = {plain(text).strip() for text in copied(document)}
-    wide = [line for line in terminal(document, width, every=True).splitlines() if cells(line) > width]
+    wide = [line for line in terminal(document, width, every=True).splitlines() if cell_width(line) > width]
     assert [line for line in wide if line.strip() not in whole and line.split()[-1] not in whole] == []
 
 

@@ -60,7 +60,7 @@ from torchstone.report.documents.run import measured_document, run_document, wit
 from torchstone.report.renderers.html.fragment import fragment
 from torchstone.report.renderers.terminal import terminal
 from torchstone.report.rendering import renderer
-from torchstone.report.results import Result, save
+from torchstone.report.results import Result, save_result
 from torchstone.storage.index import sync
 from torchstone.storage.query import find
 from torchstone.workflows.run.planned_run import Results
@@ -103,7 +103,7 @@ def kept(kind: str, folder: Path) -> Kept:
         return kept_run(kind, RUNS[kind](), folder)
     if kind in VALUES:
         result = Result(kind, VALUES[kind]())
-        data, _ = save(result, folder)
+        data, _ = save_result(result, folder)
         return Kept(kind, folder, (str(data),), result.document(), f"/results/{kind}")
     if kind == "compare":
         runs = [make() for make in COMPARED]

@@ -14,13 +14,13 @@ import msgspec
 
 from torchstone.analysis.advice import rules
 from torchstone.analysis.summary import RunSummary
-from torchstone.analysis.sweep_table import Row, Swept, rows_of
+from torchstone.analysis.sweep_table import Row, Swept, sweep_rows
 from torchstone.api.bench import Bench
 from torchstone.api.former_words import called_elsewhere
 from torchstone.api.keeping import Keeping
-from torchstone.api.recording import Opened, as_html, default_folder, frame_of, keep, open_device, trial_of
+from torchstone.api.recording import Opened, as_html, default_folder, device_in_words, frame_of, keep, trial_of
 from torchstone.core import units
-from torchstone.core.charts.drawing import draw, library
+from torchstone.core.charts.drawing import draw, import_vl_convert
 from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.case import Case
@@ -132,7 +132,7 @@ def _open(devices: Sequence[Any] | None) -> tuple[list[Opened], dict[str, str]]:
         if word.partition(":")[0] not in kinds:
             raise unknown("device", word, kinds)
         try:
-            one = open_device(word)
+            one = device_in_words(word)
         except UsageError as fault:
             skipped[word] = str(fault)
             continue
@@ -264,7 +264,7 @@ class Diagnostics:
 
     def results(self) -> list[Row]:
         """Return one row a device and batch size: how it ended, throughput, phases of the step, memory, verdict."""
-        return rows_of(self._done())
+        return sweep_rows(self._done())
 
     def frame(self) -> Any:
         """Return the results as a pandas DataFrame; as a list of rows where pandas is not installed."""
@@ -325,7 +325,7 @@ def run_kaggle_analysis(
 
     As `Diagnostics` and its `run`. Raises MissingError, before anything is measured, where no picture could be drawn.
     """
-    library()
+    import_vl_convert()
     diagnostics = Diagnostics(model, loss_fn, optimizer, output_dir=output_dir)
     diagnostics.run(train_loader, batch_sizes, iterations, devices)
     diagnostics.plot_throughput_vs_batch_size()

@@ -154,10 +154,10 @@ def print_result(
     `document`: in place of what the value alone gives; `every`: with what is folded.
     """
     from torchstone.report.document import Document, Fields
-    from torchstone.report.results import Result, save
+    from torchstone.report.results import Result, save_result
 
     result = Result(kind, value)
-    files = save(result, folder_of(options)) if options.save else ()
+    files = save_result(result, folder_of(options)) if options.save else ()
     if options.json:
         print_json(result.json())
         return

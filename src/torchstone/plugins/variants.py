@@ -31,7 +31,7 @@ def variant_in(configuration: Mapping[str, Scalar]) -> RuntimeVariant | None:
     return None if variant == RuntimeVariant(EAGER) else variant
 
 
-def impossible(configuration: Mapping[str, Scalar]) -> str | None:
+def axis_conflict(configuration: Mapping[str, Scalar]) -> str | None:
     """Return why the axes of a Configuration cannot go together; None where nothing is known against it."""
     variant = variant_in(configuration)
     if variant is None:

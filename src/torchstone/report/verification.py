@@ -39,10 +39,10 @@ from torchstone.report.carried import (
     carrying,
     claims_name,
     claims_of,
-    differences,
     libraries,
     record_name,
     training_name,
+    unsupported_claims,
 )
 from torchstone.report.document import CommandLine, Document, Fields, Part, Role, Section, Text, paragraphs
 from torchstone.report.documents.release import ENVIRONMENT, FIGURES, REPORTS, DocumentOf, count_of, files_showing
@@ -267,10 +267,10 @@ def _compare_claims(claimed: Claims, ours: Claims, run: Run, found: _Collected) 
         found.leave(claims_name(run_id), why)
     elif claimed.peaks != run.head.machine.peaks:
         found.wrong(f"{run_id}: the peaks of the machine are not those in the record")
-    lines = list(differences(claimed, ours))
+    lines = list(unsupported_claims(claimed, ours))
     for line in lines:
         found.wrong(f"{run_id}: {line}")
-    if not lines and any(differences(msgspec.structs.replace(claimed, formulas=ours.formulas), ours)):
+    if not lines and any(unsupported_claims(msgspec.structs.replace(claimed, formulas=ours.formulas), ours)):
         found.leave(claims_name(run_id), "computed by other formulas than here: its figures may differ by 1 %")
 
 
@@ -382,7 +382,7 @@ def _first_line_apart(text: bytes, made: bytes) -> str:
     for number in range(max(len(lines), len(ours))):
         one, other = (side[number] if number < len(side) else "" for side in (lines, ours))
         if one != other:
-            place = same_beginning(one, other)
+            place = equal_at_start(one, other)
             return f"line {number + 1}: “{_around(one, place)}”, the record gives “{_around(other, place)}”"
     return "its line endings are not those that the record gives"
 
@@ -542,9 +542,9 @@ def without_carried(page: bytes) -> bytes:
 
 def text_differences(page: Sequence[Shown], expected: Sequence[Shown]) -> Iterator[str]:
     """Yield in a line each which texts of a page are not those that are expected."""
-    same = same_beginning(page, expected)
+    same = equal_at_start(page, expected)
     page, expected = page[same:], expected[same:]
-    tail = same_beginning(page[::-1], expected[::-1])
+    tail = equal_at_start(page[::-1], expected[::-1])
     page, expected = page[: len(page) - tail], expected[: len(expected) - tail]
     if max(len(page), len(expected)) > _LONG:
         yield f"{len(page)} texts from {_named(page[0] if page else expected[0])} on, where {len(expected)} follow"
@@ -556,7 +556,7 @@ def text_differences(page: Sequence[Shown], expected: Sequence[Shown]) -> Iterat
             yield _difference(page[a + n] if a + n < b else None, expected[c + n] if c + n < d else None)
 
 
-def same_beginning(one: Sequence[object], other: Sequence[object]) -> int:
+def equal_at_start(one: Sequence[object], other: Sequence[object]) -> int:
     """Return how many of the first items are equal: texts of pages, or characters."""
     apart = (n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
     return next(apart, min(len(one), len(other)))

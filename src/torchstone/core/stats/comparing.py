@@ -36,7 +36,7 @@ _LEAST_CHANGE = 1e-12
 Rounds = Mapping[int, float]  # round → logarithm of a figure of one case
 
 
-def in_turn(
+def by_rounds(
     one: Rounds,
     other: Rounds,
     prior: Prior | None = None,
@@ -173,7 +173,7 @@ def log_mean(value: float, low: float | None, high: float | None, trials: int, l
     return LogMean(math.log(value), half / two_sided(level, trials - 1) * math.sqrt(trials), trials)
 
 
-def ratio(a: LogMean, b: LogMean, level: float = 0.95) -> tuple[float, float]:
+def ratio_interval(a: LogMean, b: LogMean, level: float = 0.95) -> tuple[float, float]:
     """Return the ends of the interval of a ÷ b (no unit): of the difference of two means of logarithms.
 
     Welch, Biometrika 34 (1947); degrees of freedom by Satterthwaite, Biometrics Bulletin 2 (1946).
@@ -305,7 +305,7 @@ def of_independent(logs: Sequence[float]) -> VariancePart:
     return VariancePart(fmean(logs), _spread(logs, len(logs)), len(logs), len(logs) - 1.0)
 
 
-def of_run(
+def run_mean(
     logs: Sequence[float], lengths_apart: float | None = None, drift: float = 0.0, templates: Templates = UNKNOWN
 ) -> VariancePart:
     """Return what two or more trials of one run say of it, in the order taken. Raises ValueError for fewer.

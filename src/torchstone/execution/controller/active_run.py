@@ -393,10 +393,10 @@ def take_all(
     cases = [case for case in head.plan.cases if case.placement in absent]
     why = {place: ended(Status.UNSUPPORTED, Reason.ABSENT, {"why": text}) for place, text in absent.items()}
     told = [skipped(c, 0, order, why[c.placement]) for order, c in enumerate(cases)]
-    return recorded(session, head, folder, lambda run, so_far: finish(run, so_far, first), notes, told, began_s)
+    return record_run(session, head, folder, lambda run, so_far: finish(run, so_far, first), notes, told, began_s)
 
 
-def recorded(
+def record_run(
     session: Session,
     head: Head,
     folder: Path,

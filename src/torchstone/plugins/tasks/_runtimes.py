@@ -28,7 +28,7 @@ from torchstone.core.schema.facts import Facts, SettingFact
 from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import OpenRuntime, Runtime, SavedFile
-from torchstone.plugins.variants import RuntimeVariant, impossible, variant_in
+from torchstone.plugins.variants import RuntimeVariant, axis_conflict, variant_in
 
 COMPARED = 4  # batches: as many as a resident feed has
 PROGRAM, TRACED = ".pt2", ".pt"  # of what torch itself loads
@@ -44,7 +44,7 @@ def variant_of(configuration: Mapping[str, Scalar], device: Device) -> RuntimeVa
     kind = torch.device(device.torch_device).type
     if variant is not None and kind != "cpu":
         raise Unsupported(f"{variant}: measured on the CPU only so far, not on {kind}")
-    if (why := impossible(configuration)) is not None:
+    if (why := axis_conflict(configuration)) is not None:
         raise Unsupported(why)
     return variant
 

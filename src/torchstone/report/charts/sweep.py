@@ -19,8 +19,8 @@ _MEMORY_SHADES = {HOST_MEMORY: "#0072b2", DEVICE_MEMORY: "#e69f00"}  # also wher
 
 def throughput(rows: Sequence[Row], subtitle: str) -> Picture:
     """Return items/s over batch size, with its interval; of a single trial it is said that there is none."""
-    marks = (vl.interval(LOW, HIGH), vl.line(), *vl.values_above("throughput"))
-    y = vl.numbers("throughput", "samples/s")
+    marks = (vl.interval_bar(LOW, HIGH), vl.line(), *vl.values_above("throughput"))
+    y = vl.number_axis("throughput", "samples/s")
     panels = [_panel(device, own, y, _measured(own), marks) for device, own in _by_device(rows)]
     is_known = any(row.get(LOW) is not None for row in rows)
     bars = "bars: 95 % confidence intervals over trials" if is_known else "one trial a case: no interval"
@@ -38,7 +38,7 @@ def time_breakdown(rows: Sequence[Row], subtitle: str) -> Picture:
             if (spent := row.get(f"{phase}_s")) is not None
         ]
         shades = vl.phase_colours({value["phase"] for value in values})
-        for title, y in (("ms a step", vl.numbers), ("share of the step", vl.shares)):
+        for title, y in (("ms a step", vl.number_axis), ("share of the step", vl.share_axis)):
             panels.append(_panel(f"{device}: {title}", own, y("ms", title), values, (vl.bars(),), shades))
     title = "Where the time of a training step goes"
     return Picture(title, tuple(panels), subtitle, columns=2, one_legend=True)
@@ -57,7 +57,7 @@ def memory(rows: Sequence[Row], subtitle: str) -> Picture:
             for column, kind in kinds.items()
             if (held := row.get(column)) is not None
         ]
-        panels.append(_panel(device, own, vl.numbers("mib", "peak, MiB"), values, (vl.line(),), shades))
+        panels.append(_panel(device, own, vl.number_axis("mib", "peak, MiB"), values, (vl.line(),), shades))
     return Picture("Memory by batch size", tuple(panels), subtitle, one_legend=True)
 
 

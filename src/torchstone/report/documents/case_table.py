@@ -34,9 +34,9 @@ from torchstone.core.schema.peak_memory import PEAKS
 from torchstone.core.schema.procedure import SERVER
 from torchstone.core.schema.trial import Status, ended_well, estimation_trials, replicates
 from torchstone.report.document import Column, Part, Role, Section, Table, Text
-from torchstone.report.documents.feed import data_words, facts_of, fed_words
+from torchstone.report.documents.feed import data_words, fed_words, feed_facts
 from torchstone.report.documents.load_results import verdict_column
-from torchstone.report.documents.run_answer import band, differing, point_words, quality_words
+from torchstone.report.documents.run_answer import own_values, percent_range, point_words, quality_words
 
 
 class _Figure(msgspec.Struct, frozen=True):
@@ -123,7 +123,7 @@ def case_parts(run: RunSummary) -> Iterator[Section]:
     """Yield a section for each workload and device that is here: what fed it, and its table."""
     for cases, varying in _groups(run):
         first = cases[0]
-        data = data_words(first.workload, facts_of(*cases))
+        data = data_words(first.workload, feed_facts(*cases))
         title = f"{first.workload.task} {first.workload.model} on {first.placement}, data {data}"
         if first.workload.task == Task.CALL:
             title = f"{first.workload.task} {first.workload.model} on {first.placement}"
@@ -383,7 +383,7 @@ def chosen_parts(
         yield Text(f"{units.significant(efficient.efficiency or 0.0, 3)} {rate} per GB, {share}", Role.DETAIL)
     best, top = chosen.recommended, chosen.highest_throughput
     yield Text(f"Recommended for {_purpose(task)}: {point_words(best.point)}")
-    aim = f", usual: {band(rules.MEMORY)}" if accelerator else ""
+    aim = f", usual: {percent_range(rules.MEMORY)}" if accelerator else ""
     told = f"{_speed(best, rate, doubts)}, {_memory_words(best, aim)}: {_SAFE[is_safe(best)]}{_busy(best)}"
     yield Text(told, Role.DETAIL)
     if best.case_id != top.case_id:
@@ -401,7 +401,7 @@ def _top(chosen: Chosen, rate: str, doubts: Mapping[str, str]) -> Iterator[Text]
     yield Text(f"Highest throughput: {point_words(top.point)}")
     yield Text(f"{_speed(top, rate, doubts)}, {_memory_words(top)}", Role.DETAIL)
     if chosen.same:
-        points = "; ".join(map(point_words, differing([one.point for one, _ in chosen.same[:_FEW]], top.point)))
+        points = "; ".join(map(point_words, own_values([one.point for one, _ in chosen.same[:_FEW]], top.point)))
         within = _within(max(within for _, within in chosen.same))
         yield Text(f"not significantly different{within}: {points}{_and_more(len(chosen.same))}", Role.DETAIL)
 
@@ -444,7 +444,7 @@ def _speed(choice: Choice, rate: str, doubts: Mapping[str, str]) -> str:
 def _busy(choice: Choice) -> str:
     if choice.utilization is None:
         return ""
-    return f", utilization {units.quantity(choice.utilization, 'ratio')} (usual: {band(rules.UTILIZATION)})"
+    return f", utilization {units.quantity(choice.utilization, 'ratio')} (usual: {percent_range(rules.UTILIZATION)})"
 
 
 def _memory_words(choice: Choice, aim: str = "") -> str:

@@ -24,7 +24,7 @@ from torchstone.core.schema.diagnosis import (
     SampledLine,
     TriedRemedy,
 )
-from torchstone.core.stats.disturbance import words_of
+from torchstone.core.stats.disturbance import disturbance_words
 from torchstone.report.charts.forest_plot import Ratio, forest
 from torchstone.report.diagnosis_messages import TO_DO, advice_text, in_code, text, texts
 from torchstone.report.document import (
@@ -143,7 +143,7 @@ def _answer(diagnosis: Diagnosis) -> str:
 
 def _busy(diagnosis: Diagnosis) -> str:
     """Return what kept the machine busy, and what a first look showed all the same."""
-    seen = words_of([diagnosis.disturbance] if diagnosis.disturbance is not None else [])
+    seen = disturbance_words([diagnosis.disturbance] if diagnosis.disturbance is not None else [])
     told = f"Each time the step was measured, {seen}: nothing can be diagnosed."
     first = next((cause for cause in diagnosis.causes if cause.id != "neighbours"), None)
     return told if first is None else f"{told} A first look beside them showed: {text(first.title)}."

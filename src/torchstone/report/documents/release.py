@@ -26,7 +26,7 @@ from torchstone.report.document import (
     paragraphs,
 )
 from torchstone.report.pictures import drawn, with_links, without_charts
-from torchstone.report.rendering import FOR_PROGRAMS, files_of, formats, renderer
+from torchstone.report.rendering import FOR_PROGRAMS, formats, rendered_files, renderer
 from torchstone.report.translation.documents import translated
 
 REPORTS, FIGURES, ENVIRONMENT = "reports", "figures", "environment"  # folders
@@ -73,7 +73,7 @@ def _report_files(
         shown = carrying(document, carried)
     elif one.suffix == _LINKING:
         shown = with_links(document, f"../{FIGURES}/{run_id}") if pictured else without_charts(document)
-    return {f"{REPORTS}/{path}": data for path, data in files_of(one, shown, run_id).items()}
+    return {f"{REPORTS}/{path}": data for path, data in rendered_files(one, shown, run_id).items()}
 
 
 def environment_files(summary: RunSummary) -> Mapping[str, bytes]:

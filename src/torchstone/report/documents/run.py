@@ -27,7 +27,7 @@ from torchstone.analysis.advice.grouping import groups, on_devices_here, over_de
 from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.advice.rules import recorded_step
 from torchstone.analysis.advice.trainings import METRICS, Curves, compared, compared_cases
-from torchstone.analysis.scaling import SIZES, Scaling, rows_of, scaling
+from torchstone.analysis.scaling import SIZES, Scaling, scaling, scaling_rows
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.charts.vega_lite import Panel, Picture
@@ -120,7 +120,7 @@ def run_parts(
     `every`: each finding and each note; `files`: those of a run that has just ended, by what they are.
     """
     yield from finding_parts(run)
-    if (more := longer(run)) is not None:
+    if (more := longer_time_command(run)) is not None:
         yield Text(more)
     if not isinstance(run.answer, AbResult | Training | Diagnosis):  # which have told their figures
         yield from (sections := tuple(case_parts(run)))
@@ -233,7 +233,7 @@ _BESIDE = 1.3  # times the trials' own time: templates, imports, what is between
 _MOST_S = 3600.0  # longer is no advice
 
 
-def longer(run: RunSummary) -> str | None:
+def longer_time_command(run: RunSummary) -> str | None:
     """Return what to type where the time was over before the intervals were narrow; None where they are.
 
     The half-width of an interval falls with the root of the trials. Only of a run whose number of trials was open.
@@ -257,7 +257,7 @@ def longer(run: RunSummary) -> str | None:
 def _more_s(case: CaseSummary, aim: float) -> float:
     """Return the seconds that further trials of a case would take."""
     rate = case.estimates.get("throughput")
-    half = units.half_width(rate.value, rate.low, rate.high) if rate is not None else None
+    half = units.relative_half_width(rate.value, rate.low, rate.high) if rate is not None else None
     spent_s = [trial.duration_s or 0.0 for trial in case.trials if trial.outcome.status == Status.OK]
     if half is None or half <= aim or not spent_s:
         return 0.0
@@ -466,7 +466,7 @@ _ON_ONE_CPU = (
 def scaling_parts(run: RunSummary) -> Iterator[Section]:
     """Yield a section for each workload and device with ranks."""
     for group in groups(run.cases):
-        points = list(rows_of(scaling(group)))
+        points = list(scaling_rows(scaling(group)))
         if points:
             first = points[0].case
             title = f"Ranks: {first.workload.task} {first.workload.model} on {first.placement}"

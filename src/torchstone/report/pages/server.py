@@ -36,7 +36,7 @@ class Listening(msgspec.Struct, frozen=True):
     token_file: Path | None = None
 
 
-def serve(place: Place, where: Listening, document_of: DocumentOf, say: Callable[[str], None]) -> None:
+def serve_pages(place: Place, where: Listening, document_of: DocumentOf, say: Callable[[str], None]) -> None:
     """Serve what is stored in a folder, or a team's store, until Ctrl-C or SIGTERM. `say` gets the address, a line.
 
     Raises MissingError without the libraries, UsageError for a port in use, a wrong host or a token that is too short.

@@ -111,9 +111,9 @@ class Site:
 
 
 def _environment() -> Environment:
-    from torchstone.report.renderers.html.page import environment
+    from torchstone.report.renderers.html.page import templates_of
 
-    found = environment(_HERE / "templates", _printable)
+    found = templates_of(_HERE / "templates", _printable)
     found.filters.update(
         kind=lambda part: type(part).__name__.lower(),
         moment=_moment,

@@ -21,7 +21,7 @@ from torchstone.report.document import (
     Text,
 )
 from torchstone.report.renderers._columns import important_first
-from torchstone.report.renderers._table import fitting
+from torchstone.report.renderers._table import fit_columns
 from torchstone.report.translation.language import in_language, localized
 
 _MOST_COLUMNS = 7  # of a table that is read without scrolling
@@ -123,7 +123,7 @@ def _section(part: Section, level: int) -> Iterator[str]:
 def _table(part: Table) -> Iterator[str]:
     """Yield the important columns, and all of them folded where they are more."""
     columns = important_first(part.columns)
-    shown, gone = fitting(columns, _MOST_COLUMNS, len)
+    shown, gone = fit_columns(columns, _MOST_COLUMNS, len)
     yield _grid(shown)
     if gone:
         yield from (

@@ -36,7 +36,7 @@ from torchstone.report.document import (
     Table,
     Text,
 )
-from torchstone.report.renderers._columns import characters, in_one_piece, that_fit
+from torchstone.report.renderers._columns import column_width, in_one_piece, that_fit
 from torchstone.report.renderers._pictures import parts as parts_of
 from torchstone.report.renderers._table import shortened
 from torchstone.report.translation.language import in_language, localized
@@ -340,7 +340,7 @@ def _grid(columns: Sequence[Column]) -> _Block:
         "titles": titles if any(titles) else [],
         "right": [not column.left for column in columns],
         "rows": [list(row) for row in rows],
-        "characters": [characters(column) for column in columns],
+        "characters": [column_width(column) for column in columns],
         "crowded": _CROWDED * _ACROSS_CHARACTERS,
     }
 

@@ -36,7 +36,7 @@ from torchstone.report.document import (
     Table,
     Text,
 )
-from torchstone.report.renderers._columns import characters, in_one_piece, that_fit
+from torchstone.report.renderers._columns import column_width, in_one_piece, that_fit
 from torchstone.report.renderers._pictures import parts as parts_of
 from torchstone.report.renderers._table import shortened
 from torchstone.report.translation.language import current_language, in_language, localized
@@ -416,7 +416,7 @@ def _shown(column: Column, rows: int) -> Column:
 def _grid(columns: Sequence[Column]) -> _Grid:
     titles = tuple(column.title for column in columns)
     rows = tuple(zip(*(column.cells for column in columns), strict=True))
-    widths = [characters(column) for column in columns]
+    widths = [column_width(column) for column in columns]
     widths[0] += max(0, _IN_A_TABLE - sum(widths)) if len(columns) == 1 else 0
     right = tuple(not column.left for column in columns)
     return _Grid(titles if any(titles) else (), rows, tuple(widths), right)

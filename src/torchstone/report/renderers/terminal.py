@@ -19,10 +19,10 @@ from torchstone.report.document import (
     Table,
     Text,
 )
-from torchstone.report.renderers._table import cells, fitting, hidden, table, with_what_to_type, wrapped
+from torchstone.report.renderers._table import cell_width, fit_columns, hidden, table, with_what_to_type, wrapped
 from torchstone.report.translation.language import in_language, localized
 
-__all__ = ["fitting", "terminal"]
+__all__ = ["fit_columns", "terminal"]
 
 _NAME = 9  # cells of a fact's name
 _MAIL = 100  # columns of a file
@@ -117,11 +117,11 @@ def _facts(part: Fields, width: int, indent: str) -> Iterator[str]:
     """
     names = [plain(name) for name, _ in part.rows]
     most = max(_NAME, width // 3)
-    broad = max([_NAME, *(cells(name) for name in names if cells(name) <= most)])
+    broad = max([_NAME, *(cell_width(name) for name in names if cell_width(name) <= most)])
     beside = indent + " " * (broad + 1)
     for name, (_, value) in zip(names, part.rows, strict=True):
-        first = f"{indent}{name}{' ' * (broad + 1 - cells(name))}"
-        if cells(name) > broad:
+        first = f"{indent}{name}{' ' * (broad + 1 - cell_width(name))}"
+        if cell_width(name) > broad:
             yield from wrapped(name, width, first=indent, rest=f"{indent}  ")
             first = beside
         yield from wrapped(value, width, first=first, rest=beside, whole=len(plain(value).split()) == 1)
@@ -137,7 +137,7 @@ def _section(part: Section, width: int, *, every: bool, level: int, titled: bool
         title = list(wrapped(part.title, width, rest="  "))
         yield from title
         if _has_sections(part):
-            yield "=" * max(map(cells, title))
+            yield "=" * max(map(cell_width, title))
         yield from _lines(part.parts, width, every=every, level=1, titled=True)
     elif _has_sections(part):
         yield from wrapped(part.title, width, first="── ", rest="   ")

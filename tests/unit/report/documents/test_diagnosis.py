@@ -20,7 +20,7 @@ from torchstone.report.documents.diagnosis import diagnosis_document, limit_word
 from torchstone.report.renderers.md import markdown
 from torchstone.report.renderers.terminal import terminal
 from torchstone.report.rendering import write_markdown
-from torchstone.workflows.diagnose.target import out_of_memory
+from torchstone.workflows.diagnose.target import memory_cause
 
 
 def shown(diagnosis, width=100, *, every=False, **files):
@@ -158,7 +158,7 @@ def test_names_cannot_break_the_page():
 
 
 def test_what_runs_out_of_memory_has_no_share_of_a_step():
-    cause = out_of_memory(a_case(SETTINGS), a_trial(status=Status.OUT_OF_MEMORY, measurements=()))
+    cause = memory_cause(a_case(SETTINGS), a_trial(status=Status.OUT_OF_MEMORY, measurements=()))
     assert limit_words(cause) == "no step came to its end"
 
 

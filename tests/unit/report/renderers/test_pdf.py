@@ -29,7 +29,11 @@ pytest.importorskip("typst", reason="PDF needs typst")
 pypdf = pytest.importorskip("pypdf", reason="the tests read PDF through pypdf")
 
 HOSTILE = '#import "x": * $x^2$ \\ [a](b) @ref <label> *b* _i_ // c /* d */ `r` ~ -- \x1b\u202e\x00 #sys.inputs'
-X, RATE, ROWS = vl.numbers("x", "batch size"), vl.numbers("y", "images/s"), ({"x": 8, "y": 1.0}, {"x": 16, "y": 2.0})
+X, RATE, ROWS = (
+    vl.number_axis("x", "batch size"),
+    vl.number_axis("y", "images/s"),
+    ({"x": 8, "y": 1.0}, {"x": 16, "y": 2.0}),
+)
 PANEL = vl.panel("cpu", X, RATE, (vl.line(),), ROWS)
 CHART = Chart("speed", "images/s rise with the batch size", Picture("Speed", (PANEL,)))
 

@@ -12,18 +12,7 @@ from torchstone.core.charts import vega_lite as vl
 from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.errors import MissingError
 from torchstone.core.schema.estimate import Severity
-from torchstone.report.document import (
-    Chart,
-    Column,
-    CommandLine,
-    Document,
-    Doubt,
-    Fields,
-    Role,
-    Section,
-    Table,
-    Text,
-)
+from torchstone.report.document import Chart, Column, CommandLine, Document, Doubt, Fields, Role, Section, Table, Text
 from torchstone.report.renderers.pptx import coded
 from torchstone.report.rendering import renderer
 
@@ -32,7 +21,11 @@ MSO_SHAPE_TYPE = pytest.importorskip("pptx.enum.shapes").MSO_SHAPE_TYPE
 qn = pytest.importorskip("pptx.oxml.ns").qn
 
 HOSTILE = "<a:t>&amp; ]]> #import \x1b\u202e\x00\ud800 \ufffe _x001B_ {=1}"
-X, RATE, ROWS = vl.numbers("x", "batch size"), vl.numbers("y", "images/s"), ({"x": 8, "y": 1.0}, {"x": 16, "y": 2.0})
+X, RATE, ROWS = (
+    vl.number_axis("x", "batch size"),
+    vl.number_axis("y", "images/s"),
+    ({"x": 8, "y": 1.0}, {"x": 16, "y": 2.0}),
+)
 PANEL = vl.panel("cpu", X, RATE, (vl.line(),), ROWS)
 CHART = Chart("speed", "images/s rise with the batch size", Picture("Speed", (PANEL,)))
 LEAD = (

@@ -19,7 +19,7 @@ from torchstone.report.document import (
     Text,
 )
 from torchstone.report.renderers.md import markdown
-from torchstone.report.renderers.terminal import fitting, terminal
+from torchstone.report.renderers.terminal import fit_columns, terminal
 from torchstone.report.rendering import renderer
 
 HOSTILE = "a|b\x1b[31m<script>`x`"
@@ -66,7 +66,7 @@ def test_columns_leave_by_rank_and_are_named_but_not_an_empty_one_and_no_value_s
     assert "more columns in a wider" in shown
     assert "memory" in terminal(Document("", (RATES,)), 30, every=True)
     assert "energy" not in shown
-    kept, gone = fitting(RATES.columns, 20)
+    kept, gone = fit_columns(RATES.columns, 20)
     assert [c.title for c in kept] == ["batch size", "images/s", "±"]
     assert [c.title for c in gone] == ["memory"]
 

@@ -63,7 +63,7 @@ def test_facts_and_cells_that_are_names_stay():
 
 
 def test_a_picture_has_its_titles_and_the_names_of_its_legend():
-    batch, y = vl.steps("batch", "batch size", ("8",)), vl.numbers("value", "loss")
+    batch, y = vl.steps("batch", "batch size", ("8",)), vl.number_axis("value", "loss")
     values = ({"batch": "8", "value": 1.0, "counted": "left out", "other": "left out"},)
     lost = [{"batch": "8", "word": "out of memory"}]
     marks = (*vl.failures(lost), vl.line(), *vl.dividers([{"batch": "8", "word": "2×: torch 1 → 2"}]))

@@ -120,7 +120,7 @@ def be_rank(
     local_rank, rank, local_size = (int(os.environ[name]) for name in ("LOCAL_RANK", "RANK", "LOCAL_WORLD_SIZE"))
     end_with(trial)
     own = roll[local_rank]
-    pipe.prepare(descriptor)
+    pipe.prepare_process(descriptor)
     faulthandler.register(signal.Signals[ASK_WHERE], own, all_threads=False)  # so that it is known whose stack it is
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches the controller alone; who interrupts one rank ends it
     hello(own)

@@ -11,7 +11,7 @@ import msgspec
 from markupsafe import Markup
 
 from torchstone.core import units
-from torchstone.core.charts.drawing import library, svg_of
+from torchstone.core.charts.drawing import import_vl_convert, svg_of
 from torchstone.core.charts.vega_lite import Panel, Picture, Spec, channels, data_of, vega_lite
 from torchstone.core.errors import MissingError
 from torchstone.core.schema.axis import Scalar
@@ -94,7 +94,7 @@ def figure(chart: Chart, drawn: Drawings) -> Figure:
     """Return the drawings of a chart, or its values and what to install for drawings. `drawn`: those of the page."""
     missing = None
     try:
-        library()
+        import_vl_convert()
     except MissingError as fault:
         missing = localized(str(fault))
     picture = chart.picture
@@ -130,7 +130,7 @@ def _more(panels: Sequence[Panel]) -> str:
 # ── drawings ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def specifications(charts: Sequence[Chart]) -> Iterator[Spec]:
+def chart_specifications(charts: Sequence[Chart]) -> Iterator[Spec]:
     """Yield what a page of these charts draws, and at its end what it leaves out where a drawing is too large."""
     more: list[Spec] = []
     for picture in (chart.picture for chart in charts):

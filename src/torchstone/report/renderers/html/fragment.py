@@ -22,7 +22,7 @@ from torchstone.report.document import (
 )
 from torchstone.report.renderers.html.charts import Drawings
 from torchstone.report.renderers.html.layout import laid_out
-from torchstone.report.renderers.html.page import asset, environment, of_columns, ours
+from torchstone.report.renderers.html.page import asset, of_columns, ours, templates_of
 from torchstone.report.translation.language import in_language, localized
 
 _CHARACTERS = 40_000  # of all texts and cells: a notebook keeps what it shows in its file
@@ -50,7 +50,7 @@ def _drawn(document: Document) -> str:
     drawings = Drawings(f"ts{digest[:10]}-", other_axes=0, rows=_MOST_ROWS)
     laid = laid_out(document, drawings, _LEVEL)
     style = f"{asset('fragment.css')}.torchstone-result {{\n{of_columns(laid.columns, '& ')}}}\n"
-    return environment().get_template("fragment.html").render(document=document, laid=laid, style=ours(style))
+    return templates_of().get_template("fragment.html").render(document=document, laid=laid, style=ours(style))
 
 
 class _Room:

@@ -90,9 +90,9 @@ def _marked(cell: str) -> str:
 def _judged(cell: str, words: Mapping[str, str]) -> str:
     """Return a cell with its verdict marked. `words`: verdicts as they are said, and the English word of each."""
     word, comma, rest = cell.partition(",")
-    return verdict(word, words[word]) + comma + rest if word in words and cell.isprintable() else cell
+    return verdict_cell(word, words[word]) + comma + rest if word in words and cell.isprintable() else cell
 
 
-def verdict(word: str, known: str) -> Markup:
+def verdict_cell(word: str, known: str) -> Markup:
     """Return the word of a verdict, as it is said, with its colour. `known`: the English word."""
     return Markup('<span class="v {}">{}</span>').format(VERDICTS.get(known, "open"), plain(word))
