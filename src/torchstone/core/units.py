@@ -92,7 +92,7 @@ def percent(share: float, decimals: int = 0) -> str:
     return f"{share:.{decimals}%}".replace("%", " %")
 
 
-def relative_half_width(value: float, low: float | None, high: float | None) -> float | None:
+def half_of_value(value: float, low: float | None, high: float | None) -> float | None:
     """Return the larger half of an interval relative to its value (0.012: ±1.2 %); None where there is none."""
     if low is None or high is None or value == 0:
         return None
@@ -101,13 +101,13 @@ def relative_half_width(value: float, low: float | None, high: float | None) -> 
 
 def is_wide(value: float, low: float | None, high: float | None) -> bool:
     """Say whether there is an interval, and it is too wide (over ±50 %) to be shown, or to choose anything by."""
-    half = relative_half_width(value, low, high)
+    half = half_of_value(value, low, high)
     return half is not None and not half <= WIDEST
 
 
 def spread(value: float, low: float | None, high: float | None) -> str:
     """Return the half-width of an interval relative to its value: "±1.2 %", "" without one, a dash for a wide one."""
-    half = relative_half_width(value, low, high)
+    half = half_of_value(value, low, high)
     if half is None:
         return ""
     return MISSING if is_wide(value, low, high) else f"±{100.0 * half:.1f} %"

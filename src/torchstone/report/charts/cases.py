@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from torchstone.analysis.advice.grouping import groups, on_devices_here, varying_axes
 from torchstone.analysis.summary import CaseSummary, RunSummary
-from torchstone.core.charts.fitting import shortened
+from torchstone.core.charts.fitting import without_middle
 from torchstone.core.schema.answer import AbResult, TuneResult
 from torchstone.core.schema.case import Case, model_name
 from torchstone.core.schema.estimate import Verdict
@@ -37,7 +37,7 @@ def device_names(machine: Machine) -> NameOf:
 
 def workload_name(case: Case | CaseSummary) -> str:
     """Return "train cnn": the task and the model, without its source and folders."""
-    return f"{case.workload.task} {shortened(model_name(case.workload.model), _MODEL)}"
+    return f"{case.workload.task} {without_middle(model_name(case.workload.model), _MODEL)}"
 
 
 def chosen_cases(run: RunSummary) -> list[CaseSummary]:
@@ -74,7 +74,7 @@ def titles_of(cases: Sequence[CaseSummary], summary: RunSummary) -> Mapping[str,
     found = {}
     for case in cases:
         point = [f"{axis} {value}" for axis in axes if (value := case.configuration.get(axis)) is not None]
-        found[case.case_id] = shortened(", ".join((workload_name(case), name_of(case), *point)), _TITLE)
+        found[case.case_id] = without_middle(", ".join((workload_name(case), name_of(case), *point)), _TITLE)
     return found
 
 

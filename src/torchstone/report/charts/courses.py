@@ -13,7 +13,7 @@ from torchstone.analysis.advice.trainings import LOSS_AXES, compared, curves_of
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.charts import vega_lite as vl
-from torchstone.core.charts.fitting import MOST_POINTS, short_names, shortened, thinned
+from torchstone.core.charts.fitting import MOST_POINTS, short_names, thinned, without_middle
 from torchstone.core.charts.vega_lite import Panel, Picture
 from torchstone.core.figures import closed_loop_only, raw
 from torchstone.core.schema.run import Run
@@ -233,7 +233,7 @@ def gauge_points(series: Series, gauge: DrawnGauge) -> list[tuple[float, float]]
 
 def training_charts(metrics: TrainingMetrics, device: str) -> list[Chart]:
     """Return the pictures that a training has data for. `device`: what its device is called."""
-    name = shortened(device, 40)
+    name = without_middle(device, 40)
     found = []
     if panels := tuple(_epochs(metrics, name)):
         says = "Loss and accuracy over the epochs, of the training items and of those held out"

@@ -14,7 +14,7 @@ from torchstone.analysis.scaling import SIZES, Scaling, scaling, scaling_rows
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.charts import vega_lite as vl
-from torchstone.core.charts.fitting import short_names, shortened
+from torchstone.core.charts.fitting import short_names, without_middle
 from torchstone.core.charts.vega_lite import Panel, Picture
 from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import model_name
@@ -286,7 +286,7 @@ def _named(front: Sequence[CaseSummary], cases: Sequence[CaseSummary]) -> Iterat
         else:
             point: Mapping[str, Any] = {axis: case.configuration.get(axis) for axis in axes}
             words = ", ".join(f"{axis} {scalar_word(value)}" for axis, value in point.items())
-            yield str(number), f"{number}: {shortened(words, 56)}"
+            yield str(number), f"{number}: {without_middle(words, 56)}"
 
 
 # ── the roofline ───────────────────────────────────────────────────────────────────────────────────────────

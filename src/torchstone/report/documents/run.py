@@ -257,7 +257,7 @@ def longer_time_command(run: RunSummary) -> str | None:
 def _more_s(case: CaseSummary, aim: float) -> float:
     """Return the seconds that further trials of a case would take."""
     rate = case.estimates.get("throughput")
-    half = units.relative_half_width(rate.value, rate.low, rate.high) if rate is not None else None
+    half = units.half_of_value(rate.value, rate.low, rate.high) if rate is not None else None
     spent_s = [trial.duration_s or 0.0 for trial in case.trials if trial.outcome.status == Status.OK]
     if half is None or half <= aim or not spent_s:
         return 0.0

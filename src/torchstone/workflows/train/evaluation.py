@@ -95,7 +95,7 @@ class TestMetrics(msgspec.Struct, frozen=True):
     items: int
 
 
-def metrics_of(predictions: Path, labels: Sequence[str], classes: int) -> TestMetrics:
+def file_metrics(predictions: Path, labels: Sequence[str], classes: int) -> TestMetrics:
     """Return the metrics of a file of predictions. Raises MissingError without scikit-learn.
 
     Classes that neither occur nor are answered are left out of the means, as scikit-learn does.
@@ -346,7 +346,7 @@ def _written(
     from statistics import median
 
     predictions = folder / PREDICTIONS
-    quality = metrics_of(predictions, card.labels, len(card.labels)) if judged.quality.accuracy is not None else None
+    quality = file_metrics(predictions, card.labels, len(card.labels)) if judged.quality.accuracy is not None else None
     files = {"predictions": str(predictions), "metrics": str(folder / FIGURES), "gauges": str(folder / GAUGES)}
     write_gauges(trial, folder / GAUGES)
     if quality is not None:

@@ -59,7 +59,7 @@ class Transformers(ModelSource):
             shape.family,
             fixed,
             _tasks(shape),
-            families.usual_axes(shape.kind, known.longest, known.window_s),
+            families.suited_axes(shape.kind, known.longest, known.window_s),
             own=bool(at) or wish == "pretrained",
             pretrained=known.hub is not None and not at,
         )
@@ -89,7 +89,7 @@ class Transformers(ModelSource):
             shape.family,
             fixed,
             _tasks(shape),
-            families.usual_axes(shape.kind, folder.longest, folder.window_s, folder.number("image_size")),
+            families.suited_axes(shape.kind, folder.longest, folder.window_s, folder.number("image_size")),
             own=True,
         )
 

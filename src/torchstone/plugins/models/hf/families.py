@@ -364,7 +364,7 @@ def find_model(name: str) -> tuple[str, PublishedModel] | None:
     return (full, MODELS[full]) if full in MODELS else None
 
 
-def usual_axes(
+def suited_axes(
     kind: str, longest: int | None, window_s: float | None = None, side: int | None = None
 ) -> Mapping[str, Scalar]:
     """Return the values of axes that suit a model better than everybody's: as much as it takes in at once."""
