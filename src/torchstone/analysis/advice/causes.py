@@ -251,8 +251,7 @@ def threads(e: Evidence) -> Cause | None:
         Statement("threads_share_cores", {"threads": number, "cores": cores}),
         share,
         tuple(_threads_evidence(e, number, cores)),
-        usual=(Statement("threads_of_another_machine"), Statement("container_of_fewer_cores")),
-        remedies=(Remedy("threads", {"threads": fewer}, "threads"), Remedy("one_thread_a_worker")),
+        remedies=(Remedy("threads", {"threads": fewer}, "threads"),),
         what_ifs=(WhatIf({"threads": fewer}),),
     )
 
@@ -294,7 +293,7 @@ def busy_neighbours(e: Evidence) -> Cause | None:
         Statement("others_keep_cores", {"others": others, "cores": cores}),
         share,
         tuple(evidence),
-        usual=(rules.OTHER_WORK, Statement("shared_machine")),
+        usual=(rules.OTHER_WORK,),
         remedies=(rules.END_OTHERS, Remedy("no_more_threads", axis="threads")),
         what_ifs=(WhatIf({"threads": free}),) if free < number else (),
     )
@@ -332,7 +331,6 @@ def waits(e: Evidence) -> Cause | None:
         ),
         high=_upper(share, e.look.samples),
         where=tuple(map(_place, lines[:_LINES])),
-        usual=(Statement("item_in_step"), Statement("metrics_by_item")),
         remedies=(Remedy("count_on_device"), Remedy("whole_tensors"), Remedy("log_outside")),
         own_code=True,
     )
@@ -359,8 +357,7 @@ def python_loop(e: Evidence) -> Cause | None:
         tuple(_loop_evidence(e.look, lines, own, share)),
         high=min(0.98, _upper(own, e.look.samples) / max(own, 1e-9) * share),
         where=tuple(map(_place, lines[:_LINES])),
-        usual=(Statement("step_by_step"), Statement("loop_over_items")),
-        remedies=(Remedy("operators_for_loop"), Remedy("compile_loop", axis="compile"), Remedy("own_kernel")),
+        remedies=(Remedy("operators_for_loop"), Remedy("compile_loop", axis="compile")),
         own_code=True,
     )
 
@@ -470,8 +467,8 @@ def _update(e: Evidence) -> Cause | None:
         Statement(title),
         share,
         tuple(_update_evidence(e)),
-        usual=(*rule.causes(known), *((Statement("many_tensors"),) if many else ())),
-        remedies=(*rule.remedies(known), *((Remedy("fewer_tensors"),) if many else ())),
+        usual=rule.causes(known),
+        remedies=rule.remedies(known),
         what_ifs=tuple(_update_what_ifs(e)),
     )
 
@@ -529,8 +526,8 @@ def thrashing(e: Evidence) -> Cause | None:
         Statement("host_swaps" if swaps else "page_faults"),
         share,
         tuple(_faults(look)),
-        usual=(*rules.PRESSURE.causes(e.circumstances), Statement("large_temporaries")),
-        remedies=(*kept, *rules.PRESSURE.remedies(e.circumstances), Remedy("buffers")),
+        usual=rules.PRESSURE.causes(e.circumstances),
+        remedies=(*kept, *rules.PRESSURE.remedies(e.circumstances)),
         what_ifs=(*what, *_smaller(e)) if swaps or not what else what,
     )
 
@@ -574,7 +571,7 @@ def short_memory(e: Evidence) -> Cause | None:
         _FLUSHING,
         (evidence,),
         usual=rule.causes(known),
-        remedies=(*rule.remedies(known), Remedy("expandable_segments")),
+        remedies=rule.remedies(known),
         what_ifs=tuple(_smaller(e)),
     )
 
@@ -677,7 +674,6 @@ def precision(e: Evidence, causes: Sequence[Cause]) -> Cause | None:
             Statement("passes_in_fp32", {"share": e.computing}),
             Statement("native_formats", {"device": e.device.name, "formats": tuple(native)}),
         ),
-        usual=(Statement("not_mixed"),),
         remedies=tuple(rules.narrower(e.circumstances)),
         what_ifs=tuple(WhatIf({"precision": word}) for word in better),
     )
