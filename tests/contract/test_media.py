@@ -228,8 +228,8 @@ def _json(one: Kept, _capsys: Any) -> str:
 
 def _serve(one: Kept, _capsys: Any) -> str:
     pytest.importorskip("starlette", reason="pages need starlette (pip install 'torchstone[serve]')")
-    from torchstone.report.pages.application import application
     from torchstone.report.pages.guard import Guard
+    from torchstone.report.pages.server import application
     from torchstone.report.pages.site import Site
     from torchstone.report.pages.store import Store
 

@@ -35,8 +35,8 @@ from torchstone.execution.worker.outcome import ended_by
 from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Gauge
 from torchstone.plugins.protocols import fixed_axes
-from torchstone.report.charts import sweep as charts
 from torchstone.report.document import Chart, Column, Document, Fields, Part, Role, Section, Table, Text, paragraphs
+from torchstone.report.documents import sweep as charts
 from torchstone.report.documents.diagnosis import FILE
 from torchstone.report.documents.sweep import sweep_document
 from torchstone.report.rendering import write_markdown

@@ -14,8 +14,8 @@ from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Status
-from torchstone.report.charts import sweep as charts
 from torchstone.report.document import Chart
+from torchstone.report.documents import sweep as charts
 from torchstone.report.documents.sweep import sweep_document
 from torchstone.report.renderers.md import markdown
 from torchstone.storage.query import entry_of

@@ -24,8 +24,8 @@ from asgi import get
 
 from torchstone.analysis.memory_fit import MemoryAnswer
 from torchstone.cli._output import document_of
-from torchstone.report.pages.application import application
 from torchstone.report.pages.guard import SECURITY_HEADERS, Guard
+from torchstone.report.pages.server import application
 from torchstone.report.pages.site import Site
 from torchstone.report.pages.store import Store
 from torchstone.report.results import Result, result_path, save_result
