@@ -62,10 +62,9 @@ def as_html(make: Callable[[], Document]) -> str | None:
     return fragment(in_spoken_language(make()))
 
 
-def document_with_pictures(summary: RunSummary, more: Sequence[Part] = ()) -> Document:
-    """Return the Document of a run with its pictures, or why there are none. `more`: parts behind the answer's."""
-    found = run_document(summary, pictures=_pictures(summary))
-    return Document(found.title, (*found.parts, *more))
+def document_with_pictures(summary: RunSummary) -> Document:
+    """Return the Document of a run with its pictures, or why there are none."""
+    return run_document(summary, pictures=_pictures(summary))
 
 
 def _pictures(summary: RunSummary) -> Sequence[Part]:

@@ -113,11 +113,11 @@ def spread(value: float, low: float | None, high: float | None) -> str:
     return MISSING if is_wide(value, low, high) else f"±{100.0 * half:.1f} %"
 
 
-def interval(value: float, low: float | None, high: float | None, unit: str, joint: str = ", ") -> str:
+def interval(value: float, low: float | None, high: float | None, unit: str) -> str:
     """Return the ends of an interval: "4.1 ms, 4.4 ms", "" without one, a dash for one that is too wide."""
     if low is None or high is None:
         return ""
-    return MISSING if is_wide(value, low, high) else f"{quantity(low, unit)}{joint}{quantity(high, unit)}"
+    return MISSING if is_wide(value, low, high) else f"{quantity(low, unit)}, {quantity(high, unit)}"
 
 
 def ends(low: float, high: float, value: float, unit: str) -> str:

@@ -235,9 +235,9 @@ def interval_bar(low: str = "low", high: str = "high", along: str = "y", **mark:
     }
 
 
-def band(low: str = "low", high: str = "high", *, clip: bool = False) -> Spec:
-    """Return the area between two columns along x, over y: where a curve that rises may lie."""
-    one = interval_bar(low, high, "x")
+def band(*, clip: bool = False) -> Spec:
+    """Return the area from `low` to `high` along x, over y: where a curve that rises may lie."""
+    one = interval_bar("low", "high", "x")
     return {**one, "mark": {"type": "area", "orient": "horizontal", "opacity": 0.2, **({"clip": True} if clip else {})}}
 
 

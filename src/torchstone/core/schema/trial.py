@@ -127,9 +127,9 @@ class Outcome(msgspec.Struct, frozen=True):
         return hash((self.status, self.message, self.traceback, self.reason))
 
 
-def ended(status: Status, reason: Reason, values: Mapping[str, Value] = {}, traceback: str | None = None) -> Outcome:
+def ended(status: Status, reason: Reason, values: Mapping[str, Value] = {}) -> Outcome:
     """Return the Outcome of a reason that has a text of its own."""
-    return Outcome(status, filled(OUTCOMES[reason], values), traceback, reason, values)
+    return Outcome(status, filled(OUTCOMES[reason], values), None, reason, values)
 
 
 class Trial(msgspec.Struct, frozen=True, tag="trial", tag_field="record"):

@@ -173,8 +173,8 @@ def log_mean(value: float, low: float | None, high: float | None, trials: int, l
     return LogMean(math.log(value), half / two_sided(level, trials - 1) * math.sqrt(trials), trials)
 
 
-def ratio_interval(a: LogMean, b: LogMean, level: float = 0.95) -> tuple[float, float]:
-    """Return the ends of the interval of a ÷ b (no unit): of the difference of two means of logarithms.
+def ratio_interval(a: LogMean, b: LogMean) -> tuple[float, float]:
+    """Return the ends of the 95 % interval of a ÷ b (no unit): of the difference of two means of logarithms.
 
     Welch, Biometrika 34 (1947); degrees of freedom by Satterthwaite, Biometrics Bulletin 2 (1946).
     """
@@ -183,7 +183,7 @@ def ratio_interval(a: LogMean, b: LogMean, level: float = 0.95) -> tuple[float, 
     if variance <= 0.0:
         return from_log(a.log - b.log), from_log(a.log - b.log)
     df = variance**2 / sum(part**2 / (one.trials - 1) for part, one in zip(parts, (a, b), strict=True))
-    half = two_sided(level, df) * math.sqrt(variance)
+    half = two_sided(0.95, df) * math.sqrt(variance)
     return from_log(a.log - b.log - half), from_log(a.log - b.log + half)
 
 

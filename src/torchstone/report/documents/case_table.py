@@ -363,19 +363,17 @@ def choice_parts(run: RunSummary, cases: Sequence[CaseSummary], varying: Sequenc
         yield Text(too_wide(min(one.trials for one in wide)), Role.DETAIL)
 
 
-def chosen_parts(
-    chosen: Chosen, task: str, item: str, doubts: Mapping[str, str] | None = None, *, accelerator: bool = False
-) -> Iterator[Text]:
-    """Yield the three choices and the front. `doubts`: the verdict of Cases that are not beyond doubt, by case_id.
+def chosen_parts(chosen: Chosen, task: str, item: str, *, accelerator: bool = False) -> Iterator[Text]:
+    """Yield the three choices and the front.
 
     `accelerator`: it is one's memory, of which people have an idea how full it should be.
     """
-    rate, doubts = f"{item}s/s", doubts or {}
+    rate = f"{item}s/s"
     if chosen.wide:
         points = "; ".join(point_words(one.point) for one in chosen.wide[:_FEW])
         few = too_wide(min(one.trials for one in chosen.wide))
         yield Text(f"Not compared: {points}{_and_more(len(chosen.wide))}: {few}")
-    yield from _top(chosen, rate, doubts)
+    yield from _top(chosen, rate)
     efficient = chosen.best_efficiency
     if efficient is not None:
         yield Text(f"Best efficiency: {point_words(efficient.point)}")
@@ -384,7 +382,7 @@ def chosen_parts(
     best, top = chosen.recommended, chosen.highest_throughput
     yield Text(f"Recommended for {_purpose(task)}: {point_words(best.point)}")
     aim = f", usual: {percent_range(rules.MEMORY)}" if accelerator else ""
-    told = f"{_speed(best, rate, doubts)}, {_memory_words(best, aim)}: {_SAFE[is_safe(best)]}{_busy(best)}"
+    told = f"{_speed(best, rate)}, {_memory_words(best, aim)}: {_SAFE[is_safe(best)]}{_busy(best)}"
     yield Text(told, Role.DETAIL)
     if best.case_id != top.case_id:
         yield Text(_instead(best, top), Role.DETAIL)
@@ -396,10 +394,10 @@ def chosen_parts(
         yield Text(f"Pareto front, {'/'.join(axes)}: {shown}{more}")
 
 
-def _top(chosen: Chosen, rate: str, doubts: Mapping[str, str]) -> Iterator[Text]:
+def _top(chosen: Chosen, rate: str) -> Iterator[Text]:
     top = chosen.highest_throughput
     yield Text(f"Highest throughput: {point_words(top.point)}")
-    yield Text(f"{_speed(top, rate, doubts)}, {_memory_words(top)}", Role.DETAIL)
+    yield Text(f"{_speed(top, rate)}, {_memory_words(top)}", Role.DETAIL)
     if chosen.same:
         points = "; ".join(map(point_words, own_values([one.point for one, _ in chosen.same[:_FEW]], top.point)))
         within = _within(max(within for _, within in chosen.same))
@@ -433,12 +431,11 @@ def _choice_named(case: CaseSummary, varying: Sequence[str]) -> list[str]:
     return list(dict.fromkeys((*varying, *fixed)))
 
 
-def _speed(choice: Choice, rate: str, doubts: Mapping[str, str]) -> str:
+def _speed(choice: Choice, rate: str) -> str:
     if is_unusable(choice):
         return f"{units.MISSING} {rate} ({too_wide(choice.trials)})"
     around = units.spread(choice.throughput or 0.0, choice.throughput_low, choice.throughput_high)
-    doubt = f" ({doubts[choice.case_id]})" if choice.case_id in doubts else ""
-    return f"{units.significant(choice.throughput or 0.0, 4)} {rate} {around}".rstrip() + doubt
+    return f"{units.significant(choice.throughput or 0.0, 4)} {rate} {around}".rstrip()
 
 
 def _busy(choice: Choice) -> str:

@@ -27,7 +27,7 @@ from torchstone.core.schema.trial import Purpose, Status, Trial
 from torchstone.execution import plan
 from torchstone.execution.controller.active_run import ActiveRun, OutOfTime, conclude, record_run
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy
-from torchstone.execution.controller.observer import Silent, Watcher
+from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.controller.session import Session, for_objective
 from torchstone.plugins import registry
 from torchstone.plugins.protocols import Searcher
@@ -125,22 +125,6 @@ class TuneWatcher(Watcher, Protocol):
 
     def stage(self, text: str) -> None:
         """A new stage of the answer begins."""
-
-
-class SilentTune(Silent):
-    """A TuneWatcher that does nothing."""
-
-    def searching(self, spec: TuneSpec, points: int) -> None:
-        """Ignore it."""
-
-    def probing(self, probe: Probe, number: int) -> None:
-        """Ignore it."""
-
-    def learned(self, reading: ProbeResult) -> None:
-        """Ignore it."""
-
-    def stage(self, text: str) -> None:
-        """Ignore it."""
 
 
 _FINALISTS = 3
