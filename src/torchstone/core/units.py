@@ -157,3 +157,8 @@ def change(value: float) -> str:
 def plain(text: object) -> str:
     """Return text of one line without what could steer a terminal: each such character is U+FFFD."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
+
+
+def cut(text: str, most: int) -> str:
+    """Return at most so many characters, the last one then an ellipsis."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -153,6 +153,11 @@ class Trial(msgspec.Struct, frozen=True, tag="trial", tag_field="record"):
         """Whether other work on the machine disturbed it so much that its figures tell little."""
         return self.disturbance is not None and self.disturbance.disturbed
 
+    @property
+    def shared_device(self) -> bool:
+        """Whether other processes used its device."""
+        return any(s.metric == "device_other_processes" and max(s.values, default=0.0) > 0.0 for s in self.series)
+
     def values(self, metric: str, stage: Stage = Stage.STEADY, window: str | None = None) -> tuple[float, ...]:
         """Return the raw values of a Metric in a stage (and window, if named), rank 0, all phases left out."""
         for m in self.measurements:

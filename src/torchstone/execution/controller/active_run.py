@@ -79,7 +79,7 @@ class SkipPolicy:
                 if values := trial.values(metric):
                     known.peaks[metric] = max(*values, known.peaks.get(metric, 0.0))
         elif status in (Status.OUT_OF_MEMORY, Status.TIMED_OUT, Status.UNSUPPORTED) and known.failed is None:
-            if status == Status.OUT_OF_MEMORY and _in_company(trial):
+            if status == Status.OUT_OF_MEMORY and trial.shared_device:
                 return  # without the other process it may fit
             known.failed = msgspec.structs.replace(trial, measurements=(), series=())
 
@@ -166,10 +166,6 @@ def _smaller(some: _Sizes, than: _Sizes) -> bool:
 
 def _difference(some: _Sizes, than: _Sizes) -> tuple[str, ...]:
     return tuple(f"{name} {a}" for name, a, b in zip(_SIZES, some, than, strict=True) if a != b)
-
-
-def _in_company(trial: Trial) -> bool:
-    return any(s.metric == "device_other_processes" and max(s.values, default=0.0) > 0.0 for s in trial.series)
 
 
 _PROBED_AGAIN = 2  # times, where other programs disturbed it

@@ -20,6 +20,7 @@ from torchstone.analysis.ci import (
     within_words,
 )
 from torchstone.core import units
+from torchstone.core.charts.fitting import without_middle
 from torchstone.report.charts.history import commits_chart
 from torchstone.report.document import Chart, Column, CommandLine, Document, Fields, Part, Role, Section, Table, Text
 
@@ -333,8 +334,7 @@ def limit_percent(value: float) -> str:
 
 def one_line(text: str, most: int = _LONGEST_NAME) -> str:
     """Return text on one line, without its middle where it is longer."""
-    line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[: most // 2]}…{line[-(most // 2 - 1) :]}"
+    return without_middle(text, most)
 
 
 def reason(why: str | None) -> str:

@@ -21,7 +21,7 @@ from torchstone.core.charts.drawing import HANGUL_REGULAR, as_svg
 from torchstone.core.charts.vega_lite import Spec, vega_lite
 from torchstone.core.errors import MissingError
 from torchstone.core.schema.estimate import Severity
-from torchstone.core.units import plain
+from torchstone.core.units import cut, plain
 from torchstone.report.document import (
     Attachment,
     Chart,
@@ -194,8 +194,7 @@ class _Draft:
 
     def _text(self, text: object, most: int = _MOST_CHARACTERS) -> str:
         """Return text of one line, at most so many characters, which can be drawn."""
-        line = plain(text).strip()
-        line = line if len(line) <= most else f"{line[: most - 1]}…"
+        line = cut(plain(text).strip(), most)
         shown = line if line.isascii() else "".join(c if self._has(c) else _code(c) for c in line)
         if shown == line:
             return line

@@ -21,7 +21,7 @@ from torchstone.core.charts.drawing import as_png
 from torchstone.core.charts.vega_lite import Picture, Spec, vega_lite
 from torchstone.core.errors import MissingError
 from torchstone.core.schema.estimate import Severity
-from torchstone.core.units import plain
+from torchstone.core.units import cut, plain
 from torchstone.report.document import (
     Chart,
     Column,
@@ -402,7 +402,7 @@ class _Deck:
 def _line(text: object, most: int | None = None) -> str:
     """Return text of one line that XML can contain, at most so many characters, the last one then an ellipsis."""
     line = plain(text).strip()
-    return line if most is None or len(line) <= most else f"{line[: most - 1]}…"
+    return line if most is None else cut(line, most)
 
 
 def _shown(column: Column, rows: int) -> Column:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from torchstone.core.units import cut
 from torchstone.report.document import (
     Chart,
     Column,
@@ -66,7 +67,7 @@ class _Room:
         parts = list(self._parts(document.parts))
         if self._left_out:
             parts.append(Text(localized("Left out here: {0} more parts.", self._left_out), Role.DETAIL))
-        return Document(_cut(document.title, _MOST_CELL), tuple(parts), language=document.language)
+        return Document(cut(document.title, _MOST_CELL), tuple(parts), language=document.language)
 
     def _parts(self, parts: Sequence[Part]) -> Iterator[Part]:
         for part in parts:
@@ -121,10 +122,6 @@ class _Room:
         return msgspec.structs.replace(one, title=self._text(one.title, _MOST_CELL), cells=cells)
 
     def _text(self, text: str, most: int = _MOST_TEXT) -> str:
-        found = _cut(text, most)
+        found = cut(text, most)
         self._characters -= len(found)
         return found
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
