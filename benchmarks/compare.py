@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from torchstone.core.schema.comparison import Judgement, judge
-from torchstone.core.stats.comparing import Difference, difference, drift_seen, of_independent, of_run
+from torchstone.core.stats.comparing import Difference, difference, drift_seen, of_independent, run_mean
 
 MARGIN, LEVEL = 0.02, 0.95
 SD = 0.10  # of the logarithm between processes; measured are 2 to 22 %
@@ -85,7 +85,7 @@ SCENES: dict[str, Noise] = {
 
 def contrast(a: Sequence[float], b: Sequence[float], apart: float) -> Difference:
     """Return what compare makes of two runs of one Case on one machine: logs, a value a trial."""
-    mine, yours = (of_run(logs, apart, drift_seen([(list(range(len(logs))), logs)])) for logs in (a, b))
+    mine, yours = (run_mean(logs, apart, drift_seen([(list(range(len(logs))), logs)])) for logs in (a, b))
     return difference(mine, yours)
 
 

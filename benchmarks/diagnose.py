@@ -41,7 +41,7 @@ from torchstone.execution.controller.session import Session
 from torchstone.execution.controller.trial import TrialDrive
 from torchstone.workflows.diagnose.live_comparer import LiveComparer, with_settings
 from torchstone.workflows.diagnose.live_comparer import short as short_trial
-from torchstone.workflows.diagnose.target import short
+from torchstone.workflows.diagnose.target import brief_procedure
 
 DATA = Path(__file__).parent / "data" / "diagnose.json"
 PLANTED = Path(__file__).parent / "planted.py"
@@ -139,7 +139,7 @@ def compared(
 
 
 def ratio_of(plant: Plant, present: Case, candidate: Case, heap: str | None, budget_s: float, seed: int) -> float:
-    how = short(Procedure(heap=plant.heap, seed=seed))
+    how = brief_procedure(Procedure(heap=plant.heap, seed=seed))
     with Session(how, [present.workload.model], Silent()) as session:
 
         def probe(case: Case) -> Trial:

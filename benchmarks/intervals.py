@@ -18,8 +18,8 @@ from statistics import fmean
 from typing import Any
 
 from torchstone.core.stats.best_of_many import pair_level
-from torchstone.core.stats.comparing import in_turn, prior_of
-from torchstone.core.stats.moderated import half_width, of_history, of_siblings, spread_of
+from torchstone.core.stats.comparing import by_rounds, prior_of
+from torchstone.core.stats.moderated import half_width, of_history, of_siblings, trial_spread
 from torchstone.execution.controller.rounds import FEWEST
 
 DATA = Path(__file__).parent / "data" / "intervals.json"
@@ -27,7 +27,7 @@ USUAL, TRIALS = 0.05, (2, 3, 5, 10)
 
 
 def half(logs: Sequence[float], prior: Any) -> float:
-    spread = spread_of(logs)
+    spread = trial_spread(logs)
     return half_width(spread, len(logs), prior) if spread is not None else math.inf
 
 
@@ -48,7 +48,7 @@ def of_a_run(cases: int, trials: int, apart: float, runs: int, dice: random.Rand
     for _ in range(runs):
         spreads = [USUAL * math.exp(dice.gauss(0.0, apart)) for _ in range(cases)]
         logs = [[dice.gauss(0.0, spread) for _ in range(trials)] for spread in spreads]
-        seen = [spread_of(one) for one in logs]
+        seen = [trial_spread(one) for one in logs]
         for place, one in enumerate(logs):
             width = half(one, of_siblings([s for at, s in enumerate(seen) if at != place and s is not None]))
             held += abs(fmean(one)) <= width
@@ -76,7 +76,7 @@ def called_faster(cases: int, rounds: int, runs: int, dice: random.Random) -> fl
         every = [{r: drift[r] + dice.gauss(0.0, USUAL) for r in range(rounds)} for _ in range(cases)]
         top = max(every, key=lambda case: fmean(case.values()))
         prior = prior_of(every)
-        found = [in_turn(top, other, prior) for other in every if other is not top]
+        found = [by_rounds(top, other, prior) for other in every if other is not top]
         wrong += any(c is not None and c.interval(pair_level(cases))[0] > 0.0 for c in found)
     return wrong / runs
 
@@ -92,7 +92,7 @@ def replayed(folder: Path, draws: int, dice: random.Random) -> Iterator[dict[str
         for _ in range(draws):
             rounds = dice.sample(range(21), trials)
             for name, values in cases.items():
-                beside = [spread_of([other[r] for r in rounds]) for at, other in cases.items() if at != name]
+                beside = [trial_spread([other[r] for r in rounds]) for at, other in cases.items() if at != name]
                 rest = [value for r, value in enumerate(values) if r not in rounds]
                 width = half([values[r] for r in rounds], of_siblings([s for s in beside if s is not None]))
                 reach = width * math.sqrt(1.0 + trials / len(rest))

@@ -52,7 +52,7 @@ def measure(name: str, rounds: int, block_s: float, device_word: str) -> dict[st
     """Run the rounds of one workload and return its raw block medians and means."""
     from steps import WORKLOADS
 
-    from torchstone.api.recording import open_device
+    from torchstone.api.recording import device_in_words
     from torchstone.core.schema.axis import AXES
     from torchstone.core.schema.case import Case, Task, Workload
     from torchstone.execution.timing.clock import LatencyStopwatch, system_clock
@@ -60,7 +60,7 @@ def measure(name: str, rounds: int, block_s: float, device_word: str) -> dict[st
     from torchstone.execution.timing.stopping import FixedCount
     from torchstone.plugins import registry
 
-    opened = open_device(device_word)
+    opened = device_in_words(device_word)
     device, placement = opened.device, opened.placement
     made = WORKLOADS[name](device.torch_device)
     engine = registry.load("engines", made.task)

@@ -27,7 +27,7 @@ from typing import Any
 import torch
 
 from torchstone.core.stats.interval import Interval, over_trials
-from torchstone.execution.worker.peaks import PRODUCTS_SHARE, MatmulShape, Products, fastest
+from torchstone.execution.worker.peaks import PRODUCTS_SHARE, MatmulShape, Products, fastest_product
 from torchstone.plugins import registry
 from torchstone.workflows.machine_check.conditions import Gauges
 from torchstone.workflows.peak_measurement import BUDGET_S
@@ -43,7 +43,7 @@ def one_round(device: Any, info: Any, precision: str, search_s: float, dice: ran
 
     def search() -> None:
         began_s = time.perf_counter()
-        found, _ = fastest(device, info, precision, search_s, time.perf_counter)
+        found, _ = fastest_product(device, info, precision, search_s, time.perf_counter)
         done["search"] = {
             "shape": found.shape, "rate": found.rate, "shapes": found.shapes, "blocks": found.blocks,
             "elapsed_s": time.perf_counter() - began_s,

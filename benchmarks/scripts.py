@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 
 from torchstone.core.stats.interval import over_trials
 from torchstone.execution import program as of_programs
-from torchstone.execution.program.attached import RATE_HZ, find, watch
+from torchstone.execution.program.attached import RATE_HZ, find_process, watch
 
 HERE = Path(__file__).parent
 DATA, PROGRAMS = HERE / "data/scripts.json", HERE / "programs"
@@ -329,7 +329,7 @@ def _windows(pid: int, seconds: float, first: bool) -> dict[str, tuple[float, fl
     for on in (first, not first):
         began_s, cost_s = time.monotonic(), 0.0
         if on:
-            cost_s = watch(find(pid), seconds, time.monotonic, time.sleep).cost_s
+            cost_s = watch(find_process(pid), seconds, time.monotonic, time.sleep).cost_s
         else:
             time.sleep(seconds)
         found["on" if on else "off"] = began_s, time.monotonic(), cost_s

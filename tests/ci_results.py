@@ -18,7 +18,7 @@ from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.run import SCHEMA, Answered, Plan, Run
 from torchstone.core.stats.student import normal_quantile
 from torchstone.report.document import Document
-from torchstone.report.documents.ci import Room, ci_document, ci_history_document
+from torchstone.report.documents.ci import RowLimits, ci_document, ci_history_document
 from torchstone.storage.ci_folder import write_result
 
 BASE, HEAD = "a1b2c3d4e5" * 4, "0f1e2d3c4b" * 4
@@ -223,7 +223,7 @@ def history_of(entries: Sequence[HistoryEntry]) -> Document:
 
 DOCUMENTS = [
     *((f"ci: {name}", lambda make=make: ci_document(make())) for name, make in STATES.items()),
-    ("ci: 200 cases, with every row", lambda: ci_document(STATES["200 cases"](), Room(1000))),
+    ("ci: 200 cases, with every row", lambda: ci_document(STATES["200 cases"](), RowLimits(1000))),
     ("ci: history, empty", lambda: history_of([an_entry(1)])),
     ("ci: history, one commit", lambda: history_of([an_entry(1, a_point(0.01))])),
     ("ci: history, drift", lambda: history_of(drifting())),

@@ -61,10 +61,10 @@ from torchstone.storage.index import Problem
 from torchstone.storage.place import team_at
 from torchstone.storage.query import RunRow, entry_of
 from torchstone.storage.team.tables import TeamStatus
-from torchstone.workflows.diagnose.measured_diagnosis import diagnosis_of
+from torchstone.workflows.diagnose.measured_diagnosis import initial_diagnosis
 from torchstone.workflows.machine_check import conditions as conditions_of
-from torchstone.workflows.machine_check.conditions import MachineCondition, worst
-from torchstone.workflows.machine_check.examination import Examination, Round, SideBySide, judged
+from torchstone.workflows.machine_check.conditions import MachineCondition, machine_verdict
+from torchstone.workflows.machine_check.examination import Examination, Round, SideBySide, judged_devices
 from torchstone.workflows.train.evaluation import ClassQuality, GaugeSummary, TestMetrics, TestResults
 
 GIB = 2**30
@@ -131,7 +131,7 @@ def with_its_run(
     case = evidence.case
     if recorded is not None:
         case = Case(recorded.workload, recorded.configuration, recorded.placement)
-    found = diagnosis_of("20261122-000000-abc", "mine", case, evidence, causes_of(evidence), summary, recorded)
+    found = initial_diagnosis("20261122-000000-abc", "mine", case, evidence, causes_of(evidence), summary, recorded)
     tried = (
         TriedRemedy("loader_waits", WhatIf({"feed": "resident"}, ceiling=True), Judgement.BETTER,
               msgspec.structs.replace(GAIN, value=9.0), 1e9, 1.0, Statement("loss_of_other_batches")),
@@ -149,15 +149,15 @@ ON_H200 = peaks_of(
     kind="cuda", device_name="NVIDIA H200", uuid="GPU-1", matmul_fp32=5e13, matmul_bf16=7.945e14, memory_copy=4.2e12,
     memory_triad=4.3e12, busy_cores=0.1,
 )  # fmt: skip
-QUIET = conditions_of.neighbours(0.0, 8, "")
-UNTOLD = conditions_of.steal(None)
-NOISY = conditions_of.disk(512 << 20, "outputs")
+QUIET = conditions_of.cores_kept_busy(0.0, 8, "")
+UNTOLD = conditions_of.stolen_time(None)
+NOISY = conditions_of.disk_room(512 << 20, "outputs")
 
 
 def an_examination(*conditions: MachineCondition, settled: float | None = 0.008) -> Examination:
     """A machine with these conditions; none: a quiet one."""
     seen = list(conditions or (QUIET, UNTOLD))
-    return Examination(worst(seen), tuple(seen), settled, None)
+    return Examination(machine_verdict(seen), tuple(seen), settled, None)
 
 
 def a_memory_row(
@@ -246,7 +246,7 @@ def all_devices(*speeds: tuple[str, float]) -> SideBySide:
     """Return what two rounds show of devices of these names and speeds, which all at once lose a tenth."""
     alone = [tuple({"products": by * speed * 1e12} for _, speed in speeds) for by in (1.0, 1.01)]
     rounds = [Round(one, tuple({"products": 0.9 * rates["products"]} for rates in one)) for one in alone]
-    return judged("devices", [(name, "NVIDIA H200") for name, _ in speeds], rounds)
+    return judged_devices("devices", [(name, "NVIDIA H200") for name, _ in speeds], rounds)
 
 
 _MACHINE = a_machine(devices=(H200,), peaks=(peaks_of(),), settings={"OMP_NUM_THREADS": "4"})

@@ -32,7 +32,7 @@ from torchstone.core.schema.batch import Batch, View
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.execution.timing.loop import unmarked
-from torchstone.execution.worker.train_loop import judge
+from torchstone.execution.worker.train_loop import judge_model
 from torchstone.plugins import registry
 from torchstone.plugins.tasks import _batches, _flops, _peak_memory
 
@@ -171,7 +171,7 @@ def step(task: str, name: str, full: bool, axes: Axes, spoil: Spoil | None = Non
         prepared.results()
         if task == "train" and loaded:  # as validation does, which pulls from a loader
             once: Any = SimpleNamespace(next=iter([batch]).__next__)
-            judge(prepared, once, model.input)
+            judge_model(prepared, once, model.input)
     return within
 
 

@@ -25,7 +25,7 @@ _NO_TEXTS = {
     "struct", "partial", "UsageError", "MissingError", "TorchstoneError", "unknown", "fault", "TypeVar", "values",
     "quantity", "add",
 }  # fmt: skip
-_SILENT = {"_say", "stage", "tell", "Command"}  # of progress, and what is typed
+_SILENT = {"_say", "stage", "tell", "CommandLine"}  # of progress, and what is typed
 _FORMS = "s es is are was were has have its their it them does do an a"
 _ENDINGS = {"", *_FORMS.split()}
 

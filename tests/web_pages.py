@@ -44,18 +44,18 @@ def pictured() -> Document:
         for device, by in (("NVIDIA H200", 4.0), ("Intel Xeon <b>", 1.0)) for n, size in enumerate(sizes[:-1])
     ]  # fmt: skip
     devices = vl.colours("line", ("NVIDIA H200", "Intel Xeon <b>"), ())
-    y = vl.numbers("y", "images/s")
+    y = vl.number_axis("y", "images/s")
     out_of_memory = vl.failures([{"batch": "64", "word": "out of memory"}])
-    rates = vl.panel("train cnn", batch, y, (*out_of_memory, vl.line(), vl.interval()), rate, devices)
+    rates = vl.panel("train cnn", batch, y, (*out_of_memory, vl.line(), vl.interval_bar()), rate, devices)
     spent = [
         {"batch": size, "phase": phase, "ms": 1.5 * n + place, "place": place}
         for n, size in enumerate(sizes[:-1]) for place, phase in enumerate(("data", "forward", "backward"))
     ]  # fmt: skip
     phases = vl.phase_colours(("data", "forward", "backward"))
-    shares = vl.panel("time of a step", batch, vl.numbers("ms", "ms a step"), (vl.bars(),), spent, phases)
+    shares = vl.panel("time of a step", batch, vl.number_axis("ms", "ms a step"), (vl.bars(),), spent, phases)
     steps = [{"x": n, "y": 30.0 + 20.0 / (n + 1) + n % 3, "line": "trial 1"} for n in range(400)]
-    long, ms = vl.numbers("x", "step"), vl.numbers("y", "ms")
-    warm = vl.levels("from", "to", [{"from": 0, "to": 40, "y": 31.0}])
+    long, ms = vl.number_axis("x", "step"), vl.number_axis("y", "ms")
+    warm = vl.level_lines("from", "to", [{"from": 0, "to": 40, "y": 31.0}])
     samples = vl.panel("samples in the order of time", long, ms, (vl.line(), warm), steps, width=640)
     names = ("cat", "dog", "a class with a long name")
     told = [
@@ -63,9 +63,9 @@ def pictured() -> Document:
         for a in range(3) for b in range(3)
     ]  # fmt: skip
     matrix = vl.cells("share", "of the row", "items")
-    classes = vl.panel("", vl.names("taken for", "taken for", names), vl.rows("is", "is", names), matrix, told)
+    classes = vl.panel("", vl.name_axis("taken for", "taken for", names), vl.row_axis("is", "is", names), matrix, told)
     points = [{"memory": 2.0**n, "rate": 100.0 * n + 50.0, "line": "front"} for n in range(8)]
-    memory, images = vl.numbers("memory", "memory, GiB"), vl.numbers("rate", "images/s")
+    memory, images = vl.number_axis("memory", "memory, GiB"), vl.number_axis("rate", "images/s")
     front = vl.panel("", memory, images, (vl.dots(),), points)
     many = [
         {"batch": size, "y": 100.0 * (n + 1) + 9.0 * device, "line": f"machine {device}"}

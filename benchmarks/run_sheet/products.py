@@ -106,9 +106,9 @@ def opened(here: Here) -> Any:
 
     The device in question is the sheet's, never another: what is not there is an error of the step.
     """
-    from torchstone.api.recording import open_device
+    from torchstone.api.recording import device_in_words
 
-    found = open_device(here.device)
+    found = device_in_words(here.device)
     if found.placement.device != here.device:
         raise RuntimeError(f"{here.device} was asked for, and {found.placement} was opened")
     return found

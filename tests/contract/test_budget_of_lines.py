@@ -4,7 +4,7 @@ import pytest
 import zoo
 from compared_results import a_comparison, a_side
 
-from torchstone.report.document import Command, Document, Section, Table
+from torchstone.report.document import CommandLine, Document, Section, Table
 from torchstone.report.renderers.terminal import terminal
 
 SIZES = (1, 2, 4, 8, 16, 32)
@@ -32,7 +32,7 @@ def test_a_usual_result_is_told_in_few_lines(make, most):
 
 def commands(parts):
     for part in parts:
-        if isinstance(part, Command):
+        if isinstance(part, CommandLine):
             yield part
         elif isinstance(part, Section) and not part.folded:
             yield from commands(part.parts)

@@ -15,8 +15,8 @@ from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.errors import MissingError
 from torchstone.core.units import plain
 from torchstone.plugins import registry
-from torchstone.report.document import Column, Command, Document, Facts, Part, Role, Section, Table, Text
-from torchstone.report.renderers._table import cells, wrapped
+from torchstone.report.document import Column, CommandLine, Document, Fields, Part, Role, Section, Table, Text
+from torchstone.report.renderers._table import cell_width, wrapped
 from torchstone.report.renderers.md import markdown
 from torchstone.report.renderers.terminal import terminal
 from torchstone.report.rendering import formats, renderer
@@ -48,11 +48,11 @@ def first_of(document: Document) -> Part:
 def copied(document: Document) -> Iterator[str]:
     """What a terminal has to leave whole: commands, what to type for more, and facts of one word, as paths are."""
     for part in parts_of(document.parts):
-        if isinstance(part, Command):
+        if isinstance(part, CommandLine):
             yield part.words
         elif isinstance(part, Section | Table):
             yield part.how
-        elif isinstance(part, Facts):
+        elif isinstance(part, Fields):
             yield from (value for _, value in part.rows if len(plain(value).split()) == 1)
 
 
@@ -97,7 +97,7 @@ def test_the_answer_comes_first(make):
 def test_no_line_is_wider_than_the_terminal_but_what_is_to_be_copied(make, width, every):
     document = make()
     whole = {plain(text).strip() for text in copied(document)}
-    wide = [line for line in terminal(document, width, every=every).splitlines() if cells(line) > width]
+    wide = [line for line in terminal(document, width, every=every).splitlines() if cell_width(line) > width]
     assert [line for line in wide if line.strip() not in whole and line.split()[-1] not in whole] == []
 
 

@@ -13,8 +13,8 @@ from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.schema.metric import FIGURES
 from torchstone.core.units import plain
 from torchstone.plugins import registry
-from torchstone.report.document import Command, Document, Facts, Part, Section, Table
-from torchstone.report.renderers._table import cells
+from torchstone.report.document import CommandLine, Document, Fields, Part, Section, Table
+from torchstone.report.renderers._table import cell_width
 from torchstone.report.renderers.html import RENDERER as HTML
 from torchstone.report.renderers.terminal import terminal
 from torchstone.report.translation.catalogue import DOMAIN, LOCALE, languages, numbered
@@ -117,7 +117,7 @@ def texts_of(value: object) -> Iterator[str]:
     elif isinstance(value, tuple):
         for one in value:
             yield from texts_of(one)
-    elif not isinstance(value, Command | Picture) and hasattr(value, "__struct_fields__"):
+    elif not isinstance(value, CommandLine | Picture) and hasattr(value, "__struct_fields__"):
         for name in value.__struct_fields__:
             if name not in ("verdict", "role", "name", "suffix", "severity", "language", "finding"):
                 yield from texts_of(getattr(value, name))
@@ -169,11 +169,11 @@ def parts_of(parts: tuple[Part, ...]) -> Iterator[Part]:
 def copied(document: Document) -> Iterator[str]:
     """What a terminal has to leave whole (test_documents.py)."""
     for part in parts_of(document.parts):
-        if isinstance(part, Command):
+        if isinstance(part, CommandLine):
             yield part.words
         elif isinstance(part, Section | Table):
             yield part.how
-        elif isinstance(part, Facts):
+        elif isinstance(part, Fields):
             yield from (value for _, value in part.rows if len(plain(value).split()) == 1)
 
 
@@ -183,7 +183,7 @@ def copied(document: Document) -> Iterator[str]:
 def test_no_line_is_wider_than_the_terminal(make, language, width):
     document = translated(make(), language)
     whole = {plain(text).strip() for text in copied(document)}
-    wide = [line for line in terminal(document, width, every=True).splitlines() if cells(line) > width]
+    wide = [line for line in terminal(document, width, every=True).splitlines() if cell_width(line) > width]
     assert [line for line in wide if line.strip() not in whole and line.split()[-1] not in whole] == []
 
 
@@ -193,7 +193,7 @@ def test_numbers_and_commands_are_those_of_the_english_document(make, language):
     english = make()
     document = translated(english, language)
     assert document.language == language
-    commands = [[p.words for p in parts_of(d.parts) if isinstance(p, Command)] for d in (english, document)]
+    commands = [[p.words for p in parts_of(d.parts) if isinstance(p, CommandLine)] for d in (english, document)]
     assert commands[0] == commands[1]
     numbers = [Counter(re.findall(r"\d+(?:[.,]\d+)*", " ".join(texts_of(d.parts)))) for d in (english, document)]
     assert numbers[0] - numbers[1] == Counter()

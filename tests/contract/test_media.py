@@ -50,18 +50,17 @@ from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.diagnosis import Diagnosis
 from torchstone.core.schema.estimate import Severity, Verdict
-from torchstone.core.schema.facts import Facts as Known
-from torchstone.core.schema.facts import merged
+from torchstone.core.schema.facts import Facts, merged
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.training import Training
-from torchstone.report.document import Command, Document, Doubt, Facts, Part, Role, Section, Table, Text
+from torchstone.report.document import CommandLine, Document, Doubt, Fields, Part, Role, Section, Table, Text
 from torchstone.report.documents.ci import ci_document
 from torchstone.report.documents.comparison import comparison_document
 from torchstone.report.documents.run import measured_document, run_document, without_probes
 from torchstone.report.renderers.html.fragment import fragment
 from torchstone.report.renderers.terminal import terminal
 from torchstone.report.rendering import renderer
-from torchstone.report.results import Result, save
+from torchstone.report.results import Result, save_result
 from torchstone.storage.index import sync
 from torchstone.storage.query import find
 from torchstone.workflows.run.planned_run import Results
@@ -104,7 +103,7 @@ def kept(kind: str, folder: Path) -> Kept:
         return kept_run(kind, RUNS[kind](), folder)
     if kind in VALUES:
         result = Result(kind, VALUES[kind]())
-        data, _ = save(result, folder)
+        data, _ = save_result(result, folder)
         return Kept(kind, folder, (str(data),), result.document(), f"/results/{kind}")
     if kind == "compare":
         runs = [make() for make in COMPARED]
@@ -166,9 +165,9 @@ def of_document(parts: Sequence[Part]) -> Iterator[str]:
         match part:
             case Text():
                 yield part.text
-            case Command():
+            case CommandLine():
                 yield part.words
-            case Facts():
+            case Fields():
                 yield from (f"{name}: {value}" for name, value in part.rows)
             case Table():
                 yield " | ".join(column.title for column in part.columns)
@@ -229,8 +228,8 @@ def _json(one: Kept, _capsys: Any) -> str:
 
 def _serve(one: Kept, _capsys: Any) -> str:
     pytest.importorskip("starlette", reason="pages need starlette (pip install 'torchstone[serve]')")
-    from torchstone.report.pages.application import application
     from torchstone.report.pages.guard import Guard
+    from torchstone.report.pages.server import application
     from torchstone.report.pages.site import Site
     from torchstone.report.pages.store import Store
 
@@ -317,7 +316,7 @@ def _of(parts: Sequence[Part], kind: Any) -> Iterator[Any]:
 
 def _to_type(document: Document) -> Iterator[str]:
     """Yield commands, and sentences that name an option."""
-    yield from (part.words for part in _of(document.parts, Command))
+    yield from (part.words for part in _of(document.parts, CommandLine))
     yield from (part.text for part in _of(document.parts, Text) if "--" in part.text and part.role != Role.NOTE)
 
 
@@ -421,7 +420,7 @@ def test_what_follows_from_the_rate_has_its_verdict(by, tmp_path):
         a_stored_run(number, [(case(batch_size=size), rate * size) for size in (8, 16, 32)], machine(), noise=0.04)
         for number, rate in ((1, 10.0), (2, 10.0 * by))
     ]
-    facts = Known(dataset_items=8000, task="train")
+    facts = Facts(dataset_items=8000, task="train")
     runs = [
         msgspec.structs.replace(
             run, trials=tuple(msgspec.structs.replace(t, facts=merged(t.facts, facts)) for t in run.trials)

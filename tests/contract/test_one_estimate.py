@@ -149,8 +149,8 @@ def test_the_pages_of_serve_print_what_show_prints(runs, outputs):
     from asgi import get
 
     from torchstone.cli._output import document_of
-    from torchstone.report.pages.application import application
     from torchstone.report.pages.guard import Guard
+    from torchstone.report.pages.server import application
     from torchstone.report.pages.site import Site
     from torchstone.report.pages.store import Store
 

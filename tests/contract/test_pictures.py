@@ -15,7 +15,7 @@ from torchstone.core.charts.vega_lite import Panel, channels, data_of
 from torchstone.report.document import Chart, Document
 from torchstone.report.pictures import charts_of
 from torchstone.report.renderers.png import RENDERER
-from torchstone.report.rendering import files_of
+from torchstone.report.rendering import rendered_files
 
 each = over("make", ZOO)
 MOST_PANELS = 40
@@ -93,7 +93,7 @@ def test_the_same_picture_is_the_same_file():
 def test_a_folder_of_pictures_or_one_file_of_them():
     pytest.importorskip("vl_convert")
     document = dict(ZOO)["training"]()
-    files = files_of(RENDERER, document, "run-1")
+    files = rendered_files(RENDERER, document, "run-1")
     assert list(files) == ["run-1_pictures/training_metrics.png", "run-1_pictures/batch_times.png"]
     packed = RENDERER.render(document)
     assert packed[:2] == b"PK"

@@ -9,8 +9,8 @@ from over import over
 from torchstone.cli import main
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.codec import encode
-from torchstone.report.rendering import files_of, formats, renderer
-from torchstone.report.results import KINDS, Result, is_result, read_result, save
+from torchstone.report.rendering import formats, rendered_files, renderer
+from torchstone.report.results import KINDS, Result, is_result, read_result, save_result
 
 each = pytest.mark.parametrize("kind", KINDS)
 
@@ -18,7 +18,7 @@ each = pytest.mark.parametrize("kind", KINDS)
 @pytest.fixture
 def saved(kind, tmp_path):
     result = Result(kind, VALUES[kind]())
-    data, page = save(result, tmp_path)
+    data, page = save_result(result, tmp_path)
     assert page.read_text(encoding="utf-8").startswith("# ")
     return result, data
 
@@ -48,12 +48,12 @@ def test_show_and_report_say_what_the_command_said(saved, capfd, tmp_path):
 @each
 @over("name", [name for name in formats() if name not in ("pdf", "pptx", "png")])
 def test_every_format_can_write_it(saved, name):
-    files = files_of(renderer(name), saved[0].document(), "result")
+    files = rendered_files(renderer(name), saved[0].document(), "result")
     assert all(files.values())
 
 
 def test_what_is_no_result_is_said_in_one_line(tmp_path, capfd):
-    data, _ = save(Result("memory", VALUES["memory"]()), tmp_path)
+    data, _ = save_result(Result("memory", VALUES["memory"]()), tmp_path)
     held = json.loads(data.read_bytes())
     for name, broken, says in (
         ("kind", {**held, "kind": "horoscope"}, "unknown kind of result"),

@@ -29,7 +29,7 @@ from torchstone.extend import OpenRuntime, Runtime
 from torchstone.plugins import registry
 from torchstone.plugins.protocols import SavedFile
 from torchstone.plugins.tasks import _answers, _runtimes
-from torchstone.plugins.variants import Variant
+from torchstone.plugins.variants import RuntimeVariant
 
 NAMES = registry.names("runtimes")
 SLOW = ("aoti",)  # a C++ compiler builds the model
@@ -258,7 +258,7 @@ class Ours(Runtime):
 
 def built(monkeypatch, runtime, model):
     monkeypatch.setattr(registry, "load", lambda *_: runtime)
-    return _runtimes.build(Variant("ours"), model.module, model.forward, [model.example])
+    return _runtimes.build(RuntimeVariant("ours"), model.module, model.forward, [model.example])
 
 
 def test_a_branch_on_data_is_refused_with_the_line_that_stands_in_the_way(monkeypatch):

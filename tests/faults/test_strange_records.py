@@ -94,8 +94,8 @@ def test_every_page_is_an_answer_or_says_what_is_wrong():
     from asgi import get
 
     from torchstone.cli._output import document_of
-    from torchstone.report.pages.application import application
     from torchstone.report.pages.guard import Guard
+    from torchstone.report.pages.server import application
     from torchstone.report.pages.site import Site
     from torchstone.report.pages.store import Store
 

@@ -44,7 +44,7 @@ def test_peaks_are_measured_kept_and_carried_by_the_next_run(capfd, monkeypatch,
     assert rates["matmul_fp32"] > 1e8
     assert {"memory_copy", "memory_triad", "kernel_launch", "disk_read", "image_decode"} <= set(rates)
     assert not any(name.startswith("host_to_device") for name in rates), "there is nothing to transfer to"
-    monkeypatch.setattr(asking, "measured", None)  # from here on they are read, not measured
+    monkeypatch.setattr(asking, "current_peaks", None)  # from here on they are read, not measured
     assert said_as_json(capfd, "machine", "--json", "peaks", "--device", "cpu") == (0, first), "before the word, too"
     assert main(["machine", "peaks", "--device", "cpu"]) == 0
     table = capfd.readouterr().out

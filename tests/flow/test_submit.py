@@ -11,11 +11,11 @@ from torchstone.cli import main
 from torchstone.core.schema.trial import Status
 from torchstone.storage.record_reader import read_record
 from torchstone.storage.submissions import (
+    attempt_records,
     find_submission,
     jobs,
     note_job,
     part_path,
-    parts,
     read_plan,
     write_submission,
 )
@@ -253,5 +253,5 @@ def test_a_submitted_run_is_found_by_id_prefix_name_and_latest(tmp_path):
     assert [(job.job_id, job.shares) for job in jobs(newest)] == [("17", (0, 1)), ("18", (1,))]
     (newest / "parts" / "0.17-0.part").touch()
     (newest / "parts" / "1.17-0.part").write_text('{"record":"head","sch')  # killed while it began
-    assert not list(parts(newest))
+    assert not list(attempt_records(newest))
     assert read_plan(newest / "plan.json").head.name == "sweep"

@@ -16,7 +16,7 @@ from compare import DATA, LEVEL, NOISE, SCENES, contrast, recorded, verdict
 from torchstone.analysis.compare.compare import ComparisonRequest, compare
 from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.core.schema.comparison import Judgement
-from torchstone.core.stats.comparing import Templates, VariancePart, difference, drift_seen, of_independent, of_run
+from torchstone.core.stats.comparing import Templates, VariancePart, difference, drift_seen, of_independent, run_mean
 
 DRAWS = 500
 FALSE = (Judgement.BETTER, Judgement.WORSE)
@@ -120,7 +120,7 @@ def _of_templates(dice: random.Random, templates: int, processes: int, between: 
     places = [[float(t * processes + p) for p in range(processes)] for t in range(templates)]
     of_each = [t for t in range(templates) for _ in range(processes)]
     flat = [log for group in logs for log in group]
-    return of_run(flat, 0.0, drift_seen(list(zip(places, logs, strict=True))), Templates(of_each))
+    return run_mean(flat, 0.0, drift_seen(list(zip(places, logs, strict=True))), Templates(of_each))
 
 
 def test_many_processes_do_not_outweigh_what_the_machine_drifts_between_two_runs() -> None:

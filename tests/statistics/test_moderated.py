@@ -5,14 +5,14 @@ import random
 
 import pytest
 
-from torchstone.core.stats.moderated import half_width, of_history, of_siblings, spread_of
+from torchstone.core.stats.moderated import half_width, of_history, of_siblings, trial_spread
 
 RUNS = 3000
 
 
 def covered(trials, deviation, usual, dice):
     logs = [dice.gauss(0.0, deviation) for _ in range(trials)]
-    spread = spread_of(logs)
+    spread = trial_spread(logs)
     assert spread is not None
     return abs(math.fsum(logs) / trials) <= half_width(spread, trials, of_history(usual))
 
@@ -46,7 +46,7 @@ def test_over_hours_that_differ(trials):
 def of_run(cases, trials, deviations, dice):
     """Return how many of the cases of a run have their true value in their interval."""
     logs = [[dice.gauss(0.0, deviations[case]) for _ in range(trials)] for case in range(cases)]
-    spreads = [spread for one in logs if (spread := spread_of(one)) is not None]
+    spreads = [spread for one in logs if (spread := trial_spread(one)) is not None]
     hits = 0
     for place, one in enumerate(logs):
         prior = of_siblings([s for at, s in enumerate(spreads) if at != place])

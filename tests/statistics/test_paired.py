@@ -5,7 +5,7 @@ import random
 import pytest
 
 from torchstone.core.stats.best_of_many import pair_level
-from torchstone.core.stats.comparing import in_turn, prior_of
+from torchstone.core.stats.comparing import by_rounds, prior_of
 
 
 def one_run(cases, rounds, dice, apart):
@@ -20,7 +20,7 @@ def says_faster(run):
     top = max(range(len(run)), key=means.__getitem__)
     level = pair_level(len(run))
     prior = prior_of(run)
-    found = [in_turn(run[top], other, prior) for place, other in enumerate(run) if place != top]
+    found = [by_rounds(run[top], other, prior) for place, other in enumerate(run) if place != top]
     return any(c is not None and c.interval(level)[0] > 0.0 for c in found)
 
 

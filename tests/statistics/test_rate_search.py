@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from torchstone.core.stats.rate_search import ALLOWED, LoadReading, bracket, crossed, middle_of, moved, rates_about
+from torchstone.core.stats.rate_search import ALLOWED, LoadReading, bracket, crossed, middle_of, next_rate, rates_about
 
 QUERIES, ROUNDS, SEARCHES = 8000, 4, 80
 
@@ -48,7 +48,7 @@ def searched(seed, bound, service):
     assert middle is not None
     for _ in range(ROUNDS):
         readings += [LoadReading(one, late(one), QUERIES) for one in rates_about(middle)]
-        middle = moved(middle, readings)
+        middle = next_rate(middle, readings)
     return crossed(readings)
 
 

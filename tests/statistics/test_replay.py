@@ -10,8 +10,8 @@ from statistics import fmean
 
 import pytest
 
-from torchstone.core.stats.comparing import in_turn, prior_of
-from torchstone.core.stats.moderated import half_width, of_siblings, spread_of
+from torchstone.core.stats.comparing import by_rounds, prior_of
+from torchstone.core.stats.moderated import half_width, of_siblings, trial_spread
 
 REAL = Path(os.environ.get("TORCHSTONE_TEST_DATA") or Path(__file__).parents[3] / "shared" / "data") / "noise"
 DRAWS = 2000
@@ -32,8 +32,8 @@ def recorded() -> Mapping[str, list[float]]:
 
 def outside(values: list[float], rounds: list[int], others: list[list[float]]) -> bool:
     """Say whether the mean of the rounds that were not drawn lies outside what those that were allow."""
-    own = spread_of([values[r] for r in rounds])
-    beside = [spread for other in others if (spread := spread_of([other[r] for r in rounds])) is not None]
+    own = trial_spread([values[r] for r in rounds])
+    beside = [spread for other in others if (spread := trial_spread([other[r] for r in rounds])) is not None]
     assert own is not None
     rest = [value for r, value in enumerate(values) if r not in rounds]
     half = half_width(own, len(rounds), of_siblings(beside)) * math.sqrt(1.0 + len(rounds) / len(rest))
@@ -60,8 +60,8 @@ def test_the_same_code_twice_in_one_run_is_rarely_called_different(recorded, tri
     for _ in range(DRAWS):
         rounds = dice.sample(range(len(one)), trials)
         a, b = ({r: values[r] for r in rounds} for values in (one, other))
-        found = in_turn(a, b, prior_of([{r: values[r] for r in rounds} for values in recorded.values()]))
-        plain = in_turn(a, b)
+        found = by_rounds(a, b, prior_of([{r: values[r] for r in rounds} for values in recorded.values()]))
+        plain = by_rounds(a, b)
         assert found is not None
         assert plain is not None
         wrong += found.p_value() < 0.05

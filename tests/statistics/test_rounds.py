@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from torchstone.core.stats.moderated import half_width, spread_of
+from torchstone.core.stats.moderated import half_width, trial_spread
 from torchstone.execution.controller.rounds import FEWEST
 
 AIM, MOST = 0.05, 40
@@ -15,7 +15,7 @@ def one_case(deviation, dice):
     """Return whether the interval holds at which it stopped, and after how many trials."""
     logs = [dice.gauss(0.0, deviation) for _ in range(FEWEST)]
     while True:
-        spread = spread_of(logs)
+        spread = trial_spread(logs)
         assert spread is not None
         half = half_width(spread, len(logs), None)
         if math.expm1(half) <= AIM or len(logs) >= MOST:

@@ -36,7 +36,7 @@ class NothingToKeep(TorchstoneError):
     exit_code = ExitCode.FAILED
 
 
-def entry_of(assessment: Assessment) -> HistoryEntry:
+def history_entry(assessment: Assessment) -> HistoryEntry:
     """Return what the history keeps of a commit. Raises NothingToKeep: without an entry the next begins a new chain."""
     result = assessment.result
     if result.base is None:

@@ -51,7 +51,7 @@ def goodputs(run: RunSummary) -> tuple[Goodput, ...]:
     return tuple(_of(cases) for cases in _groups(run.cases) if any(case.trials for case in cases))
 
 
-def reading_of(rate: float, facts: Facts) -> LoadReading:
+def load_reading(rate: float, facts: Facts) -> LoadReading:
     """Return what a load at a rate told, from the facts of its trial: nothing of one that failed."""
     late, queries = facts.loadgen_late, facts.loadgen_queries
     known = isinstance(late, int) and isinstance(queries, int)
@@ -82,11 +82,11 @@ def _of(cases: Sequence[CaseSummary]) -> Goodput:
     bound_s = float(first.configuration["latency_bound_s"] or 0.0)
     good = [(_rate(c), t) for c in served for t in _usable(ended_well(c.trials))]
     final = [(rate, t) for rate, t in good if replicates([t])]
-    found = crossed([reading_of(rate, t.facts) for rate, t in final], LEVEL)
-    if found is None and (rough := crossed([reading_of(rate, t.facts) for rate, t in good])) is not None:
+    found = crossed([load_reading(rate, t.facts) for rate, t in final], LEVEL)
+    if found is None and (rough := crossed([load_reading(rate, t.facts) for rate, t in good])) is not None:
         found = Crossing(rough.x, None, None)  # probes were chosen for what they said: they make no interval
     lowest = min(((rate, t.figures.values.get(_P99)) for rate, t in good), key=lambda one: one[0], default=None)
-    met_any = any(reading_of(rate, t.facts).met for rate, t in good)
+    met_any = any(load_reading(rate, t.facts).met for rate, t in good)
     return Goodput(
         first.workload,
         first.placement,

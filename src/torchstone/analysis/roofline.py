@@ -182,12 +182,12 @@ def bound_of(case: Case, run: Run, peaks: Peaks | None = None) -> Bound | None:
     """
     well = [trial for trial in run.of_case(case.case_id) if trial.outcome.status == Status.OK]
     found = estimates([figures(trial) for trial in well])
-    threads = threads_of([trial.facts for trial in well])
+    threads = trial_threads([trial.facts for trial in well])
     top = ceilings(run.head.machine, case.placement, case.configuration, threads, peaks=peaks)
     return bound({name: estimate.value for name, estimate in found.items()}, top)
 
 
-def threads_of(facts: Sequence[Facts]) -> int | None:
+def trial_threads(facts: Sequence[Facts]) -> int | None:
     """Return the threads that the trials of a Case ran with, by their facts; None where they were not recorded."""
     return next((one.threads_in_effect for one in facts if one.threads_in_effect is not None), None)
 

@@ -179,7 +179,7 @@ def energy_rows(run: Run) -> list[dict[str, Scalar]]:
     return [{"run_id": run.head.run_id, **row} for trial in run.trials for row in _of_trial(trial)]
 
 
-def bounds(series: Series, begin_s: float, end_s: float) -> tuple[float | None, float | None]:
+def rise_bounds(series: Series, begin_s: float, end_s: float) -> tuple[float | None, float | None]:
     """Return the least and the most that a counter rose in a span; None where no reading lies beyond that end."""
     at_s, values = series.at_s, series.values
     first, last = bisect_left(at_s, begin_s), bisect_right(at_s, end_s) - 1  # the readings just inside
@@ -217,7 +217,7 @@ def _energy(series: Series, begin_s: float, end_s: float) -> dict[str, Scalar]:
     if series.metric == _POWER:  # between two readings power may have been anything: no bounds
         value = integral(series.at_s, series.values, begin_s, end_s)
         return {"energy_j": value, "energy_low_j": None, "energy_high_j": None}
-    low, high = bounds(series, begin_s, end_s)
+    low, high = rise_bounds(series, begin_s, end_s)
     return {
         "energy_j": increase(series.at_s, series.values, begin_s, end_s),
         "energy_low_j": low,

@@ -108,7 +108,7 @@ def _efficiency(case: CaseSummary, baseline: CaseSummary | None) -> Estimate | N
     return Estimate(value, *ends, own.level, "ratio", METHOD, trials, min(own.samples, before.samples))
 
 
-def rows_of(points: Sequence[Scaling]) -> Iterator[Scaling]:
+def scaling_rows(points: Sequence[Scaling]) -> Iterator[Scaling]:
     """Yield them by ranks, those of one strategy and batch together; one process without a strategy first."""
 
     def key(point: Scaling) -> tuple[bool, str, int, int, int]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from torchstone.analysis.roofline import Bound, Ceilings, bound, ceilings, shares, threads_of
+from torchstone.analysis.roofline import Bound, Ceilings, bound, ceilings, shares, trial_threads
 from torchstone.core import units
 from torchstone.core.estimates import behind_estimates, estimates, pair_prior, priors_of
 from torchstone.core.figures import Figures
@@ -185,7 +185,7 @@ def _case(
     # A Case without a successful trial has no number that could be believed.
     judged = verdict(own) if good else Verdict.INVALID
     found = estimates(good, priors=priors)
-    threads = threads_of([trial.facts for trial in ended_well(taken)])
+    threads = trial_threads([trial.facts for trial in ended_well(taken)])
     top = ceilings(machine, case.placement, case.configuration, threads) if "achieved_flops" in found else None
     if top is not None:
         found.update(shares(found, top))

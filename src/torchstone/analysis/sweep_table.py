@@ -37,7 +37,7 @@ class Swept(msgspec.Struct, frozen=True):
     skipped: Mapping[str, str]
 
 
-def rows_of(swept: Swept) -> list[Row]:
+def sweep_rows(swept: Swept) -> list[Row]:
     """Return the rows in the order measured. What was not measured is None, never 0."""
     rows = [_row(case) for case in swept.summary.cases]
     for device, why in swept.skipped.items():

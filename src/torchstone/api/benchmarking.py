@@ -12,7 +12,7 @@ import msgspec
 from torchstone.analysis.rows import case_rows
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.api.former_words import called_elsewhere
-from torchstone.api.recording import as_html, default_folder, document_of, frame_of, shown
+from torchstone.api.recording import as_html, default_folder, document_with_pictures, frame_of, shown
 from torchstone.config.run_file import RunRequest
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.axis import AXES, Scalar, axis_values
@@ -48,12 +48,12 @@ def register_model(name: str, loader: Callable[..., Any], family: str = "custom"
     """
     if not name or ":" in name or name != name.strip():
         raise UsageError(f"register_model: {name!r} is not a valid name: use letters, digits, - and _")
-    registered = RegisteredModel(name, spec_of(loader), family)
+    registered = RegisteredModel(name, loader_spec(loader), family)
     _REGISTERED[name] = registered
     return registered
 
 
-def spec_of(loader: Callable[..., Any]) -> str:
+def loader_spec(loader: Callable[..., Any]) -> str:
     """Return what `--model` would say for a loader at hand. Raises UsageError with the reason if nothing would."""
     return f"py:{registry.load('models', 'py').spelled(loader)}"
 
@@ -93,7 +93,7 @@ class Benchmark(msgspec.Struct, frozen=True):
     __repr__ = __str__  # what a cell of a notebook shows that ends with a benchmark
 
     def _repr_html_(self) -> str | None:
-        return as_html(lambda: document_of(self.summary))
+        return as_html(lambda: document_with_pictures(self.summary))
 
 
 @called_elsewhere(model_name="model", model_family="family", hardware_type="device")
@@ -155,7 +155,7 @@ def benchmark(
 def _resolve_model(model: str | Callable[..., Any], options: dict[str, Scalar]) -> tuple[str, str, dict[str, Scalar]]:
     """Return (name, what --model would say, its options)."""
     if not isinstance(model, str):
-        return getattr(model, "__name__", "model"), spec_of(model), options
+        return getattr(model, "__name__", "model"), loader_spec(model), options
     known = registered(model)
     if known is None:
         return model.rpartition(":")[2], model, options

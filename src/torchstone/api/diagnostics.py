@@ -14,13 +14,13 @@ import msgspec
 
 from torchstone.analysis.advice import rules
 from torchstone.analysis.summary import RunSummary
-from torchstone.analysis.sweep_table import Row, Swept, rows_of
+from torchstone.analysis.sweep_table import Row, Swept, sweep_rows
 from torchstone.api.bench import Bench
 from torchstone.api.former_words import called_elsewhere
 from torchstone.api.keeping import Keeping
-from torchstone.api.recording import Opened, as_html, default_folder, frame_of, keep, open_device, trial_of
+from torchstone.api.recording import Opened, as_html, default_folder, device_in_words, frame_of, keep, trial_of
 from torchstone.core import units
-from torchstone.core.charts.drawing import draw, library
+from torchstone.core.charts.drawing import draw, import_vl_convert
 from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.case import Case
@@ -35,8 +35,8 @@ from torchstone.execution.worker.outcome import ended_by
 from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Gauge
 from torchstone.plugins.protocols import fixed_axes
-from torchstone.report.charts import sweep as charts
-from torchstone.report.document import Chart, Column, Document, Facts, Part, Role, Section, Table, Text, paragraphs
+from torchstone.report.document import Chart, Column, Document, Fields, Part, Role, Section, Table, Text, paragraphs
+from torchstone.report.documents import sweep as charts
 from torchstone.report.documents.diagnosis import FILE
 from torchstone.report.documents.sweep import sweep_document
 from torchstone.report.rendering import write_markdown
@@ -132,7 +132,7 @@ def _open(devices: Sequence[Any] | None) -> tuple[list[Opened], dict[str, str]]:
         if word.partition(":")[0] not in kinds:
             raise unknown("device", word, kinds)
         try:
-            one = open_device(word)
+            one = device_in_words(word)
         except UsageError as fault:
             skipped[word] = str(fault)
             continue
@@ -264,7 +264,7 @@ class Diagnostics:
 
     def results(self) -> list[Row]:
         """Return one row a device and batch size: how it ended, throughput, phases of the step, memory, verdict."""
-        return rows_of(self._done())
+        return sweep_rows(self._done())
 
     def frame(self) -> Any:
         """Return the results as a pandas DataFrame; as a list of rows where pandas is not installed."""
@@ -325,7 +325,7 @@ def run_kaggle_analysis(
 
     As `Diagnostics` and its `run`. Raises MissingError, before anything is measured, where no picture could be drawn.
     """
-    library()
+    import_vl_convert()
     diagnostics = Diagnostics(model, loss_fn, optimizer, output_dir=output_dir)
     diagnostics.run(train_loader, batch_sizes, iterations, devices)
     diagnostics.plot_throughput_vs_batch_size()
@@ -506,7 +506,7 @@ def _parts(found: Utilization) -> Iterator[Part]:
     """Yield what a notebook shows."""
     if not found.devices:
         yield Text("No accelerator found.", Role.HEADLINE)
-        yield Facts(tuple(found.missing.items()))
+        yield Fields(tuple(found.missing.items()))
     for use in found.devices:
         yield Text(f"{use.device.kind}:{use.device.index}: {'; '.join(use.seen)}.", Role.HEADLINE)
     for use in found.devices:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from torchstone.analysis.summary import RunSummary
-from torchstone.api.recording import as_html, default_folder, document_of, keep, trial_of
+from torchstone.api.recording import as_html, default_folder, document_with_pictures, keep, trial_of
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.facts import Facts
@@ -66,7 +66,7 @@ class HookedTraining:
 
     def _repr_html_(self) -> str | None:
         run = self.summary
-        return as_html(lambda: document_of(run)) if run is not None else None
+        return as_html(lambda: document_with_pictures(run)) if run is not None else None
 
     def start(self, model: Any) -> None:
         """Hook the model and its steps. A program that `torchstone run` measures has its hooks already."""

@@ -14,7 +14,7 @@ from torchstone.analysis.summary import RunSummary
 from torchstone.api.bench import Bench
 from torchstone.api.benchmarking import benchmark
 from torchstone.api.keeping import Keeping
-from torchstone.api.recording import default_folder, keep, open_device
+from torchstone.api.recording import default_folder, device_in_words, keep
 from torchstone.core.errors import UsageError
 from torchstone.core.own_files import write_whole
 from torchstone.core.schema.axis import Scalar
@@ -95,7 +95,7 @@ def measure(
     else:
         _check_function(function, {"task": task, "loss": loss, "optimizer": optimizer})
         task, title = str(Task.CALL), name or str(getattr(function, "__name__", type(function).__name__))
-        device = device_of(arguments) if device == "auto" else device
+        device = tensor_device(arguments) if device == "auto" else device
         options, reason = sent(function, arguments, folder)
         if reason is None:
             how = _procedure(trials, inline=False, **given)
@@ -105,7 +105,7 @@ def measure(
     procedure = _procedure(3 if trials is None else trials, inline=True, **given)
     with Keeping(parts) as kept:
         bench = Bench("measure", task, parts, title, procedure, kept)
-        opened = open_device(device)
+        opened = device_in_words(device)
         case = bench.case(opened.placement, axes)
         told = notes([[case.configuration]], [case.placement])
         (settings,) = effective([case.configuration], case.placement)
@@ -139,7 +139,7 @@ def _check_function(function: Any, given: Mapping[str, Any]) -> None:
         )
 
 
-def device_of(arguments: Sequence[Any]) -> str:
+def tensor_device(arguments: Sequence[Any]) -> str:
     """Return the device of the first tensor; auto where there is none."""
     import torch
 

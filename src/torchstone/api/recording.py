@@ -41,7 +41,7 @@ class ShownRun(RunSummary, frozen=True):
     """A RunSummary that a notebook shows with its pictures."""
 
     def _repr_html_(self) -> str | None:
-        return as_html(lambda: document_of(self))
+        return as_html(lambda: document_with_pictures(self))
 
 
 def shown(summary: RunSummary) -> ShownRun:
@@ -62,10 +62,9 @@ def as_html(make: Callable[[], Document]) -> str | None:
     return fragment(in_spoken_language(make()))
 
 
-def document_of(summary: RunSummary, more: Sequence[Part] = ()) -> Document:
-    """Return the Document of a run with its pictures, or why there are none. `more`: parts behind the answer's."""
-    found = run_document(summary, pictures=_pictures(summary))
-    return Document(found.title, (*found.parts, *more))
+def document_with_pictures(summary: RunSummary) -> Document:
+    """Return the Document of a run with its pictures, or why there are none."""
+    return run_document(summary, pictures=_pictures(summary))
 
 
 def _pictures(summary: RunSummary) -> Sequence[Part]:
@@ -99,7 +98,7 @@ class Opened(msgspec.Struct, frozen=True):
     info: DeviceInfo | None
 
 
-def open_device(word: str) -> Opened:
+def device_in_words(word: str) -> Opened:
     """Return the device that `auto`, `cpu`, `cuda:1`, … means here. Raises UsageError if it is not there."""
     found = inspect()
     machine = Machine(machine_facts.host(), found.devices, found.software, {})

@@ -24,7 +24,7 @@ from typing import Any, Self, TypeVar
 
 from torchstone.analysis.summary import RunSummary
 from torchstone.api.keeping import CurrentDevices
-from torchstone.api.recording import as_html, default_folder, document_of, keep, open_device, trial_of
+from torchstone.api.recording import as_html, default_folder, device_in_words, document_with_pictures, keep, trial_of
 from torchstone.core import units
 from torchstone.core.errors import UsageError
 from torchstone.core.messages import MESSAGES
@@ -42,7 +42,7 @@ from torchstone.execution.timing.segments import Segments, Stretch, in_order, me
 from torchstone.plugins import registry
 
 
-def items_of(batch: Any) -> int | None:
+def batch_items(batch: Any) -> int | None:
     """Return the length along dimension 0 of the tensors in a batch (tensor, mapping, sequence, object of them).
 
     None where they do not agree: a batch of graphs has its nodes there, its edges and its graphs, and nobody but its
@@ -136,12 +136,12 @@ class Window:
 
     def _repr_html_(self) -> str | None:
         run = self.summary
-        return as_html(lambda: document_of(run)) if run is not None else None
+        return as_html(lambda: document_with_pictures(run)) if run is not None else None
 
     def __enter__(self) -> Self:
         """Open the device, and begin a first step for loops that mark their ends with `step`."""
         self._current = CurrentDevices()
-        opened = open_device(self._device_word)
+        opened = device_in_words(self._device_word)
         self._device, self._placement = opened.device, opened.placement
         self._segments = Segments(self._device.stopwatch())
         self._device.synchronize()
@@ -170,7 +170,7 @@ class Window:
                     self._begin_stretch()
                     continue
                 told = self._end_step()
-                self._items.append(told if told is not None else items_of(batch))
+                self._items.append(told if told is not None else batch_items(batch))
         finally:
             if self._counts(loop):
                 self._loop = None

@@ -153,15 +153,15 @@ def print_result(
 
     `document`: in place of what the value alone gives; `every`: with what is folded.
     """
-    from torchstone.report.document import Document, Facts
-    from torchstone.report.results import Result, save
+    from torchstone.report.document import Document, Fields
+    from torchstone.report.results import Result, save_result
 
     result = Result(kind, value)
-    files = save(result, folder_of(options)) if options.save else ()
+    files = save_result(result, folder_of(options)) if options.save else ()
     if options.json:
         print_json(result.json())
         return
     shown = result.document() if document is None else document
     if files:
-        shown = Document(shown.title, (*shown.parts, Facts(tuple(("written", str(path)) for path in files))))
+        shown = Document(shown.title, (*shown.parts, Fields(tuple(("written", str(path)) for path in files))))
     show_document(shown, every=every)

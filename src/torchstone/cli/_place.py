@@ -117,11 +117,11 @@ def push_to(options: argparse.Namespace) -> Team | None:
     """
     if not options.push:
         return None
-    from torchstone.storage.team.session import library
+    from torchstone.storage.team.session import import_psycopg
 
     if (team := _team(None, os.environ.get(VARIABLE, ""))) is None:
         raise UsageError(f"--push needs the team's store: set {VARIABLE}=postgresql://USER@HOST/DATABASE")
-    library()
+    import_psycopg()
     return team
 
 

@@ -308,10 +308,10 @@ class ProgressBar(ProgressLines):
 
     def _open(self, best: Throughput, rated: Sequence[tuple[Throughput, Case]]) -> str:
         """Return which figure more trials are for, where the one that is shown is known as well as was aimed at."""
-        halves = [(units.half_width(r.value or 0.0, r.low, r.high) or 0.0, r, case) for r, case in rated]
+        halves = [(units.half_of_value(r.value or 0.0, r.low, r.high) or 0.0, r, case) for r, case in rated]
         aim = self._head.procedure.aim if self._head is not None else 0.0
         half, widest, case = max(halves, key=lambda one: one[0])
-        own = units.half_width(best.value or 0.0, best.low, best.high)
+        own = units.half_of_value(best.value or 0.0, best.low, best.high)
         if own is None or own > aim:
             return ""
         if half > aim:

@@ -68,9 +68,9 @@ def _drawn(document: Document, folder: Path) -> dict[Path, bytes]:
 
 def require_drawing() -> None:
     """Raise MissingError without vl-convert: before anything is measured."""
-    from torchstone.core.charts.drawing import library
+    from torchstone.core.charts.drawing import import_vl_convert
 
-    library()
+    import_vl_convert()
 
 
 _LINKED = "md"  # pictures are files beside it: without them it has no place for any
@@ -126,7 +126,7 @@ def _files(
     documents: Mapping[str, Document], renderers: Mapping[str, Renderer], there: Path, plots: Path | None
 ) -> dict[Path, bytes]:
     """Return the files of all reports by their paths. `plots`: the folder of the pictures, if they are asked for."""
-    from torchstone.report.rendering import FOR_PROGRAMS, files_of
+    from torchstone.report.rendering import FOR_PROGRAMS, rendered_files
     from torchstone.report.translation.documents import in_spoken_language
 
     files: dict[Path, bytes] = {}
@@ -146,7 +146,7 @@ def _files(
             elif name == _LINKED:
                 drawn, shown = _first_drawn(document, stem)
                 files |= {there / path: data for path, data in drawn.items()}
-            made = files_of(one, english if name in FOR_PROGRAMS else shown, stem)
+            made = rendered_files(one, english if name in FOR_PROGRAMS else shown, stem)
             files |= {there / path: data for path, data in made.items()}
     return files
 

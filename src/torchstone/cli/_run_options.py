@@ -371,11 +371,11 @@ def _affinity(word: str | None) -> str | None:
     if word is None:
         return None
     from torchstone.core.cores import NEAR_DEVICE, affinity_word
-    from torchstone.execution.inspection import usable
+    from torchstone.execution.inspection import usable_cores
 
     kept = affinity_word(word)
     if kept != NEAR_DEVICE:  # which is asked of the device, in the trial
-        usable(kept, None)
+        usable_cores(kept, None)
     return kept
 
 

@@ -84,7 +84,7 @@ def _add_measure(parser: argparse.ArgumentParser) -> None:
 def _measure(options: argparse.Namespace) -> int:
     """Measure, print the assessment, and add it to the summary of the job."""
     from torchstone.report.ci_comment import summary_text
-    from torchstone.report.documents.ci import Room, ci_document
+    from torchstone.report.documents.ci import RowLimits, ci_document
     from torchstone.storage.ci_folder import CI_FILE
     from torchstone.workflows.ci.measuring import CiMeasurement
 
@@ -107,7 +107,7 @@ def _measure(options: argparse.Namespace) -> int:
         return ExitCode.INTERRUPTED
     assessed = _assess(folder, None, price)
     _append_summary(summary_text(assessed))
-    show_document(ci_document(assessed, Room(1000)), every=True)
+    show_document(ci_document(assessed, RowLimits(1000)), every=True)
     return ExitCode.DONE
 
 
@@ -219,7 +219,7 @@ def _add_comment(parser: argparse.ArgumentParser) -> None:
 def _comment(options: argparse.Namespace) -> int:
     """Comment; print what was done."""
     from torchstone.report.ci_comment import comment_text, marker, summary_text
-    from torchstone.workflows.ci.github import Posted, check, find, post
+    from torchstone.workflows.ci.github import Posted, find_pull_request, post, set_check
 
     marker(options.key)  # before anything is read or sent
     if options.dry_run:
@@ -232,7 +232,7 @@ def _comment(options: argparse.Namespace) -> int:
             f"{options.result} is of commit {assessed.result.head[:_SHORT]}, but the job is about {head}: not used"
         )
     github = _github(event)
-    request = find(github, event, options.accept_label)
+    request = find_pull_request(github, event, options.accept_label)
     if request is None:
         print(f"torchstone: no open pull request has {head} as its newest commit: no comment")
         return ExitCode.DONE
@@ -246,7 +246,7 @@ def _comment(options: argparse.Namespace) -> int:
     if options.check is not None:
         from torchstone.report.documents.ci import ci_document
 
-        check(github, event.head, options.check, assessed.conclusion, ci_document(assessed).title, text)
+        set_check(github, event.head, options.check, assessed.conclusion, ci_document(assessed).title, text)
     quiet = " (nothing was decided; --always comments all the same)" if done is Posted.NOTHING else ""
     print(plain(f"torchstone: #{request.number}: {done}{quiet}{f' {address}' if address else ''}"))
     return ExitCode.DONE
@@ -279,7 +279,7 @@ def _add_gate(parser: argparse.ArgumentParser) -> None:
 def _gate(options: argparse.Namespace) -> int:
     """Print the answer; return 0, 1 (proven slower) or 4 (something was not measured)."""
     from torchstone.analysis.ci import Conclusion
-    from torchstone.report.documents.ci import ci_document, other_results
+    from torchstone.report.documents.ci import changed_results, ci_document
 
     assessed = _assess_result(options)
     if assessed.conclusion is Conclusion.SLOWER and (acceptance := _acceptance(options, assessed)) is not None:
@@ -287,7 +287,7 @@ def _gate(options: argparse.Namespace) -> int:
     document = ci_document(assessed)
     print(plain(document.title))
     print(plain(document.headline))
-    if other := other_results(assessed):
+    if other := changed_results(assessed):
         print(plain(other))
     # The commits too: the folder may be of an earlier one than is checked out.
     head, base = assessed.result.head[:_SHORT], assessed.result.base
@@ -302,7 +302,7 @@ def _acceptance(options: argparse.Namespace, assessed: Assessment) -> Acceptance
     """Return whether the slowdown was accepted by now; None where the job may not ask, or is about no pull request."""
     if not os.environ.get("GITHUB_TOKEN") or not (options.event or os.environ.get("GITHUB_EVENT_PATH")):
         return None
-    from torchstone.workflows.ci.github import find
+    from torchstone.workflows.ci.github import find_pull_request
 
     name = options.event_name or os.environ.get("GITHUB_EVENT_NAME")
     if name not in ("pull_request", "pull_request_target", "workflow_run"):
@@ -310,7 +310,7 @@ def _acceptance(options: argparse.Namespace, assessed: Assessment) -> Acceptance
     event = _event(options)
     if event.head != assessed.result.head:
         return None
-    request = find(_github(event), event, options.accept_label)
+    request = find_pull_request(_github(event), event, options.accept_label)
     return request.acceptance if request is not None else None
 
 
@@ -327,10 +327,10 @@ def _add_history(parser: argparse.ArgumentParser) -> None:
 
 def _history(options: argparse.Namespace) -> int:
     """Add the entry; print whether it was new."""
-    from torchstone.analysis.ci import entry_of
+    from torchstone.analysis.ci import history_entry
     from torchstone.workflows.ci.history_branch import add
 
-    entry = entry_of(_assess_result(options))
+    entry = history_entry(_assess_result(options))
     new = add(entry, Path.cwd(), options.branch, options.push)
     where = f"{options.push}/{options.branch}" if options.push else options.branch
     what = "added" if new else "is there already, and stays as it is"
@@ -408,9 +408,9 @@ def _assess_result(options: argparse.Namespace, acceptance: Acceptance | None = 
 def _assess(folder: Path, limit: float | None, price: float | None, acceptance: Acceptance | None = None) -> Assessment:
     """Return what the folder shows. Raises UsageError where it is not what `ci measure` writes."""
     from torchstone.analysis.ci import assess
-    from torchstone.storage.ci_folder import read_result
+    from torchstone.storage.ci_folder import read_ci_result
 
-    result, runs = read_result(folder)
+    result, runs = read_ci_result(folder)
     _check_limit(limit, result.margin)
     return assess(result, runs, limit=limit, per_hour=price, acceptance=acceptance)
 

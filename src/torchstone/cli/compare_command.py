@@ -165,7 +165,7 @@ def _offers(options: argparse.Namespace, participants: list[ComparedInput]) -> d
 
 
 def _prices(texts: list[str] | None, participants: list[ComparedInput]) -> dict[str, float]:
-    from torchstone.analysis.compare.inputs import named
+    from torchstone.analysis.compare.inputs import participant_named
 
     found: dict[str, float] = {}
     for text in split_words(texts):
@@ -176,7 +176,7 @@ def _prices(texts: list[str] | None, participants: list[ComparedInput]) -> dict[
             value = 0.0
         if not equals or not 0.0 < value < 1e9:
             raise UsageError(f"--price-per-hour {text}: write RUN=PRICE, such as A=2.5")
-        found[named(participants, word, "--price-per-hour").letter] = value
+        found[participant_named(participants, word, "--price-per-hour").letter] = value
     return found
 
 

@@ -64,7 +64,7 @@ def _target(
     """Return what is to be diagnosed. A request for several Cases is measured first, shortly."""
     from torchstone.analysis.summary import summarize
     from torchstone.storage.query import find
-    from torchstone.workflows.diagnose.target import asks_for_one, of_request, of_run, one_workload, short
+    from torchstone.workflows.diagnose.target import asks_for_one, brief_procedure, of_request, of_run, one_workload
 
     word = options.recipe or "latest"
     if request is not None and asks_for_one(request):
@@ -72,7 +72,9 @@ def _target(
     if request is not None:
         from torchstone.workflows.run.planned_run import Campaign
 
-        brief = msgspec.structs.replace(request, workloads=(one_workload(request),), procedure=short(request.procedure))
+        brief = msgspec.structs.replace(
+            request, workloads=(one_workload(request),), procedure=brief_procedure(request.procedure)
+        )
         progress.say("measuring the requested cases")
         results = Campaign(brief, progress, busy).carry_out(folder, ["torchstone", "diagnose"])
         word = results.summary.run_id

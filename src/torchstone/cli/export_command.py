@@ -9,7 +9,7 @@ from pathlib import Path
 from torchstone.cli._output import show_document, terminal_width
 from torchstone.cli._place import add_place, folder_of, place_of, writable
 from torchstone.core.errors import UsageError, unknown
-from torchstone.core.own_files import moved
+from torchstone.core.own_files import replacing
 from torchstone.plugins import registry
 
 _ROWS = {
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
         )
     through = options.to and options.force  # even into a pipe or through a link, as it was asked for
     try:
-        with nullcontext(path) if through else moved(path, None if options.to else folder) as there:
+        with nullcontext(path) if through else replacing(path, None if options.to else folder) as there:
             exporter.write(stored, table, there)
     except OSError as fault:
         raise UsageError(f"cannot write {path}: {fault.strerror}") from None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from torchstone.cli._output import add_json, add_save, check_save, print_result
 from torchstone.cli._place import add_place, folder_of, place_of, writable
 from torchstone.core.errors import ExitCode, UsageError
-from torchstone.core.own_files import moved
+from torchstone.core.own_files import replacing
 from torchstone.core.units import share
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _write_files(options: argparse.Namespace, folder: Path, shown: Histories) ->
         if wish != _UNNAMED and not path.parent.is_dir():
             raise UsageError(f"{path}: there is no folder {path.parent}")
         try:
-            with moved(path, folder) if wish == _UNNAMED else nullcontext(path) as there:
+            with replacing(path, folder) if wish == _UNNAMED else nullcontext(path) as there:
                 if usual.endswith(".svg"):
                     from torchstone.core.charts.drawing import draw
                     from torchstone.report.charts.history import history_chart

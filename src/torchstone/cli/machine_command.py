@@ -123,7 +123,7 @@ def _peaks(options: argparse.Namespace) -> int:
         new = peaks is None
         if peaks is None:
             with held([placement], machine, "machine peaks", busy):
-                peaks = peak_measurement.measured(
+                peaks = peak_measurement.current_peaks(
                     session.launcher, placement, folder, session.watcher, peak_measurement.BUDGET_S
                 )
     device = machine.device(placement.device, placement.index)

@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Predict, and print what fits. Exit 1 where nothing that was asked about does."""
     from torchstone.analysis.memory_fit import FitVerdict
-    from torchstone.workflows.memory import answered, questions_of
+    from torchstone.workflows.memory import answer_all, questions_of
 
     if options.recipe is None and options.config is None and options.model is None:
         raise UsageError("nothing to predict: name a recipe (torchstone list recipes), a file or a --model")
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
     check_save(options)
     cards = cards_of(options.cards or _USUAL)
     request = request_from(options)
-    answer = answered(request, questions_of(request, cards), show_tracing(options))
+    answer = answer_all(request, questions_of(request, cards), show_tracing(options))
     show_tracing(options)("")
     print_result(options, "memory", answer)
     if options.plots is not None:

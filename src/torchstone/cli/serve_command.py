@@ -35,12 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Serve until Ctrl-C; return 0."""
-    from torchstone.report.pages.server import Listening, serve
+    from torchstone.report.pages.server import Listening, serve_pages
 
     place = place_of(options)
     if isinstance(place, Path) and not place.is_dir():
         raise UsageError(f"no folder {place}: name one with --output-dir, or make a first run: torchstone run smoke")
     where = Listening(options.host, options.port, options.token_file)
     shown = place.absolute() if isinstance(place, Path) else place
-    serve(shown, where, document_of, lambda address: print(f"{address}   (Ctrl-C ends it)", flush=True))
+    serve_pages(shown, where, document_of, lambda address: print(f"{address}   (Ctrl-C ends it)", flush=True))
     return ExitCode.DONE

@@ -272,14 +272,14 @@ def _apply(options: argparse.Namespace, results: Results) -> int:
 def _print_fitting(options: argparse.Namespace) -> int:
     """Print what fits each card; return the exit code: 1 where nothing does."""
     from torchstone.cli.memory_command import cards_of, show_tracing
-    from torchstone.workflows.memory import answered, fitting, shapes_only, tried_on
+    from torchstone.workflows.memory import answer_all, count_that_fit, shapes_only, tried_on
 
     request, _ = _tune_request(options)
     request = msgspec.structs.replace(request, run=shapes_only(request.run))
     tried = {card: tried_on(request, card) for card in cards_of(options.cards)}
-    answer = answered(request.run, [one for each in tried.values() for one in each.questions], show_tracing(options))
+    answer = answer_all(request.run, [one for each in tried.values() for one in each.questions], show_tracing(options))
     counts = {
-        card.title: (fitting(each, [row for row in answer.rows if row.card == card.title]), len(each.points))
+        card.title: (count_that_fit(each, [row for row in answer.rows if row.card == card.title]), len(each.points))
         for card, each in tried.items()
     }
     if options.json:

@@ -70,7 +70,7 @@ def _with_model(request: RunRequest, model: str, name: str) -> RunRequest:
     return msgspec.structs.replace(request, workloads=workloads)
 
 
-def digest_of(word: str | Path) -> str:
+def recipe_digest(word: str | Path) -> str:
     """Return the SHA-256 of a recipe's or file's text as it is now. Raises UsageError if it is not there."""
     path = _file(word)
     try:

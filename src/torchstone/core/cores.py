@@ -32,7 +32,7 @@ def cores_of(text: str) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def text_of(cores: Iterable[int]) -> str:
+def cores_text(cores: Iterable[int]) -> str:
     """Return cores as the kernel writes them: 0, 1, 2, 8 → "0-2,8"."""
     parts: list[list[int]] = []
     for core in sorted(set(cores)):
@@ -50,7 +50,7 @@ def affinity_word(value: object) -> str:
         return word
     if not LIST.fullmatch(word):
         raise UsageError(f"{value!r} is not device, node:N or a list of logical cores such as 0-3,8")
-    return text_of(cores_of(word))
+    return cores_text(cores_of(word))
 
 
 def end_with(parent: int) -> None:

@@ -14,7 +14,7 @@ from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import T, Trial, ended_well, estimation_trials
 from torchstone.core.stats.comparing import prior_of
 from torchstone.core.stats.interval import Interval, over_trials
-from torchstone.core.stats.moderated import Prior, Spread, of_history, of_siblings, spread_of
+from torchstone.core.stats.moderated import Prior, Spread, of_history, of_siblings, trial_spread
 from torchstone.core.stats.quantile import needed
 from torchstone.core.units import is_wide
 
@@ -112,7 +112,7 @@ def _spreads(trials: Sequence[Figures]) -> dict[str, Spread]:
     for name in names:
         values = [t.values[name] for t in _having(name, trials)]
         if FIGURES[name].unit in _PACES and not name.startswith(PHASE) and name != ANATOMY_STEP and min(values) > 0.0:
-            spread = spread_of([math.log(value) for value in values])
+            spread = trial_spread([math.log(value) for value in values])
             if spread is not None:
                 found[name] = spread
     return found

@@ -38,7 +38,7 @@ def repeats(*sides: Sequence[Trial]) -> bool:
     if not set.intersection(*({trial.facts.seed for trial in side} for side in sides)):
         return False
     prints = [[found for trial in side if (found := raw(trial, "fingerprint"))] for side in sides]
-    return all(moved(own[0], other) is None for own in prints for other in own[1:])
+    return all(first_differing(own[0], other) is None for own in prints for other in own[1:])
 
 
 def furthest(one: Sequence[float], other: Sequence[float]) -> Entries | None:
@@ -46,7 +46,7 @@ def furthest(one: Sequence[float], other: Sequence[float]) -> Entries | None:
     return max(_apart(one, other), key=lambda entries: entries.difference, default=None)
 
 
-def moved(one: Sequence[float], other: Sequence[float]) -> Entries | None:
+def first_differing(one: Sequence[float], other: Sequence[float]) -> Entries | None:
     """Return the first entries that differ; None where the fingerprints are equal, or one of them is empty."""
     return next((entries for entries in _apart(one, other) if entries.differ), None)
 

@@ -18,7 +18,7 @@ def refuse_links(path: Path, below: Path) -> None:
 
 
 @contextlib.contextmanager
-def moved(path: Path, below: Path | None = None) -> Iterator[Path]:
+def replacing(path: Path, below: Path | None = None) -> Iterator[Path]:
     """Give a place to write a file to; it is moved to `path` when it is whole, in the place of a link there.
 
     Folders are made. No link `below` that folder is followed; None: that of the file. Raises OSError, UsageError.
@@ -34,8 +34,8 @@ def moved(path: Path, below: Path | None = None) -> Iterator[Path]:
 
 
 def write_whole(path: Path, data: bytes, below: Path | None = None) -> Path:
-    """Write a file as `moved` does, and return its path."""
-    with moved(path, below) as beside:
+    """Write a file as `replacing` does, and return its path."""
+    with replacing(path, below) as beside:
         beside.write_bytes(data)
     return path
 

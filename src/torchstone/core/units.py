@@ -92,7 +92,7 @@ def percent(share: float, decimals: int = 0) -> str:
     return f"{share:.{decimals}%}".replace("%", " %")
 
 
-def half_width(value: float, low: float | None, high: float | None) -> float | None:
+def half_of_value(value: float, low: float | None, high: float | None) -> float | None:
     """Return the larger half of an interval relative to its value (0.012: ±1.2 %); None where there is none."""
     if low is None or high is None or value == 0:
         return None
@@ -101,23 +101,23 @@ def half_width(value: float, low: float | None, high: float | None) -> float | N
 
 def is_wide(value: float, low: float | None, high: float | None) -> bool:
     """Say whether there is an interval, and it is too wide (over ±50 %) to be shown, or to choose anything by."""
-    half = half_width(value, low, high)
+    half = half_of_value(value, low, high)
     return half is not None and not half <= WIDEST
 
 
 def spread(value: float, low: float | None, high: float | None) -> str:
     """Return the half-width of an interval relative to its value: "±1.2 %", "" without one, a dash for a wide one."""
-    half = half_width(value, low, high)
+    half = half_of_value(value, low, high)
     if half is None:
         return ""
     return MISSING if is_wide(value, low, high) else f"±{100.0 * half:.1f} %"
 
 
-def interval(value: float, low: float | None, high: float | None, unit: str, joint: str = ", ") -> str:
+def interval(value: float, low: float | None, high: float | None, unit: str) -> str:
     """Return the ends of an interval: "4.1 ms, 4.4 ms", "" without one, a dash for one that is too wide."""
     if low is None or high is None:
         return ""
-    return MISSING if is_wide(value, low, high) else f"{quantity(low, unit)}{joint}{quantity(high, unit)}"
+    return MISSING if is_wide(value, low, high) else f"{quantity(low, unit)}, {quantity(high, unit)}"
 
 
 def ends(low: float, high: float, value: float, unit: str) -> str:
@@ -157,3 +157,8 @@ def change(value: float) -> str:
 def plain(text: object) -> str:
     """Return text of one line without what could steer a terminal: each such character is U+FFFD."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
+
+
+def cut(text: str, most: int) -> str:
+    """Return at most so many characters, the last one then an ellipsis."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from torchstone.core.cores import LIST, NEAR_DEVICE, NODE, cores_of, text_of
+from torchstone.core.cores import LIST, NEAR_DEVICE, NODE, cores_of, cores_text
 from torchstone.core.errors import Unsupported, UsageError
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.message import Inspected
@@ -100,7 +100,7 @@ def located(device: DeviceInfo, sys: Path = SYS) -> DeviceInfo:
     )
 
 
-def nodes(sys: Path = SYS) -> Mapping[int, tuple[int, ...]]:
+def numa_nodes(sys: Path = SYS) -> Mapping[int, tuple[int, ...]]:
     """Return the logical cores of each NUMA node that has some; nothing on another system than Linux."""
     found: dict[int, tuple[int, ...]] = {}
     for folder in (sys / "devices/system/node").glob("node[0-9]*"):
@@ -122,7 +122,7 @@ def wanted(word: str, device: DeviceInfo | None, sys: Path = SYS) -> tuple[int, 
             raise UsageError(f"cpu_affinity device: the kernel does not tell which cores are next to {name}")
         return cores_of(near)
     if (found := NODE.fullmatch(word)) is not None:
-        there = nodes(sys)
+        there = numa_nodes(sys)
         if int(found[1]) not in there:
             have = ", ".join(f"node:{node}" for node in there) or "none"
             raise UsageError(f"cpu_affinity {word}: no such NUMA node; there are: {have}")
@@ -131,18 +131,20 @@ def wanted(word: str, device: DeviceInfo | None, sys: Path = SYS) -> tuple[int, 
 
 
 def keep_to(word: str, device: DeviceInfo | None) -> str:
-    """Keep this process, and what it starts, to the cores of a word; return them as text. Raises as `usable`."""
-    os.sched_setaffinity(0, usable(word, device))
-    return text_of(os.sched_getaffinity(0))
+    """Keep this process, and what it starts, to the cores of a word; return them as text. Raises as `usable_cores`."""
+    os.sched_setaffinity(0, usable_cores(word, device))
+    return cores_text(os.sched_getaffinity(0))
 
 
-def usable(word: str, device: DeviceInfo | None) -> frozenset[int]:
+def usable_cores(word: str, device: DeviceInfo | None) -> frozenset[int]:
     """Return the cores that a word asks for and this process may use. Raises UsageError where there is none."""
     if not hasattr(os, "sched_setaffinity"):
         raise UsageError(f"cpu_affinity {word}: this system cannot keep a process to some cores")
     asked, ours = wanted(word, device), os.sched_getaffinity(0)
     if not ours & set(asked):
-        raise UsageError(f"cpu_affinity {word}: none of the cores {text_of(asked)} is among ours, {text_of(ours)}")
+        raise UsageError(
+            f"cpu_affinity {word}: none of the cores {cores_text(asked)} is among ours, {cores_text(ours)}"
+        )
     return frozenset(ours & set(asked))
 
 

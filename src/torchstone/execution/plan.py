@@ -34,7 +34,7 @@ _NATIVE_BEFORE_FP32 = ("bf16", "tf32")  # fp16 needs a loss scaler, and can dive
 class Sketch(msgspec.Struct, frozen=True):
     """A checked workload with its Configurations, before it is known on which device.
 
-    `left_open`: axes that nobody named, and that the data decides which the user's own code may return (`settled`).
+    `left_open`: axes that nobody named, and that the data decides which the user's code may return (`with_own_data`).
     """
 
     workload: Workload
@@ -107,7 +107,7 @@ def _left_open(request: WorkloadRequest, engine: Engine) -> tuple[str, ...]:
     return tuple(axis for axis in axes if axis in engine.axes and axis not in request.axes)
 
 
-def settled(sketch: Sketch, data: OwnData) -> Sketch:
+def with_own_data(sketch: Sketch, data: OwnData) -> Sketch:
     """Return a Sketch with what the user's own data decide. Raises UsageError where an axis asks for what they lack."""
     task, left_open = sketch.workload.task, sketch.left_open
     configurations = tuple(data.fill(task, one, left_open) for one in sketch.configurations)
@@ -123,7 +123,7 @@ def settled(sketch: Sketch, data: OwnData) -> Sketch:
 def first_case(sketch: Sketch, placement: Placement, machine: Machine) -> Case:
     """Return the Case of a Sketch's first Configuration: what is rehearsed."""
     device = machine.device(placement.device, placement.index)
-    first = ranks.alone(effective(sketch.configurations, placement)[0])
+    first = ranks.single_process(effective(sketch.configurations, placement)[0])
     return Case(sketch.workload, on_device(first, device), placement)
 
 
@@ -138,7 +138,7 @@ def _data(request: WorkloadRequest, card: ModelCard) -> tuple[str, DataCard | No
             raise UsageError(f"data example takes no option, got {', '.join(request.data_options)}")
         return "example", None, {}
     asked = with_source(asked)
-    scheme, path = data_choice.source_of(asked)
+    scheme, path = data_choice.data_source_of(asked)
     source: DataSource = registry.load("data", scheme)
     options = checked_options(asked, source, request.data_options)
     data_card = source.card(path, {name: value for name, value in options.items() if name not in EVERYBODYS})
@@ -242,7 +242,7 @@ def arrange(
                 if device is not None:
                     ranks.check_devices(case.placement, machine)
                 cases.setdefault(case.case_id, case)
-    places = [rank(case.configuration, first) for case in cases.values()]
+    places = [condition_rank(case.configuration, first) for case in cases.values()]
     dice = random.Random(seed)
     slots: list[Slot] = []
     for number in range(trials):
@@ -261,6 +261,6 @@ def on_device(configuration: Mapping[str, Scalar], device: DeviceInfo | None) ->
     return {**configuration, "precision": next((word for word in _NATIVE_BEFORE_FP32 if word in native), "fp32")}
 
 
-def rank(configuration: Mapping[str, Scalar], first: Sequence[Condition]) -> int:
+def condition_rank(configuration: Mapping[str, Scalar], first: Sequence[Condition]) -> int:
     """Return the place of the first condition that a Configuration meets; behind them all where it meets none."""
     return next((rank for rank, condition in enumerate(first) if condition.holds(configuration)), len(first))

@@ -108,8 +108,8 @@ class Checked:
     def _request(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], device: str, axes: dict[str, Any], folder: Path
     ) -> RunRequest:
-        from torchstone.api.benchmarking import spec_of
-        from torchstone.api.module import device_of, sent
+        from torchstone.api.benchmarking import loader_spec
+        from torchstone.api.module import sent, tensor_device
         from torchstone.config.run_file import RunRequest
         from torchstone.core.errors import UsageError
         from torchstone.core.messages import MESSAGES
@@ -123,9 +123,9 @@ class Checked:
         if why_not is not None:
             raise UsageError(f"torchstone measures in fresh processes: {MESSAGES[f'in_this_process.{why_not}'].advice}")
         values = {name: axis_values(name, (value,)) for name, value in axes.items()}
-        workload = WorkloadRequest(str(Task.CALL), spec_of(function), None, options, values)
+        workload = WorkloadRequest(str(Task.CALL), loader_spec(function), None, options, values)
         within_s = duration_s(self._within or _WITHIN["run"], "--torchstone-within")
-        device = device_of(arguments) if device == "auto" else device
+        device = tensor_device(arguments) if device == "auto" else device
         return RunRequest((workload,), name=self._name, device=device, procedure=Procedure(within_s=within_s))
 
     def _measured(self, request: RunRequest, folder: Path) -> Path:

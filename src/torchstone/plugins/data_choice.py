@@ -24,7 +24,7 @@ def with_source(data: str) -> str:
     return data if source is None or data.partition(":")[0] in registry.names("data") else f"{source}:{data}"
 
 
-def source_of(data: str) -> tuple[str, str]:
+def data_source_of(data: str) -> tuple[str, str]:
     """Return (source, what it is given) of data in the user's words. Raises UsageError naming the sources."""
     scheme, _, rest = data.partition(":")
     if scheme not in registry.names("data"):

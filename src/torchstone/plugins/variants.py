@@ -13,7 +13,7 @@ VARIANT_AXES = ("runtime", "quantization")
 _OF_EAGER: tuple[str, ...] = ("int8-dynamic",)
 
 
-class Variant(NamedTuple):
+class RuntimeVariant(NamedTuple):
     """What computes in place of eager mode in fp32."""
 
     runtime: str
@@ -25,13 +25,13 @@ class Variant(NamedTuple):
         return ", ".join(f"{axis}={value}" for axis, value, default in axes if value != default)
 
 
-def variant_in(configuration: Mapping[str, Scalar]) -> Variant | None:
+def variant_in(configuration: Mapping[str, Scalar]) -> RuntimeVariant | None:
     """Return what a Configuration asks for; None: eager mode, in no quantized format."""
-    variant = Variant(*(str(configuration.get(axis, AXES[axis].default)) for axis in VARIANT_AXES))
-    return None if variant == Variant(EAGER) else variant
+    variant = RuntimeVariant(*(str(configuration.get(axis, AXES[axis].default)) for axis in VARIANT_AXES))
+    return None if variant == RuntimeVariant(EAGER) else variant
 
 
-def impossible(configuration: Mapping[str, Scalar]) -> str | None:
+def axis_conflict(configuration: Mapping[str, Scalar]) -> str | None:
     """Return why the axes of a Configuration cannot go together; None where nothing is known against it."""
     variant = variant_in(configuration)
     if variant is None:

@@ -246,7 +246,7 @@ def _claimed(found: Estimate) -> Claimed:
     return Claimed(found.value, found.low, found.high, found.trials, found.samples, found.unit)
 
 
-def differences(claimed: Claims, derived: Claims) -> Iterator[str]:
+def unsupported_claims(claimed: Claims, derived: Claims) -> Iterator[str]:
     """Yield in a line each what is claimed and does not follow. `derived`: claims made from the record.
 
     Numbers may differ by rounding; where a formula has another version here, by 1 %.

@@ -11,7 +11,7 @@ import re
 
 from torchstone.analysis.ci import Assessment
 from torchstone.core.errors import UsageError
-from torchstone.report.documents.ci import Room, ci_document
+from torchstone.report.documents.ci import RowLimits, ci_document
 from torchstone.report.renderers.md import markdown
 from torchstone.report.translation.documents import in_spoken_language
 from torchstone.report.translation.language import localized
@@ -47,7 +47,7 @@ def summary_text(assessment: Assessment) -> str:
 def _fitting(found: Assessment, most_bytes: int, seen: int | None, link: str | None) -> str:
     """Return the text with as many rows as there is room for. `seen`: rows that are not folded, as in Room."""
     left_bytes = most_bytes - _RESERVED - len((link or "").encode())
-    rooms = [Room(seen if seen is None else min(seen, rows), rows) for rows in _ROWS]
+    rooms = [RowLimits(seen if seen is None else min(seen, rows), rows) for rows in _ROWS]
     whole = _text(found, rooms[0])
     if len(whole.encode()) <= left_bytes:
         return whole
@@ -56,11 +56,11 @@ def _fitting(found: Assessment, most_bytes: int, seen: int | None, link: str | N
         if len(text.encode()) <= left_bytes:
             break
     else:
-        text = _text(found, Room(0, 0))
+        text = _text(found, RowLimits(0, 0))
     return f"{text}\n[{localized('All results')}]({link})\n" if link else text
 
 
-def _text(found: Assessment, room: Room) -> str:
+def _text(found: Assessment, room: RowLimits) -> str:
     return inert(
         f"##{markdown(in_spoken_language(ci_document(found, room)))}"
     )  # the page's title as a heading of the third level

@@ -12,13 +12,13 @@ from typing import Any
 import msgspec
 
 from torchstone.analysis.compare.compare import ComparedRuns, JudgedFigure
-from torchstone.analysis.compare.inputs import COMPARISON, ComparedInput, device_of, left_out
+from torchstone.analysis.compare.inputs import COMPARISON, ComparedInput, device_of, uncompared_cases
 from torchstone.analysis.compare.runtimes import reached_by, runtime_ratios, runtime_s
-from torchstone.analysis.compare.task_answers import answers
+from torchstone.analysis.compare.task_answers import task_answers
 from torchstone.analysis.rows import case_rows
 from torchstone.core.charts.drawing import draw
 from torchstone.core.errors import TorchstoneError, UsageError
-from torchstone.core.own_files import moved, write_whole
+from torchstone.core.own_files import replacing, write_whole
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.run import SCHEMA, Run
@@ -70,12 +70,12 @@ def write_analysis(
         written = []
         for there, chart in ((there, chart) for there, charts in drawn.items() for chart in charts):
             for suffix in _SUFFIXES:
-                with moved(there / f"{chart.name}{suffix}", folder) as beside:
+                with replacing(there / f"{chart.name}{suffix}", folder) as beside:
                     draw(chart.picture, beside)
                 written.append(there / f"{chart.name}{suffix}")
         table = top / "stats" / "comparative_statistics.csv"
         rows = [row for one in participants for row in _averages(one)]
-        with moved(table, folder) as beside:
+        with replacing(table, folder) as beside:
             registry.load("exporters", "csv").write(participants[0].runs[0], rows, beside)
     except OSError as fault:
         raise TorchstoneError(f"cannot write {top}: {fault.strerror}") from fault
@@ -146,13 +146,13 @@ def comparison_json(compared: ComparedRuns) -> dict[str, Any]:
         "levels": {"first_figures": compared.levels[0], "other_figures": compared.levels[1]},
         "answers": [
             {**msgspec.structs.asdict(one), "purpose": purpose(one), "words": answer_words(one, compared)}
-            for one in answers(compared)
+            for one in task_answers(compared)
         ],
         "participants": [_participant(one) for one in compared.participants],
         "machines": {one.letter: one.runs[-1].head.machine for one in compared.participants},
         "comparisons": [_comparison(one) for one in compared.judged],
         "total_runtimes": runtime_ratios(compared),
-        "compared_with_nothing": left_out(compared.participants, compared.matched),
+        "compared_with_nothing": uncompared_cases(compared.participants, compared.matched),
         **({"prices": compared.request.offers} if compared.request.offers else {}),
     }
 

@@ -32,13 +32,13 @@ class Text(msgspec.Struct, frozen=True, tag="text", tag_field="kind"):
     role: Role = Role.BODY
 
 
-class Command(msgspec.Struct, frozen=True, tag="command", tag_field="kind"):
+class CommandLine(msgspec.Struct, frozen=True, tag="command", tag_field="kind"):
     """What to type next, in one piece so that it can be copied."""
 
     words: str
 
 
-class Facts(msgspec.Struct, frozen=True, tag="facts", tag_field="kind"):
+class Fields(msgspec.Struct, frozen=True, tag="facts", tag_field="kind"):
     """Names with their values, a line each. A value may be long."""
 
     rows: tuple[tuple[str, str], ...]
@@ -114,7 +114,7 @@ class Section(msgspec.Struct, frozen=True, tag="section", tag_field="kind"):
     how: str = "--full"
 
 
-Part = Text | Command | Facts | Table | Chart | Doubt | Section
+Part = Text | CommandLine | Fields | Table | Chart | Doubt | Section
 
 
 class Attachment(msgspec.Struct, frozen=True):

@@ -26,7 +26,7 @@ def renderer(name: str) -> Renderer:
     return found
 
 
-def files_of(one: Renderer, document: Document, stem: str) -> Mapping[str, bytes]:
+def rendered_files(one: Renderer, document: Document, stem: str) -> Mapping[str, bytes]:
     """Return what a renderer makes of a Document: the one file, or those in a folder, by path. `stem`: of its name."""
     if one.folder is not None:
         return {f"{stem}{one.folder}/{name}": data for name, data in one.files(document).items()}

@@ -91,7 +91,7 @@ class _File(msgspec.Struct, Generic[V]):
     value: V
 
 
-def save(result: Result, folder: Path) -> tuple[Path, Path]:
+def save_result(result: Result, folder: Path) -> tuple[Path, Path]:
     """Write a result as JSON and as Markdown into `folder`/analysis, in place of an earlier one, and return the paths.
 
     Raises UsageError if they cannot be written.

@@ -21,8 +21,7 @@ from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.codec import decode, encode
 from torchstone.core.schema.diagnosis import Diagnosis
-from torchstone.core.schema.facts import HELD_OUT, TRAIN
-from torchstone.core.schema.facts import Facts as TrialFacts
+from torchstone.core.schema.facts import HELD_OUT, TRAIN, Facts
 from torchstone.core.schema.request import WITHOUT_EFFECT
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.training import Training, TrainingMetrics, without_steps
@@ -40,12 +39,12 @@ from torchstone.report.carried import (
     carrying,
     claims_name,
     claims_of,
-    differences,
     libraries,
     record_name,
     training_name,
+    unsupported_claims,
 )
-from torchstone.report.document import Command, Document, Facts, Part, Role, Section, Text, paragraphs
+from torchstone.report.document import CommandLine, Document, Fields, Part, Role, Section, Text, paragraphs
 from torchstone.report.documents.release import ENVIRONMENT, FIGURES, REPORTS, DocumentOf, count_of, files_showing
 from torchstone.report.rendering import renderer
 from torchstone.report.several import LAYOUT, CarriedRuns, DocumentAgain, Layout, ReportKind
@@ -268,10 +267,10 @@ def _compare_claims(claimed: Claims, ours: Claims, run: Run, found: _Collected) 
         found.leave(claims_name(run_id), why)
     elif claimed.peaks != run.head.machine.peaks:
         found.wrong(f"{run_id}: the peaks of the machine are not those in the record")
-    lines = list(differences(claimed, ours))
+    lines = list(unsupported_claims(claimed, ours))
     for line in lines:
         found.wrong(f"{run_id}: {line}")
-    if not lines and any(differences(msgspec.structs.replace(claimed, formulas=ours.formulas), ours)):
+    if not lines and any(unsupported_claims(msgspec.structs.replace(claimed, formulas=ours.formulas), ours)):
         found.leave(claims_name(run_id), "computed by other formulas than here: its figures may differ by 1 %")
 
 
@@ -383,7 +382,7 @@ def _first_line_apart(text: bytes, made: bytes) -> str:
     for number in range(max(len(lines), len(ours))):
         one, other = (side[number] if number < len(side) else "" for side in (lines, ours))
         if one != other:
-            place = same_beginning(one, other)
+            place = equal_at_start(one, other)
             return f"line {number + 1}: “{_around(one, place)}”, the record gives “{_around(other, place)}”"
     return "its line endings are not those that the record gives"
 
@@ -414,7 +413,7 @@ def _training(files: Mapping[str, bytes], run: Run, found: _Collected) -> Traini
     if metrics.run_id != run.head.run_id:
         found.wrong(f"{name}: the epochs of run {metrics.run_id}")
         return None
-    facts = next((trial.facts for trial in reversed(run.trials) if trial.facts.epochs is not None), TrialFacts())
+    facts = next((trial.facts for trial in reversed(run.trials) if trial.facts.epochs is not None), Facts())
     last = {TRAIN: metrics.final_train_accuracy, HELD_OUT: metrics.final_val_accuracy}
     for fact, value in {"epochs": len(metrics.epochs), "best_epoch": metrics.best_epoch, **last}.items():
         if (recorded_value := getattr(facts, fact)) is not None and recorded_value != value:
@@ -543,9 +542,9 @@ def without_carried(page: bytes) -> bytes:
 
 def text_differences(page: Sequence[Shown], expected: Sequence[Shown]) -> Iterator[str]:
     """Yield in a line each which texts of a page are not those that are expected."""
-    same = same_beginning(page, expected)
+    same = equal_at_start(page, expected)
     page, expected = page[same:], expected[same:]
-    tail = same_beginning(page[::-1], expected[::-1])
+    tail = equal_at_start(page[::-1], expected[::-1])
     page, expected = page[: len(page) - tail], expected[: len(expected) - tail]
     if max(len(page), len(expected)) > _LONG:
         yield f"{len(page)} texts from {_named(page[0] if page else expected[0])} on, where {len(expected)} follow"
@@ -557,7 +556,7 @@ def text_differences(page: Sequence[Shown], expected: Sequence[Shown]) -> Iterat
             yield _difference(page[a + n] if a + n < b else None, expected[c + n] if c + n < d else None)
 
 
-def same_beginning(one: Sequence[object], other: Sequence[object]) -> int:
+def equal_at_start(one: Sequence[object], other: Sequence[object]) -> int:
     """Return how many of the first items are equal: texts of pages, or characters."""
     apart = (n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
     return next(apart, min(len(one), len(other)))
@@ -661,12 +660,12 @@ def _parts(verified: Verified, written: Path | None) -> Iterator[Part]:
         yield Section(f"{len(rest)} more", paragraphs(rest, Role.DETAIL), folded=True)
     yield from paragraphs(verified.notes, Role.NOTE)
     if verified.records:
-        yield Facts(tuple((f"SHA-256 of the record of {run_id}", sha256) for run_id, sha256 in verified.records))
+        yield Fields(tuple((f"SHA-256 of the record of {run_id}", sha256) for run_id, sha256 in verified.records))
     if written is not None:
-        yield Facts((("written", str(written)),))
+        yield Fields((("written", str(written)),))
     elif faults or left:
         yield Text("Look at what the record gives, not at this file:")
-        yield Command(
+        yield CommandLine(
             f"torchstone verify {shlex.quote(verified.name)} --output checked{PurePath(verified.name).suffix}"
         )
     else:
@@ -674,4 +673,4 @@ def _parts(verified: Verified, written: Path | None) -> Iterator[Part]:
             "A record that was changed together with everything that follows from it passes, too: compare its SHA-256 "
             "with what the author states. To measure it again:"
         )
-        yield Command(f"torchstone reproduce {shlex.quote(verified.name)}")
+        yield CommandLine(f"torchstone reproduce {shlex.quote(verified.name)}")

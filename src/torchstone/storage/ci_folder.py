@@ -31,7 +31,7 @@ def write_result(result: CiResult, folder: Path) -> Path:
         raise MissingError(f"cannot write {path}: {fault.strerror}") from fault
 
 
-def read_result(folder: Path) -> tuple[CiResult, dict[str, Run]]:
+def read_ci_result(folder: Path) -> tuple[CiResult, dict[str, Run]]:
     """Return what ci.json says, and the runs that it names, by their ids; those that are missing are left out.
 
     Raises UsageError where a file is no plain file, too large, or not what it should be.

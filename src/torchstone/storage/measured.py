@@ -16,7 +16,7 @@ from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import DeviceInfo, Machine
 from torchstone.core.schema.run import RequestSource, Usual
 from torchstone.core.schema.trial import REPLICATE_COLUMNS, undisturbed
-from torchstone.core.stats.moderated import Prior, Spread, spread_of, usual
+from torchstone.core.stats.moderated import Prior, Spread, trial_spread, typical_spread
 from torchstone.storage.database import Connection, streamed
 from torchstone.storage.index import Problem, current
 from torchstone.storage.place import Place
@@ -34,13 +34,13 @@ def usual_spread(folder: Path, machine: Machine) -> Usual | None:
     if not (folder / "records").is_dir():
         return None
     found: list[tuple[str, Spread]] = []
-    for one in reversed(measured(folder, (_PACE,)).measured):
+    for one in reversed(stored_cases(folder, (_PACE,)).measured):
         spread = _spread(one, machine)
         if spread is not None:
             found.append((one.run_id, spread))
         if len(found) == _MOST_CASES:
             break
-    if len(found) < _FEWEST_CASES or (deviation := usual([spread for _, spread in found])) is None:
+    if len(found) < _FEWEST_CASES or (deviation := typical_spread([spread for _, spread in found])) is None:
         return None
     return Usual(round(deviation, 6), len(found), len({run_id for run_id, _ in found}))
 
@@ -52,7 +52,7 @@ def _spread(one: MeasuredCase, machine: Machine) -> Spread | None:
     if not same or one.procedure.get("isolation") not in ("fork", "spawn"):
         return None
     values = [value for value in one.values(_PACE) if value > 0.0]
-    spread = spread_of([math.log(value) for value in values])
+    spread = trial_spread([math.log(value) for value in values])
     return spread if spread is not None and spread.variance > 0.0 else None
 
 
@@ -141,7 +141,7 @@ class MeasuredCases(msgspec.Struct, frozen=True):
     problems: tuple[Problem, ...] = ()
 
 
-def measured(place: Place, figures: Sequence[str]) -> MeasuredCases:
+def stored_cases(place: Place, figures: Sequence[str]) -> MeasuredCases:
     """Return every measured Case of an output folder, or of a team's store, with these figures of its trials.
 
     Of a Case's trials there are those behind its estimate (`estimation_trials`). Left out are the trials of searches,
@@ -179,8 +179,8 @@ def measured_kept(place: Place) -> MeasuredCases:
     return MeasuredCases(tuple(found), runs, problems)
 
 
-def measured_cases(place: Place, beginning: str, figures: Sequence[str]) -> MeasuredCases:
-    """Return as `measured` does the Cases alone whose id begins so, and all their runs: nothing else is read."""
+def stored_cases_by_id(place: Place, beginning: str, figures: Sequence[str]) -> MeasuredCases:
+    """Return as `stored_cases` does the Cases alone whose id begins so, and all their runs: nothing else is read."""
     with current(place) as (connection, problems):
         (runs,) = connection.execute("SELECT COUNT(*) FROM runs").fetchone()
         cases = connection.execute(
@@ -202,7 +202,7 @@ def measured_cases(place: Place, beginning: str, figures: Sequence[str]) -> Meas
 def measured_of_case(
     connection: Connection, case_id: str, figures: Sequence[str], newest: int
 ) -> tuple[MeasuredCase, ...]:
-    """Return one Case as `measured` does, oldest run first, of its newest runs only. Nothing else is read."""
+    """Return one Case as `stored_cases` does, oldest run first, of its newest runs only. Nothing else is read."""
     rows = connection.execute(
         f"{_RUNS} WHERE run_id IN (SELECT run_id FROM cases WHERE case_id = ? AND counted > 0"  # noqa: S608 -- names only
         " ORDER BY started_utc DESC LIMIT ?) ORDER BY started_utc, run_id",

@@ -32,7 +32,7 @@ class StoredTune(msgspec.Struct, frozen=True):
     answer: TuneResult
 
 
-def answers(place: Place) -> Iterator[StoredTune]:
+def tune_answers(place: Place) -> Iterator[StoredTune]:
     """Yield every tune of a store that has an answer, newest first."""
     with current(place) as (connection, _):
         rows = connection.execute(

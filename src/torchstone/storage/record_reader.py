@@ -22,7 +22,7 @@ from torchstone.core.schema.case import Case
 from torchstone.core.schema.codec import Malformed, check_stamp, decode
 from torchstone.core.schema.diagnosis import Diagnosis
 from torchstone.core.schema.estimate import Finding
-from torchstone.core.schema.facts import Facts, recorded
+from torchstone.core.schema.facts import Facts, present_facts
 from torchstone.core.schema.run import Added, Answered, End, Head, Line, Noted, Run
 from torchstone.core.schema.training import Training
 from torchstone.core.schema.trial import Measurement, Outcome, Purpose, Series, Stage, Status, Trial
@@ -47,7 +47,7 @@ def bounded(trial: Trial) -> Trial:
 
 
 def _facts(facts: Facts) -> Facts:
-    changed = {name: bound for name, value in recorded(facts) if (bound := _fact(value)) is not value}
+    changed = {name: bound for name, value in present_facts(facts) if (bound := _fact(value)) is not value}
     return msgspec.structs.replace(facts, **changed) if changed else facts
 
 

@@ -102,7 +102,7 @@ def _rate(values: Sequence[float], prior: Prior | None) -> Throughput:
     return Throughput(*interval_of(RATE, values, prior=prior)[:3]) if values else Throughput(None, None, None)
 
 
-def case_rows(run: Run, derived: Sequence[Figures], priors: Sequence[Mapping[str, Prior]]) -> Iterator[CaseRow]:
+def case_index_rows(run: Run, derived: Sequence[Figures], priors: Sequence[Mapping[str, Prior]]) -> Iterator[CaseRow]:
     """Yield one row a Case. `derived`: the figures of each trial, in the order of the run's trials."""
     head = run.head
     taken: dict[str, list[Rated]] = {case.case_id: [] for case in head.plan.cases}
@@ -268,7 +268,7 @@ def rows_of(run: Run, file: str, size: int, mtime_ns: int) -> RunRows:
     devices = sorted({str(case.placement) for case in head.plan.cases})
     derived = [figures(trial) for trial in run.trials]
     priors = priors_of_run(run, derived)
-    summed = tuple(case_rows(run, derived, priors))
+    summed = tuple(case_index_rows(run, derived, priors))
     trials = [
         (
             *(head.run_id, place, trial.trial_id, trial.case_id, trial.number, trial.order, str(trial.purpose)),

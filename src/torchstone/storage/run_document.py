@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from torchstone.core.errors import UsageError
 from torchstone.core.own_files import flush_folder
-from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.codec import check_stamp, decode
 from torchstone.core.schema.performance_summary import PerformanceSummary
 from torchstone.core.schema.run import Run
@@ -21,12 +20,7 @@ from torchstone.storage.record_reader import bounded, check_run, checked_id, is_
 from torchstone.storage.record_writer import unwritten
 
 
-def write_document(
-    run: Run,
-    folder: Path,
-    rows: Sequence[Mapping[str, Scalar]] = (),
-    summary: Sequence[PerformanceSummary] | None = None,
-) -> Path:
+def write_document(run: Run, folder: Path, summary: Sequence[PerformanceSummary] | None = None) -> Path:
     """Write the run's document into `folder` and return its path. Never overwrites; readers never see half a file.
 
     Raises MissingError if the disk is full.
@@ -34,7 +28,7 @@ def write_document(
     stem = f"benchmark_{vendor_of(run)}_{_moment(run.head.started_utc)}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return write_new(folder, stem, document_bytes(run, rows, summary))
+        return write_new(folder, stem, document_bytes(run, (), summary))
     except OSError as fault:
         raise unwritten(folder / f"{stem}.json", fault, folder, run.head) from fault
 

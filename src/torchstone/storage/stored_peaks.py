@@ -27,7 +27,7 @@ def folder(environment: Mapping[str, str] = os.environ) -> Path:
     return (shared if shared.is_absolute() else Path.home() / ".cache") / "torchstone" / "peaks"
 
 
-def keep(peaks: Peaks, where: Path) -> Path:
+def keep_peaks(peaks: Peaks, where: Path) -> Path:
     """Write them, in the place of older ones of the same device, torch and threads. Raises MissingError if it fails."""
     import tempfile
 

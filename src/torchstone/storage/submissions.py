@@ -91,7 +91,7 @@ def part_path(folder: Path, share: int, attempt: str) -> Path:
     return folder / "parts" / f"{share}.{attempt}.part"  # no .jsonl, which `import` would take for a run of its own
 
 
-def parts(folder: Path, share: int | None = None) -> Iterator[tuple[int, Run]]:
+def attempt_records(folder: Path, share: int | None = None) -> Iterator[tuple[int, Run]]:
     """Yield what attempts have recorded so far, each with the number of its share (or of one share alone).
 
     Raises UsageError for a file that is no record.

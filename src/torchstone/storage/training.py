@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from torchstone.core.errors import UsageError
-from torchstone.core.own_files import moved
+from torchstone.core.own_files import replacing
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Placement, Workload
 from torchstone.core.schema.codec import check_schema, decode, encode
@@ -44,7 +44,7 @@ class TrainingCard(msgspec.Struct, frozen=True, tag="training", tag_field="recor
 
 def write_json(path: Path, term: object) -> None:
     """Write a term beside its place and move it there: whoever reads sees the old one or the new one, whole."""
-    with moved(path) as beside, beside.open("wb") as file:
+    with replacing(path) as beside, beside.open("wb") as file:
         file.write(encode(term) + b"\n")
         file.flush()
         os.fsync(file.fileno())

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from torchstone.analysis.goodput import reading_of
+from torchstone.analysis.goodput import load_reading
 from torchstone.config.run_file import as_loads
 from torchstone.core.errors import UsageError
 from torchstone.core.figures import figures
@@ -24,9 +24,9 @@ from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.procedure import OFFLINE, SERVER, SINGLE_STREAM, Procedure
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Purpose, Trial
-from torchstone.core.stats.rate_search import Bracket, LoadReading, bracket, middle_of, moved, rates_about
+from torchstone.core.stats.rate_search import Bracket, LoadReading, bracket, middle_of, next_rate, rates_about
 from torchstone.execution import plan
-from torchstone.execution.controller.active_run import ActiveRun, OutOfTime, conclude, recorded
+from torchstone.execution.controller.active_run import ActiveRun, OutOfTime, conclude, record_run
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy
 from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.controller.rounds import OVER
@@ -132,9 +132,9 @@ class GoodputCampaign:
             ) as (head, _):
                 if sketch.own:
                     own = session.rehearsed(plan.first_case(sketch, placement, machine), sketch.left_open)
-                    sketch = plan.settled(sketch, own)
+                    sketch = plan.with_own_data(sketch, own)
                 loads = Loads(sketch, placement, machine)
-                run = recorded(session, head, folder, lambda open_run, _: self._measure(open_run, loads))
+                run = record_run(session, head, folder, lambda open_run, _: self._measure(open_run, loads))
         return published(run, folder)
 
     def _measure(self, open_run: ActiveRun, loads: Loads) -> Run:
@@ -191,7 +191,7 @@ class Search:
         met, missed = None, None
         while True:
             trial = self._take(self._loads.at(rate), Purpose.PROBE)
-            reading = reading_of(rate, trial.facts)
+            reading = load_reading(rate, trial.facts)
             if reading.met:
                 met = rate
             else:
@@ -215,8 +215,8 @@ class Search:
                 return
             for rate in dice.sample(rates, len(rates)):
                 trial = self._take(self._loads.at(rate), Purpose.REPLICATE)
-                self._readings.append(reading_of(rate, trial.facts))
-            middle = moved(middle, self._readings)
+                self._readings.append(load_reading(rate, trial.facts))
+            middle = next_rate(middle, self._readings)
 
     def _spent(self) -> float:
         """Return the share of its time that the whole has used."""

@@ -20,7 +20,7 @@ from torchstone.core.schema.search import Point
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.core.stats.peak_memory import workspace_bytes
 from torchstone.execution import machine_facts, plan
-from torchstone.execution.controller.observer import answer_of
+from torchstone.execution.controller.observer import wait_for_answer
 from torchstone.execution.controller.session import Session
 from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Launcher
@@ -36,7 +36,7 @@ def trace_peaks(launcher: Launcher, request: MemoryRequest) -> MemoryPrediction 
 
     Raises UsageError where the user's own model or data is at fault, TorchstoneError where the process dies or hangs.
     """
-    answer, ended = answer_of(launcher.start(request), MemoryPrediction, _MOST_S)
+    answer, ended = wait_for_answer(launcher.start(request), MemoryPrediction, _MOST_S)
     if answer is not None:
         return answer
     if ended.mistake is not None:
@@ -108,7 +108,7 @@ def _shaped(workload: WorkloadRequest) -> WorkloadRequest:
     return msgspec.structs.replace(workload, data=None, data_options={}, options=options, axes=axes)
 
 
-def answered(request: RunRequest, questions: Sequence[MemoryQuestion], tell: Tell) -> MemoryAnswer:
+def answer_all(request: RunRequest, questions: Sequence[MemoryQuestion], tell: Tell) -> MemoryAnswer:
     """Follow what was asked about. `tell` hears what is followed next. Raises UsageError, TorchstoneError."""
     models = dict.fromkeys(one.case.workload.model for one in questions)
     groups = _alike(questions)
@@ -202,7 +202,7 @@ def tried_on(request: TuneRequest, card: Card) -> CardPoints:
     return CardPoints(tuple(points.values()), tuple(asked.values()))
 
 
-def fitting(tried: CardPoints, rows: Sequence[FitRow]) -> int:
+def count_that_fit(tried: CardPoints, rows: Sequence[FitRow]) -> int:
     """Return how many of the points fit, with a tenth of the memory free."""
     count = 0
     for point in tried.points:

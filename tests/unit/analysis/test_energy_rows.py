@@ -3,7 +3,7 @@
 import pytest
 from build import a_run, a_trial
 
-from torchstone.analysis.rows import bounds, energy_rows
+from torchstone.analysis.rows import energy_rows, rise_bounds
 from torchstone.core.figures import figures
 from torchstone.core.schema.trial import Series
 
@@ -22,10 +22,10 @@ def rows(*series, **changes):
 
 def test_bounds_are_those_of_the_readings_inside_and_around():
     series = Series("device_energy_j", "x", (0.0, 1.0, 2.0, 3.0), (0.0, 10.0, 30.0, 60.0))
-    assert bounds(series, 0.5, 2.5) == (20.0, 60.0)
-    assert bounds(series, 1.0, 2.0) == (20.0, 20.0), "read exactly at its ends: known exactly"
-    assert bounds(series, 1.1, 1.9) == (0.0, 20.0), "no reading inside"
-    assert bounds(series, 2.5, 3.5) == (0.0, None), "nothing is extrapolated"
+    assert rise_bounds(series, 0.5, 2.5) == (20.0, 60.0)
+    assert rise_bounds(series, 1.0, 2.0) == (20.0, 20.0), "read exactly at its ends: known exactly"
+    assert rise_bounds(series, 1.1, 1.9) == (0.0, 20.0), "no reading inside"
+    assert rise_bounds(series, 2.5, 3.5) == (0.0, None), "nothing is extrapolated"
 
 
 def test_groups_are_as_short_as_the_resolution_allows_and_hold_the_truth():

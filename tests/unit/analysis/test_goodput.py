@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from loads import a_load, a_load_case, a_search
 
-from torchstone.analysis.goodput import goodputs, reading_of
+from torchstone.analysis.goodput import goodputs, load_reading
 from torchstone.analysis.summary import summarize
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.trial import Outcome, Purpose, Status
@@ -58,5 +58,5 @@ def test_failed_loads_do_not_count():
     broken = msgspec.structs.replace(run.trials[-1], outcome=Outcome(Status.CRASHED, "gone"), facts=Facts())
     found = found_in(msgspec.structs.replace(run, trials=(*run.trials[:-1], broken)))
     assert found.trials == 8
-    assert reading_of(5.0, Facts()) == LoadReading(5.0, 0.0, 0.0)
-    assert not reading_of(5.0, Facts()).met
+    assert load_reading(5.0, Facts()) == LoadReading(5.0, 0.0, 0.0)
+    assert not load_reading(5.0, Facts()).met

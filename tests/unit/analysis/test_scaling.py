@@ -5,7 +5,7 @@ from build import a_sweep
 from reported import stored_summary
 
 from torchstone.analysis.advice.grouping import varying_axes
-from torchstone.analysis.scaling import rows_of, scaling
+from torchstone.analysis.scaling import scaling, scaling_rows
 
 
 def summary(folder, *points):
@@ -53,7 +53,7 @@ def test_the_baseline_is_of_the_same_strategy_or_of_none(tmp_path):
 
 
 def test_one_process_first_then_by_strategy_and_ranks(run):
-    order = [(p.ranks, p.case.configuration["strategy"]) for p in rows_of(scaling(run.cases))]
+    order = [(p.ranks, p.case.configuration["strategy"]) for p in scaling_rows(scaling(run.cases))]
     assert order == [(1, "none"), (1, "none"), (2, "ddp"), (2, "fsdp2")]
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from torchstone.api.window import items_of
+from torchstone.api.window import batch_items
 
 ROWS = torch.zeros(8, 3)
 
@@ -34,10 +34,10 @@ ROWS = torch.zeros(8, 3)
     ],
 )
 def test_only_what_all_tensors_say_is_taken_for_the_number_of_items(batch, items):
-    assert items_of(batch) == items
+    assert batch_items(batch) == items
 
 
 def test_an_object_that_refers_to_itself_ends():
     batch = SimpleNamespace(x=ROWS)
     batch.self = batch
-    assert items_of(batch) == 8
+    assert batch_items(batch) == 8

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from torchstone.config.recipe_files import digest_of, load_request, recipe_names
+from torchstone.config.recipe_files import load_request, recipe_digest, recipe_names
 from torchstone.config.run_file import read_fit, read_procedure
 from torchstone.config.source import ConfigFile, read_file
 from torchstone.core.errors import UsageError
@@ -241,15 +241,15 @@ def test_a_request_knows_the_text_it_came_from(tmp_path):
     path = tmp_path / "mine.yaml"
     request = asked(tmp_path, "task: infer\nmodel: builtin:cnn\n")
     assert request.source is not None
-    assert (request.source.word, request.source.sha256) == (str(path), digest_of(path))
+    assert (request.source.word, request.source.sha256) == (str(path), recipe_digest(path))
     path.write_text("task: infer\nmodel: builtin:cnn\n# edited\n")
-    assert digest_of(path) != request.source.sha256
+    assert recipe_digest(path) != request.source.sha256
     recipe = load_request("smoke").source
     assert recipe is not None
-    assert (recipe.word, recipe.sha256) == ("smoke", digest_of("smoke"))
+    assert (recipe.word, recipe.sha256) == ("smoke", recipe_digest("smoke"))
     path.unlink()
     with pytest.raises(UsageError, match=r"mine\.yaml: No such file"):
-        digest_of(path)
+        recipe_digest(path)
 
 
 def test_cores_of_a_trial_and_pinned_threads_exclude_each_other(tmp_path):

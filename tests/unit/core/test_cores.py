@@ -2,19 +2,19 @@
 
 import pytest
 
-from torchstone.core.cores import affinity_word, cores_of, text_of
+from torchstone.core.cores import affinity_word, cores_of, cores_text
 from torchstone.core.errors import UsageError
 
 
 @pytest.mark.parametrize(("text", "cores"), [("0", (0,)), ("0-3,8", (0, 1, 2, 3, 8)), ("5,4,5", (4, 5))])
 def test_there_and_back(text, cores):
     assert cores_of(text) == cores
-    assert cores_of(text_of(cores)) == cores
+    assert cores_of(cores_text(cores)) == cores
 
 
 def test_text_is_short():
-    assert text_of([8, 0, 1, 2, 1]) == "0-2,8"
-    assert text_of([]) == ""
+    assert cores_text([8, 0, 1, 2, 1]) == "0-2,8"
+    assert cores_text([]) == ""
 
 
 @pytest.mark.parametrize("text", ["", "a", "1-", "3-1", "99999999", "0,,1", "0-70000"])

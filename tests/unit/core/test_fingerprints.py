@@ -5,7 +5,7 @@ import math
 import pytest
 from build import a_trial
 
-from torchstone.core.fingerprints import TOLERANCE, fingerprint_of, furthest, moved, repeats
+from torchstone.core.fingerprints import TOLERANCE, fingerprint_of, first_differing, furthest, repeats
 
 NAN = math.nan
 
@@ -26,7 +26,7 @@ NAN = math.nan
     ],
 )
 def test_entries_differ_by_more_than_a_thousandth_of_the_largest(one, other, first):
-    found = moved(one, other)
+    found = first_differing(one, other)
     assert (found is None) == (first is None)
     if found is not None:
         assert found.one == pytest.approx(first, nan_ok=True)

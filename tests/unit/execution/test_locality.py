@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from stored import CARD
 
-from torchstone.core.cores import cores_of, text_of
+from torchstone.core.cores import cores_of, cores_text
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.machine import DeviceInfo
-from torchstone.execution.inspection import keep_to, located, nodes, usable, wanted
+from torchstone.execution.inspection import keep_to, located, numa_nodes, usable_cores, wanted
 
 GPU = DeviceInfo("cuda", "cuda", "NVIDIA", 0, "NVIDIA H200", bus_id="0000:3B:00.0")
 
@@ -38,7 +38,7 @@ def test_a_device_knows_its_node_and_the_cores_beside_it(sys):
 
 
 def test_nodes_and_what_words_mean_on_them(sys):
-    assert nodes(sys) == {0: (0, 1, 4, 5), 1: (2, 3, 6, 7)}
+    assert numa_nodes(sys) == {0: (0, 1, 4, 5), 1: (2, 3, 6, 7)}
     assert wanted("node:1", None, sys) == (2, 3, 6, 7)
     assert wanted("device", located(GPU, sys), sys) == (2, 3, 6, 7)
     assert wanted("0-1", None, sys) == (0, 1)
@@ -62,5 +62,5 @@ def test_a_process_keeps_to_its_cores():
     assert os.sched_getaffinity(0) == ours
     os.close(read)
     os.close(write)
-    with pytest.raises(UsageError, match=f"none of the cores 60000 is among ours, {text_of(ours)}"):
-        usable("60000", None)
+    with pytest.raises(UsageError, match=f"none of the cores 60000 is among ours, {cores_text(ours)}"):
+        usable_cores("60000", None)

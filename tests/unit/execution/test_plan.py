@@ -12,7 +12,7 @@ from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.message import Inspected
 from torchstone.core.schema.own_data import OwnData
 from torchstone.core.schema.request import WorkloadRequest
-from torchstone.execution.plan import arrange, first_case, place, settled, sketch
+from torchstone.execution.plan import arrange, first_case, place, sketch, with_own_data
 
 ASK = WorkloadRequest("infer", "builtin:mlp", axes={"batch_size": (1, 2, 4)})
 
@@ -109,19 +109,19 @@ def test_data_of_the_users_own_decide_what_nobody_named(tmp_path):
     assert sketch(WorkloadRequest("train", "builtin:cnn", "digits")).left_open == ()
     found = own_sketch(tmp_path, num_workers=(0, 1))
     assert set(found.left_open) == {"batch_size", "pin_memory", "prefetch_factor", "feed"}
-    done = settled(found, OWN)
+    done = with_own_data(found, OWN)
     assert [(c["num_workers"], c["batch_size"], c["feed"]) for c in done.configurations] == [
         (0, 32, "loader"), (1, 32, "loader"),
     ]  # fmt: skip
     assert done.left_open == ()
-    assert settled(found, OwnData()).configurations == found.configurations, "an example batch"
+    assert with_own_data(found, OwnData()).configurations == found.configurations, "an example batch"
     assert "feed" not in own_sketch(tmp_path, "infer").left_open, "inference is a question about the model"
 
 
 def test_an_axis_that_the_users_data_fix_is_refused_with_the_reason(tmp_path):
     says = "batch_size=8 not possible: a batch_sampler makes the batches, with batch_size=32; return the Dataset"
     with pytest.raises(UsageError, match=says):
-        settled(own_sketch(tmp_path, batch_size=(32, 8)), OWN)
+        with_own_data(own_sketch(tmp_path, batch_size=(32, 8)), OWN)
 
 
 def test_what_is_excluded_is_not_planned():

@@ -45,14 +45,14 @@ def both():
 
 
 def test_a_line_a_device_over_batch_sizes(both):
-    (panel,) = charts.over_batch_size(charts.QUANTITIES[0], charts.points(both))
+    (panel,) = charts.over_batch_size(charts.QUANTITIES[0], charts.by_batch(both))
     assert [(v["line"], v["x"], round(v["y"])) for v in panel.values] == [
         ("A100", 8, 800), ("A100", 32, 1067), ("RTX 4070", 8, 400), ("RTX 4070", 32, 533),
     ]  # fmt: skip
-    (latency,) = charts.over_batch_size(charts.QUANTITIES[1], charts.points(both))
+    (latency,) = charts.over_batch_size(charts.QUANTITIES[1], charts.by_batch(both))
     assert latency.values[0]["y"] == pytest.approx(10.0), "steps, where nothing was asked"
     utilization = next(one for one in charts.QUANTITIES if one.name == "utilization")
-    assert charts.over_batch_size(utilization, charts.points(both)) == [], "what nobody measured is not drawn"
+    assert charts.over_batch_size(utilization, charts.by_batch(both)) == [], "what nobody measured is not drawn"
 
 
 def test_s3_74_efficiency_over_hardware():
@@ -68,7 +68,7 @@ def test_s3_74_efficiency_over_hardware():
 def test_settings_that_vary_within_a_run_are_lines_of_their_own():
     cases = [a_case({"precision": word}) for word in ("fp32", "bf16")]
     run = a_stored_run([0.01] * 3, cases[0], (cases[1], [0.02] * 3))
-    drawn = charts.points([ComparedInput("A", "A100", "A", (run,))])
+    drawn = charts.by_batch([ComparedInput("A", "A100", "A", (run,))])
     assert [point.line for point in drawn] == ["A100, precision fp32", "A100, precision bf16"]
 
 
@@ -90,7 +90,7 @@ def of_two_rates(model="net:cnn"):
 
 def test_cases_that_differ_in_the_learning_rate_alone_are_one_point():
     """Not of the convergence, which the learning rate decides."""
-    drawn = charts.points([ComparedInput("A", "A100", "A", (of_two_rates(),))])
+    drawn = charts.by_batch([ComparedInput("A", "A100", "A", (of_two_rates(),))])
     named = {one.name: one for one in charts.QUANTITIES}
     (speed,) = charts.over_batch_size(named["throughput"], drawn)
     assert [(v["line"], v["x"], round(v["y"])) for v in speed.values] == [("A100", 8, 600)]
@@ -104,7 +104,7 @@ def test_a_learning_rate_that_follows_the_batch_makes_no_lines():
     cases = [a_case({"batch_size": size, "learning_rate": 1e-4 * size}) for size in (8, 32)]
     falling: dict[str, Any] = {"steady": {"loss": [2.0 * 0.99**i for i in range(60)]}}
     run = a_stored_run([0.01] * 3, cases[0], (cases[1], [0.02] * 3), **falling)
-    drawn = charts.points([ComparedInput("A", "A100", "A", (run,))])
+    drawn = charts.by_batch([ComparedInput("A", "A100", "A", (run,))])
     named = {one.name: one for one in charts.QUANTITIES}
     (fall,) = charts.over_batch_size(named["convergence"], drawn)
     assert [(v["line"], v["x"]) for v in fall.values] == [("A100", 8), ("A100", 32)]
@@ -159,23 +159,23 @@ def test_several_trainings_of_one_side_are_lines_of_their_own(both):
 
 def test_s1_66_gauges_of_a_training_are_drawn_over_time(both):
     first, second = trained(both[0], GAUGES), trained(both[1], GAUGES[1:])
-    device, host = charts.over_time(charts.curves("utilization", [first, second]))
+    device, host = charts.over_time(charts.training_curves("utilization", [first, second]))
     assert [tuple(v.values()) for v in device.values] == [
         ("A100 - Train", 0.0, 20.0), ("A100 - Train", 1.0, 90.0), ("A100 - Train", 2.0, 70.0),
     ]  # fmt: skip
     assert [tuple(v.values()) for v in host.values] == [
         ("RTX 4070 - Train", 0.5, 1.5), ("RTX 4070 - Train", 2.0, 1.0),
     ], "cores: 1.5 s of CPU in the first second, 2 s in the next two"  # fmt: skip
-    (memory,) = charts.over_time(charts.curves("memory", [first, second]))
+    (memory,) = charts.over_time(charts.training_curves("memory", [first, second]))
     assert [v["y"] for v in memory.values] == [1.0, 3.0, 2.0] * 2, "GiB"
-    assert charts.curves("throughput", [first]) == []
-    assert charts.curves("memory", [trained(both[0])]) == []
+    assert charts.training_curves("throughput", [first]) == []
+    assert charts.training_curves("memory", [trained(both[0])]) == []
 
 
 def test_long_trainings_are_drawn_in_minutes_and_thinned(both):
     hour = tuple(float(i) for i in range(3600))
     series = Series("device_utilization", "nvml", hour, tuple(i / 3600 for i in hour))
-    (curve,) = charts.curves("utilization", [trained(both[0], [series])])
+    (curve,) = charts.training_curves("utilization", [trained(both[0], [series])])
     assert len(curve.points) == 100, "two extremes of each of 50 stretches"
     (panel,) = charts.over_time([curve])
     last = panel.values[-1]
@@ -217,18 +217,18 @@ def test_everything_is_written(both, tmp_path):
 def test_a_price_an_hour_is_the_cost_of_items_with_its_interval(both):
     """1e6 items at 800 items/s take 0.347 h."""
     named = {one.name: one for one in charts.QUANTITIES}
-    (panel,) = charts.over_batch_size(named["cost"], charts.points(both, {"A": 2.5}))
+    (panel,) = charts.over_batch_size(named["cost"], charts.by_batch(both, {"A": 2.5}))
     assert [(v["line"], v["x"]) for v in panel.values] == [("A100", 8), ("A100", 32)]
     small = panel.values[0]
     assert small["y"] == pytest.approx(2.5 * 1e6 / 800 / 3600, rel=1e-3)
     assert small["low"] <= small["y"] <= small["high"]
-    assert charts.over_batch_size(named["cost"], charts.points(both)) == []
+    assert charts.over_batch_size(named["cost"], charts.by_batch(both)) == []
 
 
 def test_a_line_keeps_its_colour_whichever_panel_it_is_in(both):
-    other = charts.points(both)[2:]
+    other = charts.by_batch(both)[2:]
     assert {point.label for point in other} == {"RTX 4070"}
-    picture = charts.of_device("RTX 4070", charts.points(both))
+    picture = charts.of_device("RTX 4070", charts.by_batch(both))
     assert picture is not None
     for panel in picture.panels:
         assert marks.shades_of(panel) == (PALETTE[1],)

@@ -10,7 +10,7 @@ from torchstone.report.pictures import charts_of, drawn, with_links, without_cha
 from torchstone.report.translation.documents import translated
 
 VALUES = ({"x": "8", "y": 1.5}, {"x": "16", "y": 2.5})
-PANEL = vl.panel("a panel", vl.steps("x", "batch size"), vl.numbers("y", "ms"), (vl.line(),), VALUES)
+PANEL = vl.panel("a panel", vl.steps("x", "batch size"), vl.number_axis("y", "ms"), (vl.line(),), VALUES)
 PICTURE = Picture("a title", (PANEL,))
 (RATIOS,) = ratios_chart((Ratio("train", "throughput", 1.2, 1.1, 1.3, "better"),), 0.02, 0.95)
 PAGE = Document("t", (

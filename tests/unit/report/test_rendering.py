@@ -12,7 +12,7 @@ from torchstone.core.errors import MissingError, UsageError
 from torchstone.plugins import registry
 from torchstone.report import renderers
 from torchstone.report.document import Document, Renderer, Text
-from torchstone.report.rendering import files_of, formats, renderer
+from torchstone.report.rendering import formats, rendered_files, renderer
 
 
 def test_a_format_is_a_file_or_a_package():
@@ -69,7 +69,7 @@ def offered(monkeypatch):
 def test_a_renderer_of_another_package_is_a_format(offered):
     offered("log", Log())
     assert "log" in formats()
-    assert files_of(renderer("log"), Document("A title", (Text("no more"),)), "run") == {"run.log": b"A title"}
+    assert rendered_files(renderer("log"), Document("A title", (Text("no more"),)), "run") == {"run.log": b"A title"}
 
 
 def test_what_is_no_renderer_is_refused_and_ours_cannot_be_replaced(offered):

@@ -24,7 +24,7 @@ from torchstone.storage.catalogue import (
 )  # fmt: skip
 from torchstone.storage.database import open_index
 from torchstone.storage.index import is_stale, rebuild, sync
-from torchstone.storage.measured import measured, measured_of_case
+from torchstone.storage.measured import measured_of_case, stored_cases
 from torchstone.storage.progress import Following
 from torchstone.storage.query import find
 
@@ -183,7 +183,7 @@ def test_a_verdict_is_that_of_show(tmp_path):
 
 
 def test_one_case_is_read_as_all_are(folder):
-    whole = [one for one in measured(folder, ("throughput",)).measured if one.case_id == BERT.case_id]
+    whole = [one for one in stored_cases(folder, ("throughput",)).measured if one.case_id == BERT.case_id]
     with open_index(folder) as connection:
         assert list(measured_of_case(connection, BERT.case_id, ("throughput",), 50)) == whole
         assert list(measured_of_case(connection, BERT.case_id, ("throughput",), 3)) == whole[-3:]

@@ -9,7 +9,7 @@ from ci_results import BASE, HEAD, SAME, SLOWER, measured, written
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.ci import HistoryEntry, HistoryPoint
 from torchstone.storage import ci_folder
-from torchstone.storage.ci_folder import CI_FILE, read_history, read_result
+from torchstone.storage.ci_folder import CI_FILE, read_ci_result, read_history
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def folder(tmp_path):
 
 def test_it_is_read_as_it_was_written(folder):
     result, runs = measured({"a": SAME, "b": SLOWER})
-    found, read = read_result(folder)
+    found, read = read_ci_result(folder)
     assert found == result
     assert read.keys() == runs.keys()
     assert read["run-1"].comparison == runs["run-1"].comparison
@@ -27,7 +27,7 @@ def test_it_is_read_as_it_was_written(folder):
 
 def test_a_record_that_is_missing_is_left_out(folder):
     (folder / "records" / "run-0.jsonl").unlink()
-    assert read_result(folder)[1].keys() == {"run-1", "control"}
+    assert read_ci_result(folder)[1].keys() == {"run-1", "control"}
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_what_the_schema_does_not_allow_is_refused_in_a_line(folder, changes, sa
     path = folder / CI_FILE
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
     with pytest.raises(UsageError, match=said) as fault:
-        read_result(folder)
+        read_ci_result(folder)
     assert "\n" not in str(fault.value)
 
 
@@ -61,7 +61,7 @@ def test_what_the_schema_does_not_allow_is_refused_in_a_line(folder, changes, sa
 def test_what_is_no_json_is_refused(folder, data):
     (folder / CI_FILE).write_bytes(data)
     with pytest.raises(UsageError, match="not a result of torchstone ci"):
-        read_result(folder)
+        read_ci_result(folder)
 
 
 def test_links_are_not_followed(folder, tmp_path):
@@ -71,30 +71,30 @@ def test_links_are_not_followed(folder, tmp_path):
     record.unlink()
     record.symlink_to(secret)
     with pytest.raises(UsageError, match="not a plain file"):
-        read_result(folder)
+        read_ci_result(folder)
     record.unlink()
     (folder / "records").rename(tmp_path / "elsewhere")
     (folder / "records").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UsageError, match="is a link"):
-        read_result(folder)
+        read_ci_result(folder)
     (folder / CI_FILE).rename(tmp_path / CI_FILE)
     (folder / CI_FILE).symlink_to(tmp_path / CI_FILE)
     with pytest.raises(UsageError, match="not a plain file"):
-        read_result(folder)
+        read_ci_result(folder)
 
 
 def test_too_many_bytes_are_refused_before_they_are_read(folder, monkeypatch):
     monkeypatch.setattr(ci_folder, "MOST_RECORDS_BYTES", 100)
     with pytest.raises(UsageError, match="exceeds the limit"):
-        read_result(folder)
+        read_ci_result(folder)
     monkeypatch.setattr(ci_folder, "MOST_FILE_BYTES", 10)
     with pytest.raises(UsageError, match="more than 10 bytes"):
-        read_result(folder)
+        read_ci_result(folder)
 
 
 def test_a_folder_without_a_result_says_what_writes_it(tmp_path):
     with pytest.raises(UsageError, match="torchstone ci measure writes it"):
-        read_result(tmp_path)
+        read_ci_result(tmp_path)
 
 
 def test_a_history_is_read_by_time_and_a_file_of_another_commit_is_refused(tmp_path):

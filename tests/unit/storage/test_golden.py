@@ -42,7 +42,7 @@ FILES: dict[str, tuple[Any, Any]] = {
     "training.json": (TrainingCard, lambda path: read_card(path.parent)),
     "training_metrics.json": (TrainingMetrics, read_metrics),
     "plan.json": (Submission, read_plan),
-    "ci.json": (CiResult, lambda path: ci_folder.read_result(path.parent)[0]),
+    "ci.json": (CiResult, lambda path: ci_folder.read_ci_result(path.parent)[0]),
     "ci_commit.json": (HistoryEntry, lambda path: ci_folder._decoded(path, HistoryEntry)),
     "peaks.json": (Peaks, stored_peaks._read),
 }

@@ -8,7 +8,7 @@ from torchstone.core.schema.comparison import Rules
 from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.trial import Disturbance, Purpose
-from torchstone.storage.measured import measured, measured_cases, measured_kept
+from torchstone.storage.measured import measured_kept, stored_cases, stored_cases_by_id
 from torchstone.storage.rows import KEPT
 
 
@@ -27,7 +27,7 @@ def test_figures_facts_and_doubts_of_each_case_of_each_run(outputs):
         a_stored_run(1, [(one, 90.0)], machine(), code={"py:mine.py": "abc"}),
     ]
     store(outputs, runs)
-    found = measured(outputs, ("throughput", "peak_rss_bytes"))
+    found = stored_cases(outputs, ("throughput", "peak_rss_bytes"))
     assert found.runs == 2
     assert [m.run_id for m in found.measured] == [runs[1].head.run_id, runs[0].head.run_id], "the oldest first"
     early, late = found.measured
@@ -49,7 +49,7 @@ def test_probes_and_the_turns_of_ab_are_left_out(outputs):
     of_an_ab = msgspec.structs.replace(compared.head, ab=Rules())
     tuned = msgspec.structs.replace(tuned, trials=(*probes, tuned.trials[2]))
     store(outputs, [tuned, msgspec.structs.replace(compared, head=of_an_ab)])
-    (found,) = measured(outputs, ("throughput",)).measured
+    (found,) = stored_cases(outputs, ("throughput",)).measured
     assert found.trials == 1
     (kept,) = measured_kept(outputs).measured
     assert kept.trials == 1
@@ -58,11 +58,11 @@ def test_probes_and_the_turns_of_ab_are_left_out(outputs):
 def test_one_case_is_what_it_is_among_all(outputs):
     one, other = case(batch_size=8), case(batch_size=16)
     store(outputs, [a_stored_run(day, [(one, 100.0 + day), (other, 50.0)], machine()) for day in (3, 1, 2)])
-    every = measured(outputs, ("throughput",))
-    found = measured_cases(outputs, one.case_id[:6], ("throughput",))
+    every = stored_cases(outputs, ("throughput",))
+    found = stored_cases_by_id(outputs, one.case_id[:6], ("throughput",))
     assert found.measured == tuple(m for m in every.measured if m.case_id == one.case_id)
     assert found.runs == every.runs == 3
-    assert measured_cases(outputs, "none", ("throughput",)).measured == ()
+    assert stored_cases_by_id(outputs, "none", ("throughput",)).measured == ()
 
 
 def test_what_is_kept_of_each_run_is_what_its_trials_say(outputs):
@@ -78,7 +78,7 @@ def test_what_is_kept_of_each_run_is_what_its_trials_say(outputs):
     lacking = msgspec.structs.replace(rest[-1], measurements=rest[-1].measurements[:1])
     runs[0] = msgspec.structs.replace(runs[0], trials=(disturbed, *rest[:-1], lacking))
     store(outputs, runs)
-    by_trial, by_run = measured(outputs, KEPT), measured_kept(outputs)
+    by_trial, by_run = stored_cases(outputs, KEPT), measured_kept(outputs)
     assert [one.prior("throughput") for one in by_run.measured] == [
         one.prior("throughput") for one in by_trial.measured
     ]
@@ -96,5 +96,5 @@ def test_what_is_kept_of_each_run_is_what_its_trials_say(outputs):
 
 def test_an_empty_store(outputs):
     assert measured_kept(outputs).measured == ()
-    assert measured(outputs, ("throughput",)).measured == ()
+    assert stored_cases(outputs, ("throughput",)).measured == ()
     assert not outputs.exists()

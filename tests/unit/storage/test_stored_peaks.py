@@ -15,9 +15,9 @@ MACHINE = a_machine(devices=(CPU,))
 
 
 def test_what_is_kept_is_there_again_and_newer_replaces_older(tmp_path):
-    cache.keep(peaks_of(), tmp_path / "peaks")
+    cache.keep_peaks(peaks_of(), tmp_path / "peaks")
     newer = peaks_of(measured_utc="2026-11-23T00:00:00+00:00", matmul_fp32=3e11)
-    cache.keep(newer, tmp_path / "peaks")
+    cache.keep_peaks(newer, tmp_path / "peaks")
     assert cache.kept(MACHINE, tmp_path / "peaks") == (newer,)
     assert len(list((tmp_path / "peaks").iterdir())) == 1
     assert cache.with_kept(MACHINE, tmp_path / "peaks").best("cpu", 0) == newer
@@ -26,7 +26,7 @@ def test_what_is_kept_is_there_again_and_newer_replaces_older(tmp_path):
 def test_other_threads_stand_beside_and_the_newest_is_first(tmp_path):
     one = peaks_of(threads=1, measured_utc="2026-11-23T00:00:00+00:00")
     for peaks in (peaks_of(), one):
-        cache.keep(peaks, tmp_path)
+        cache.keep_peaks(peaks, tmp_path)
     machine = cache.with_kept(MACHINE, tmp_path)
     assert machine.best("cpu", 0) == one
     assert machine.best("cpu", 0, threads=2) == peaks_of()
@@ -42,12 +42,12 @@ def test_other_threads_stand_beside_and_the_newest_is_first(tmp_path):
     ],
 )  # fmt: skip
 def test_what_belongs_to_another_machine_is_not_taken(tmp_path, other):
-    cache.keep(peaks_of(**other), tmp_path)
+    cache.keep_peaks(peaks_of(**other), tmp_path)
     assert cache.kept(MACHINE, tmp_path) == ()
 
 
 def test_broken_files_are_not_there(tmp_path):
-    cache.keep(peaks_of(), tmp_path)
+    cache.keep_peaks(peaks_of(), tmp_path)
     (tmp_path / "a.json").write_bytes(b'{"hostname": 1')
     (tmp_path / "b.json").write_bytes(b"\xff\x00")
     (tmp_path / "c.json").mkdir()
@@ -58,7 +58,7 @@ def test_broken_files_are_not_there(tmp_path):
 def test_a_folder_that_cannot_be_written_is_said(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(MissingError, match="TORCHSTONE_CACHE"):
-        cache.keep(peaks_of(), tmp_path / "file")
+        cache.keep_peaks(peaks_of(), tmp_path / "file")
 
 
 def test_where_they_lie():

@@ -44,7 +44,7 @@ class Answering:
 
 
 def ask(launcher, tmp_path, budget_s=1.0):
-    return asking.measured(launcher, Placement("cpu"), tmp_path, Silent(), budget_s)
+    return asking.current_peaks(launcher, Placement("cpu"), tmp_path, Silent(), budget_s)
 
 
 def test_what_was_measured_is_kept(tmp_path):

@@ -72,7 +72,7 @@ def batch_size_analyses(run: RunSummary) -> list[Analysis]:
     return [one for group in groups(_narrow(_believed(run))) for one in _along("batch_size", group)]
 
 
-def left_out(run: RunSummary) -> dict[str, Statement]:
+def reasons_left_out(run: RunSummary) -> dict[str, Statement]:
     """Return by the title of an analysis why Cases are not in it: their trials differ too much for a ratio."""
     believed = _believed(run)
     narrow = _narrow(believed)

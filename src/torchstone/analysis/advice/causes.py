@@ -1,6 +1,6 @@
 """The causes of a slow step, each looked for in the Evidence of one Case. Shares are of the step.
 
-A diagnosis has all of them, ranked (`causes_of`, and again once remedies were measured: `ranked`); the notes of a run
+A diagnosis has all of them, ranked (`causes_of`, and `ranked_causes` once remedies were measured); the notes of a run
 have those that the phases of its recorded steps tell (`phase_causes`).
 """
 
@@ -27,9 +27,9 @@ _REFUTED = 0.02  # of the step
 
 def causes_of(e: Evidence) -> tuple[Cause, ...]:
     """Return the causes, the largest share of the step first. Of a step that is sound: what it consists of, last."""
-    direct = (loader, transfer, threads, neighbours, waits, python_loop, optimizer, thrashing, short_memory)
+    direct = (loader, transfer, threads, busy_neighbours, waits, python_loop, optimizer, thrashing, short_memory)
     found = [cause for look in direct if (cause := look(e)) is not None]
-    for rest in (outside, small_batch, precision, computing):  # of what the others leave
+    for rest in (outside_passes, small_batch, precision, computing):  # of what the others leave
         if (cause := rest(e, found)) is not None:
             found.append(cause)
     return tuple(_possible(cause, e) for cause in sorted(found, key=lambda cause: (cause.sound, -cause.share)))
@@ -47,7 +47,7 @@ def phase_causes(e: Evidence) -> list[Cause]:
     return sorted((cause for cause in found if cause is not None), key=lambda cause: -cause.share)
 
 
-def ranked(causes: Sequence[Cause], tried: Sequence[TriedRemedy]) -> tuple[Cause, ...]:
+def ranked_causes(causes: Sequence[Cause], tried: Sequence[TriedRemedy]) -> tuple[Cause, ...]:
     """Return the causes again, with what was measured: one whose remedy gains less explains less than it seemed.
 
     Those that are refuted come last, even after a step that is sound.
@@ -179,10 +179,10 @@ def _places_in(look: HostProfile | None, phase: str) -> tuple[CodePlace, ...]:
 
 
 def _place(line: HostLine, times: float = 1.0) -> CodePlace:
-    return CodePlace(near(line.file), line.line, line.code, min(1.0, times * line.share), line.runs_per_step)
+    return CodePlace(shown_path(line.file), line.line, line.code, min(1.0, times * line.share), line.runs_per_step)
 
 
-def near(file: str) -> str:
+def shown_path(file: str) -> str:
     """Return a path as one would type it here: what is below the working folder from there on."""
     path, here = Path(file), Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else file
@@ -251,8 +251,7 @@ def threads(e: Evidence) -> Cause | None:
         Statement("threads_share_cores", {"threads": number, "cores": cores}),
         share,
         tuple(_threads_evidence(e, number, cores)),
-        usual=(Statement("threads_of_another_machine"), Statement("container_of_fewer_cores")),
-        remedies=(Remedy("threads", {"threads": fewer}, "threads"), Remedy("one_thread_a_worker")),
+        remedies=(Remedy("threads", {"threads": fewer}, "threads"),),
         what_ifs=(WhatIf({"threads": fewer}),),
     )
 
@@ -274,7 +273,7 @@ def _threads_evidence(e: Evidence, number: int, cores: int) -> Iterator[Statemen
         yield Statement("cores_taken", {"times": e.look.involuntary_switches})
 
 
-def neighbours(e: Evidence) -> Cause | None:
+def busy_neighbours(e: Evidence) -> Cause | None:
     """Return the cause where others keep so many cores busy that the step's threads cannot all run."""
     others, cores, number = e.figures.get("other_cpu_cores"), e.cores, e.facts.threads_in_effect
     if e.accelerator or others is None or not cores or not isinstance(number, int):
@@ -294,7 +293,7 @@ def neighbours(e: Evidence) -> Cause | None:
         Statement("others_keep_cores", {"others": others, "cores": cores}),
         share,
         tuple(evidence),
-        usual=(rules.OTHER_WORK, Statement("shared_machine")),
+        usual=(rules.OTHER_WORK,),
         remedies=(rules.END_OTHERS, Remedy("no_more_threads", axis="threads")),
         what_ifs=(WhatIf({"threads": free}),) if free < number else (),
     )
@@ -319,7 +318,7 @@ def waits(e: Evidence) -> Cause | None:
     if e.look is None or share < _OWN_CODE or (is_counted and number < 1.0):
         return None
     first = max(asking, key=lambda line: (line.waits_per_step or 0.0, line.share))
-    at: dict[str, Scalar] = {"file": near(first.file), "line": first.line, "waits": first.waits_per_step}
+    at: dict[str, Scalar] = {"file": shown_path(first.file), "line": first.line, "waits": first.waits_per_step}
     title = Statement("waits", {"waits": number}) if is_counted else Statement("waits_at", at)
     return Cause(
         "waits",
@@ -332,7 +331,6 @@ def waits(e: Evidence) -> Cause | None:
         ),
         high=_upper(share, e.look.samples),
         where=tuple(map(_place, lines[:_LINES])),
-        usual=(Statement("item_in_step"), Statement("metrics_by_item")),
         remedies=(Remedy("count_on_device"), Remedy("whole_tensors"), Remedy("log_outside")),
         own_code=True,
     )
@@ -359,8 +357,7 @@ def python_loop(e: Evidence) -> Cause | None:
         tuple(_loop_evidence(e.look, lines, own, share)),
         high=min(0.98, _upper(own, e.look.samples) / max(own, 1e-9) * share),
         where=tuple(map(_place, lines[:_LINES])),
-        usual=(Statement("step_by_step"), Statement("loop_over_items")),
-        remedies=(Remedy("operators_for_loop"), Remedy("compile_loop", axis="compile"), Remedy("own_kernel")),
+        remedies=(Remedy("operators_for_loop"), Remedy("compile_loop", axis="compile")),
         own_code=True,
     )
 
@@ -370,7 +367,7 @@ def _loop_evidence(look: HostProfile, lines: Sequence[HostLine], own: float, sha
     yield Statement(
         "line_runs",
         {
-            "file": near(first.file),
+            "file": shown_path(first.file),
             "line": first.line,
             "runs": first.runs_per_step,
             "time_s": _each_s(look, first),
@@ -415,7 +412,7 @@ def _upper(share: float, samples: int) -> float:
     return min(0.98, (centre + half) / (1.0 + _SURE**2 / n))
 
 
-def outside(e: Evidence, causes: Sequence[Cause]) -> Cause | None:
+def outside_passes(e: Evidence, causes: Sequence[Cause]) -> Cause | None:
     """Return the cause in somebody's own program: its own lines between the passes, where no other cause names them.
 
     In torchstone's own loop there is nothing between them.
@@ -426,7 +423,7 @@ def outside(e: Evidence, causes: Sequence[Cause]) -> Cause | None:
     lines = [
         line
         for line in e.own_lines
-        if line.phase == REST and line.share >= _LINE and (near(line.file), line.line) not in named
+        if line.phase == REST and line.share >= _LINE and (shown_path(line.file), line.line) not in named
     ]
     known = sum(place.share for cause in causes for place in cause.where if cause.own_code)
     share = max(0.0, e.share(REST) - known)
@@ -435,7 +432,7 @@ def outside(e: Evidence, causes: Sequence[Cause]) -> Cause | None:
     return Cause(
         "outside",
         CauseKind.OVERHEAD,
-        Statement("outside", {"file": near(lines[0].file), "line": lines[0].line}),
+        Statement("outside", {"file": shown_path(lines[0].file), "line": lines[0].line}),
         share,
         (_phase(e, REST), Statement("lines_share", {"share": sum(x.share for x in lines), "samples": e.look.samples})),
         high=_upper(share, e.look.samples),
@@ -470,8 +467,8 @@ def _update(e: Evidence) -> Cause | None:
         Statement(title),
         share,
         tuple(_update_evidence(e)),
-        usual=(*rule.causes(known), *((Statement("many_tensors"),) if many else ())),
-        remedies=(*rule.remedies(known), *((Remedy("fewer_tensors"),) if many else ())),
+        usual=rule.causes(known),
+        remedies=rule.remedies(known),
         what_ifs=tuple(_update_what_ifs(e)),
     )
 
@@ -529,8 +526,8 @@ def thrashing(e: Evidence) -> Cause | None:
         Statement("host_swaps" if swaps else "page_faults"),
         share,
         tuple(_faults(look)),
-        usual=(*rules.PRESSURE.causes(e.circumstances), Statement("large_temporaries")),
-        remedies=(*kept, *rules.PRESSURE.remedies(e.circumstances), Remedy("buffers")),
+        usual=rules.PRESSURE.causes(e.circumstances),
+        remedies=(*kept, *rules.PRESSURE.remedies(e.circumstances)),
         what_ifs=(*what, *_smaller(e)) if swaps or not what else what,
     )
 
@@ -574,7 +571,7 @@ def short_memory(e: Evidence) -> Cause | None:
         _FLUSHING,
         (evidence,),
         usual=rule.causes(known),
-        remedies=(*rule.remedies(known), Remedy("expandable_segments")),
+        remedies=rule.remedies(known),
         what_ifs=tuple(_smaller(e)),
     )
 
@@ -677,7 +674,6 @@ def precision(e: Evidence, causes: Sequence[Cause]) -> Cause | None:
             Statement("passes_in_fp32", {"share": e.computing}),
             Statement("native_formats", {"device": e.device.name, "formats": tuple(native)}),
         ),
-        usual=(Statement("not_mixed"),),
         remedies=tuple(rules.narrower(e.circumstances)),
         what_ifs=tuple(WhatIf({"precision": word}) for word in better),
     )

@@ -21,7 +21,7 @@ from torchstone.core.quality import is_as_good
 from torchstone.core.schema.answer import Choice
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.trial import ended_well, estimation_trials
-from torchstone.core.stats.comparing import log_mean, ratio
+from torchstone.core.stats.comparing import log_mean, ratio_interval
 
 NEAR_THE_TOP = 0.95
 SAFE_SHARE = 0.9
@@ -128,7 +128,7 @@ def same_within(a: Choice, b: Choice, rounds: InRounds | None = None) -> float |
     means = [log_mean(c.throughput or 0.0, c.throughput_low, c.throughput_high, c.trials) for c in (a, b)]
     if means[0] is None or means[1] is None:
         return None
-    low, high = ratio(means[0], means[1])
+    low, high = ratio_interval(means[0], means[1])
     return max(1.0 - low, high - 1.0) if low <= 1.0 <= high else None
 
 

@@ -21,7 +21,7 @@ from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.metric import PHASES
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Status
-from torchstone.core.stats.comparing import LogMean, bonferroni, log_mean, pooled, ratio
+from torchstone.core.stats.comparing import LogMean, bonferroni, log_mean, pooled, ratio_interval
 from torchstone.core.stats.student import t_quantile
 
 _APART = 1.5  # how far the mean steps of two passes may lie apart before shares of one are no times of the other
@@ -245,7 +245,7 @@ class _Noise:
         gap = math.log(high.throughput / low.throughput)
         if gap <= t_quantile(1.0 - _LEVEL / self._pairs, self._df) * error:
             return False
-        return high.mean is None or low.mean is None or ratio(high.mean, low.mean)[0] > 1.0
+        return high.mean is None or low.mean is None or ratio_interval(high.mean, low.mean)[0] > 1.0
 
     def apart(self, a: BatchPoint, b: BatchPoint) -> bool:
         """Return whether two points are significantly different, when all are compared with one of them."""
@@ -255,7 +255,7 @@ class _Noise:
             return not paired[1] <= 1.0 <= paired[2]
         if a.mean is None or b.mean is None:
             return True
-        low, high = ratio(a.mean, b.mean)
+        low, high = ratio_interval(a.mean, b.mean)
         return not low <= 1.0 <= high
 
     def _paired(self, a: BatchPoint, b: BatchPoint, comparisons: float) -> tuple[float, float, float] | None:

@@ -24,7 +24,7 @@ from torchstone.core.schema.metric import TRANSFER
 from torchstone.core.stats.convergence import MARGIN, Sameness, of_losses
 
 
-def times_as_fast(case: CaseSummary, reference: CaseSummary) -> Span | None:
+def throughput_ratio(case: CaseSummary, reference: CaseSummary) -> Span | None:
     """Return the throughput of one Case ÷ that of another, with its 95 % interval; None where one is not VALID.
 
     Compared round by round, as `compare --over` does. The interval is None where one trial alone stands behind a Case.
@@ -98,7 +98,7 @@ def _effect(
         where={axis: value for axis, value in one.point.items() if axis != AXIS},
         case_id=one.case_id,
         reference_id=reference.case_id,
-        speed_ratio=times_as_fast(case, other),
+        speed_ratio=throughput_ratio(case, other),
         memory_ratio=memory[0] / memory[1] if memory[0] and memory[1] else None,
         verdict=Sameness.UNCLEAR,
     )
@@ -152,7 +152,7 @@ def _contrasts(device: str, own: Sequence[CaseSummary], cpu: Sequence[CaseSummar
     pairs: dict[int, DevicePair] = {}
     gains: dict[int, Span] = {}
     for size, case in theirs.items():
-        if size in ours and (gain := times_as_fast(ours[size], case)) is not None:
+        if size in ours and (gain := throughput_ratio(ours[size], case)) is not None:
             pairs[size], gains[size] = DevicePair(ours[size], case), gain
     if not gains:
         return [CpuContrast(own[0], Advice((Statement("no_size_in_common", {"device": device}),)))]
@@ -235,7 +235,7 @@ def _at_equal_settings(
         _times(gain, size, _named(pair.own.configuration, unlike[size]))
         for size, found in equal.items()
         for pair in found
-        if (gain := times_as_fast(*pair)) is not None
+        if (gain := throughput_ratio(*pair)) is not None
     )
     both = Statement("at_equal_settings", {"gains": ratios}) if ratios else Statement("no_equal_settings")
     lacking = [size for size, found in equal.items() if not found]

@@ -16,7 +16,7 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.trial import ended_well, estimation_trials
 from torchstone.core.stats.best_of_many import pair_level
-from torchstone.core.stats.comparing import Difference, difference, in_turn, log_mean, of_run, ratio
+from torchstone.core.stats.comparing import Difference, by_rounds, difference, log_mean, ratio_interval, run_mean
 from torchstone.core.stats.moderated import Prior
 
 PAIRED = "t on the log ratios of rounds"
@@ -63,9 +63,9 @@ def _difference(
     templates: tuple[tuple[int, Scalar], ...],
     prior: Prior | None,
 ) -> Difference | None:
-    found = in_turn(dict(one), dict(other), prior, dict(templates))
+    found = by_rounds(dict(one), dict(other), prior, dict(templates))
     if found is None and min(len(one), len(other)) > 1:
-        found = difference(of_run([log for _, log in other]), of_run([log for _, log in one]))
+        found = difference(run_mean([log for _, log in other]), run_mean([log for _, log in one]))
     return found
 
 
@@ -123,5 +123,5 @@ def _same(a: Estimate, b: Estimate) -> bool:
     means = [log_mean(e.value, e.low, e.high, e.trials, e.level) for e in (a, b)]
     if means[0] is None or means[1] is None:
         return a.value == b.value
-    low, high = ratio(means[0], means[1])
+    low, high = ratio_interval(means[0], means[1])
     return low <= 1.0 <= high

@@ -321,7 +321,6 @@ def _pinned(s: Setting) -> Iterator[Remedy]:
 def _transfer(s: Setting) -> Iterator[Remedy]:
     yield from _pinned(s)
     yield from more_workers(s)
-    yield Remedy("smaller_numbers")
 
 
 # ── what computes ───────────────────────────────────────────────────────────────────────────────────────────
@@ -344,7 +343,6 @@ def _computing(s: Setting) -> Iterator[Remedy]:
     if s.configuration.get("channels_last") == "off":
         yield Remedy("channels_last", axis="channels_last")
     yield from _checkpointed(s)
-    yield Remedy("libraries")
     yield Remedy("lighter_model")
 
 
@@ -389,8 +387,6 @@ def _optimizer(s: Setting) -> Iterator[Remedy]:
     fused = s.configuration.get("fused")
     if fused == "off" or (fused != "on" and s.facts.fused_optimizer is False):
         yield Remedy("fused", axis="fused")
-    if s.configuration.get("optimizer") in ("adam", "adamw"):
-        yield Remedy("sgd", axis="optimizer")
 
 
 # ── what does not depend on the batch ───────────────────────────────────────────────────────────────────────
@@ -448,7 +444,7 @@ def _less_memory(s: Setting) -> Iterator[Remedy]:
 
 
 LOADER = Rule(0.10, _loader_usual, _loader)
-TRANSFER = Rule(0.10, ("pageable_memory", "large_batches"), _transfer)
+TRANSFER = Rule(0.10, ("pageable_memory",), _transfer)
 COMPUTING = Rule(0.50, _computing_usual, _computing)
 OPTIMIZER = Rule(0.20, _optimizer_usual, _optimizer)  # usually it is a small share
 BETWEEN_PHASES = Rule(0.10, ("python_between", "synchronisation"), _fill)

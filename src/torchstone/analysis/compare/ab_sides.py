@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from torchstone.core.figures import figures
-from torchstone.core.fingerprints import Entries, fingerprint_of, moved, repeats
+from torchstone.core.fingerprints import Entries, fingerprint_of, first_differing, repeats
 from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.case import Task, portable
 from torchstone.core.schema.comparison import Comparison
@@ -108,7 +108,7 @@ def other_results(comparison: Comparison, trials: Sequence[Trial], cases: Sequen
 def results_apart(trials: Sequence[Trial]) -> Entries | None:
     """Return the first entries in which the fingerprints of A and B differ; None where they agree or are not known."""
     sides = [_of_side(side, trials) for side in "AB"]
-    return moved(*map(fingerprint_of, sides)) if repeats(*sides) else None
+    return first_differing(*map(fingerprint_of, sides)) if repeats(*sides) else None
 
 
 def result_words(task: str) -> str:

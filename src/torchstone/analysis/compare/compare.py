@@ -46,8 +46,8 @@ from torchstone.core.stats.comparing import (
     Templates,
     VariancePart,
     benjamini_hochberg,
+    by_rounds,
     holm,
-    in_turn,
 )
 from torchstone.core.stats.nested import ASSUMED_SPREAD
 from torchstone.core.units import percent
@@ -287,7 +287,7 @@ def _contrast(metric: str, pair: FigurePair, a: Sequence[PerTrial], b: Sequence[
         moves = moves_with_the_machine(metric)
         prior = candidate[0].of_run.pair_prior(metric) if moves else None
         assumed = ASSUMED_SPREAD if moves else ASSUMED_OF_MEMORY
-        found = in_turn(
+        found = by_rounds(
             _rounds(b[0]), _rounds(a[0]), prior, dict(zip(a[0].numbers, a[0].templates, strict=False)), assumed
         )
         if found is not None:
@@ -326,7 +326,9 @@ def _part(
     # How far a run moved while it was taken, so little is known of where it would have been at the other's time.
     label = "side_drifted" if abs(moved) > _WORTH else None
     assumed = ASSUMED_OF_TIMES if drifting else ASSUMED_OF_MEMORY
-    return comparing.of_run(together, apart if drifting else None, moved, Templates(_templates(values), assumed)), label
+    return comparing.run_mean(
+        together, apart if drifting else None, moved, Templates(_templates(values), assumed)
+    ), label
 
 
 def _templates(values: Sequence[PerTrial]) -> list[tuple[int, Scalar]]:

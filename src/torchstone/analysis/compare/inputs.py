@@ -131,7 +131,7 @@ def _entries(run: Run) -> Iterator[_CaseOfRun]:
     yield from (_CaseOfRun(run, case) for case in cases)
 
 
-def left_out(participants: Sequence[ComparedInput], matched: Sequence[Matched]) -> dict[str, tuple[str, ...]]:
+def uncompared_cases(participants: Sequence[ComparedInput], matched: Sequence[Matched]) -> dict[str, tuple[str, ...]]:
     """Return in words, by letter, the Cases that are compared with none: the baseline, or all others, lack them."""
     base = [each for each in matched if participants[0].letter in each.sides]
     taken = {(letter, t.case.case_id) for each in base for letter, side in each.sides.items() for t in side}
@@ -472,7 +472,7 @@ def device_of(run: Run) -> DeviceInfo | None:
     return run.head.machine.device(cases[0].placement.device, cases[0].placement.index) if cases else None
 
 
-def named(participants: Sequence[ComparedInput], word: str, flag: str) -> ComparedInput:
+def participant_named(participants: Sequence[ComparedInput], word: str, flag: str) -> ComparedInput:
     """Return the participant that a letter, a label or a word as typed means. Raises UsageError naming the flag."""
     for one in participants:
         if word in (one.letter, one.label, one.word):
@@ -484,5 +484,5 @@ def named(participants: Sequence[ComparedInput], word: str, flag: str) -> Compar
 def _baseline_first(found: list[ComparedInput], baseline: str | None) -> list[ComparedInput]:
     if baseline is None:
         return found
-    first = named(found, baseline, "--baseline")
+    first = participant_named(found, baseline, "--baseline")
     return [first, *(one for one in found if one is not first)]

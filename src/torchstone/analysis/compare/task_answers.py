@@ -65,7 +65,7 @@ class TaskAnswer(msgspec.Struct, frozen=True):
     ahead: tuple[str, ...] = ()
 
 
-def answers(compared: ComparedRuns) -> list[TaskAnswer]:
+def task_answers(compared: ComparedRuns) -> list[TaskAnswer]:
     """Return one for each task that has comparable Cases, in the order in which they came."""
     tasks = dict.fromkeys(one.task for one in compared.judged)
     return [found for task in tasks if (found := _answer(task, compared)) is not None]

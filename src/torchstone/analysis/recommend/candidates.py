@@ -53,19 +53,19 @@ def criterion(name: str, prices: Prices | None = None) -> Criterion:
         return Criterion(
             "price",
             lambda one: _per_price(one, table),
-            lambda one: f"{rate_of(one)[1]}s/{table.currency}",
+            lambda one: f"{speed_figure(one)[1]}s/{table.currency}",
             _rate,
         )
     return _OTHERS[name]
 
 
-def rate_of(one: MeasuredCase) -> tuple[str, str]:
+def speed_figure(one: MeasuredCase) -> tuple[str, str]:
     """Return the figure that is the speed of a task, and what it counts."""
     return _RATES.get(one.case.workload.task, ("throughput", one.case.workload.item))
 
 
 def _rate(one: MeasuredCase) -> str:
-    return rate_of(one)[0]
+    return speed_figure(one)[0]
 
 
 def memory_of(one: MeasuredCase) -> Sequence[float]:
@@ -87,7 +87,7 @@ def _peaks(one: MeasuredCase) -> Sequence[float | None]:
 
 
 def _speed(one: MeasuredCase) -> Sequence[float | None]:
-    return one.figures.get(rate_of(one)[0], ())
+    return one.figures.get(speed_figure(one)[0], ())
 
 
 def _per_watt(one: MeasuredCase) -> Sequence[float | None]:
@@ -107,9 +107,9 @@ def _per_price(one: MeasuredCase, prices: Prices) -> Sequence[float | None]:
 
 
 _OTHERS = {
-    "speed": Criterion("speed", _speed, lambda one: f"{rate_of(one)[1]}s/s", _rate),
+    "speed": Criterion("speed", _speed, lambda one: f"{speed_figure(one)[1]}s/s", _rate),
     "energy": Criterion("energy", _per_watt, lambda one: f"{one.case.workload.item}s/J", lambda _: "energy_per_item_j"),
-    "memory": Criterion("memory", _per_memory, lambda one: f"{rate_of(one)[1]}s/s per GB", lambda _: ""),
+    "memory": Criterion("memory", _per_memory, lambda one: f"{speed_figure(one)[1]}s/s per GB", lambda _: ""),
 }
 
 
@@ -188,10 +188,10 @@ def entered(
     for one in readings:
         groups.setdefault(key(one), []).append(one)
     found = [_entered(group, by) for group in groups.values()]
-    return in_order([one for one in found if one is not None], readings)
+    return as_they_came([one for one in found if one is not None], readings)
 
 
-def in_order(entrants: Sequence[RankedOffer], readings: Sequence[MeasuredCase]) -> list[RankedOffer]:
+def as_they_came(entrants: Sequence[RankedOffer], readings: Sequence[MeasuredCase]) -> list[RankedOffer]:
     """Return them in the order in which they came. `readings`: theirs, and maybe others."""
     by_first = {id(one.first): one for one in entrants}
     return [by_first[id(one)] for one in readings if id(one) in by_first]
@@ -321,10 +321,10 @@ def valid(entrants: Sequence[RankedOffer]) -> tuple[list[RankedOffer], list[Stat
     doubtful = [one for one in entrants if one.offer.doubts]
     checks = tuple(dict.fromkeys(check for one in doubtful for check in one.offer.doubts))
     suspect = [_of_settings("settings_suspect", len(doubtful), entrants, checks=checks)] if doubtful else []
-    return kept, [*suspect, *few_trials(entrants)]
+    return kept, [*suspect, *count_with_few_trials(entrants)]
 
 
-def few_trials(entrants: Sequence[RankedOffer]) -> Iterator[Statement]:
+def count_with_few_trials(entrants: Sequence[RankedOffer]) -> Iterator[Statement]:
     """Yield how many there are that nothing speaks against but how few trials they have, if any."""
     few = sum(not one.offer.doubts and one.offer.trials < FEWEST_UNDISTURBED for one in entrants)
     if few:
@@ -390,7 +390,7 @@ def lead_of(best: Best, trials: int) -> Estimate | None:
     return Estimate(*best.lead, best.level, "ratio", method, trials, trials) if best.lead is not None else None
 
 
-def differing(entrants: Sequence[RankedOffer]) -> Iterator[Statement]:
+def other_differences(entrants: Sequence[RankedOffer]) -> Iterator[Statement]:
     """Yield what else differs between entrants that are compared: what part of a difference may be due to."""
     torches = dict.fromkeys(one.offer.torch for one in entrants)
     if len(torches) > 1:

@@ -20,9 +20,9 @@ from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.quantity import Better
 from torchstone.core.stats import change_points
 from torchstone.core.stats.change_points import FEWEST
-from torchstone.core.stats.moderated import spread_of
+from torchstone.core.stats.moderated import trial_spread
 from torchstone.storage.index import Problem
-from torchstone.storage.measured import MeasuredCase, measured, measured_cases
+from torchstone.storage.measured import MeasuredCase, stored_cases, stored_cases_by_id
 from torchstone.storage.place import Place
 from torchstone.storage.query import find
 
@@ -40,13 +40,13 @@ class Changed(msgspec.Struct, frozen=True):
     throughout: bool
 
 
-def changed(before: Sequence[MeasuredCase], after: Sequence[MeasuredCase]) -> tuple[Changed, ...]:
+def what_changed(before: Sequence[MeasuredCase], after: Sequence[MeasuredCase]) -> tuple[Changed, ...]:
     """Return what differs between the last run before and the first run after, what holds throughout first."""
-    last, first = described(before[-1]), described(after[0])
+    last, first = recorded_conditions(before[-1]), recorded_conditions(after[0])
     names = [name for name in dict.fromkeys((*last, *first)) if last.get(name) != first.get(name)]
     if not names:
         return ()
-    both = [[described(one) for one in stretch] for stretch in (before, after)]
+    both = [[recorded_conditions(one) for one in stretch] for stretch in (before, after)]
     found = [
         Changed(name, last.get(name), first.get(name), all(len({one.get(name) for one in side}) == 1 for side in both))
         for name in names
@@ -54,7 +54,7 @@ def changed(before: Sequence[MeasuredCase], after: Sequence[MeasuredCase]) -> tu
     return tuple(sorted(found, key=lambda one: not one.throughout))
 
 
-def described(one: MeasuredCase) -> Mapping[str, str | None]:
+def recorded_conditions(one: MeasuredCase) -> Mapping[str, str | None]:
     """Return everything that was recorded of a run and may move its figures: name → value."""
     machine, device = one.machine, one.device
     told: dict[str, str | None] = {
@@ -160,9 +160,9 @@ def history(place: Place, word: str | None = None, metric: str = "throughput", *
     """
     if metric not in FIGURES:
         raise unknown("figure", metric, FIGURES)
-    store = measured_cases(place, word, (metric,)) if word is not None and len(word) >= _SHORTEST_ID else None
+    store = stored_cases_by_id(place, word, (metric,)) if word is not None and len(word) >= _SHORTEST_ID else None
     if store is None or not store.measured:
-        store = measured(place, (metric,))
+        store = stored_cases(place, (metric,))
     found = histories_of(_meant(place, store.measured, word), metric, suspect=suspect)
     return Histories(metric, found, store.runs, store.problems)
 
@@ -243,7 +243,7 @@ def _point(one: MeasuredCase, metric: str, *, suspect: bool) -> LevelPoint:
 
 def _error(values: Sequence[float]) -> float | None:
     """Return the standard error of a run's log by its own trials; None of one trial, and of equal ones."""
-    spread = spread_of([math.log(value) for value in values])
+    spread = trial_spread([math.log(value) for value in values])
     return math.sqrt(spread.variance / len(values)) if spread is not None and spread.variance > 0.0 else None
 
 
@@ -267,7 +267,7 @@ def _changes(
             at.started_utc,
             Estimate(value, low, high, _LEVEL, "ratio", _BY_LEVELS, runs, before.values + after.values),
             judgement(low, high, metric),
-            changed(sides[0], sides[1]),
+            what_changed(sides[0], sides[1]),
         )
 
 

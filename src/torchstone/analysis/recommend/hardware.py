@@ -17,15 +17,15 @@ from torchstone.analysis.recommend.candidates import (
     RankedOffer,
     Vary,
     best_among,
+    count_with_few_trials,
     device_and_settings,
-    differing,
     doubted,
     entered,
-    few_trials,
     given,
     lead_of,
     narrow_enough,
     near_the_top,
+    other_differences,
     run_command,
     spreads,
     valid,
@@ -59,7 +59,7 @@ class Undecided(msgspec.Struct, frozen=True):
     to_type: str | None
 
 
-def undecided(tried: Sequence[ModelCandidates], learned: Callable[[MeasuredCase], Vary]) -> Undecided:
+def undecided_hardware(tried: Sequence[ModelCandidates], learned: Callable[[MeasuredCase], Vary]) -> Undecided:
     """Return it. `tried`: one a model, each with an entrant that ran; of equals the last speaks.
 
     `learned`: the learning rate to type, where losses say which.
@@ -192,13 +192,13 @@ def hardware(
         if len({one.offer.device for one in kept}) > 1:
             compared.append((ran, kept, len(every)))
         elif ran:
-            lonely.append(ModelCandidates(ran, allowed, kept, (*wide, *few_trials(sure))))
+            lonely.append(ModelCandidates(ran, allowed, kept, (*wide, *count_with_few_trials(sure))))
     family, task = family_of(readings[0]), str(readings[0].case.workload.task)
     if not compared:
         return _open(family, task, by, lonely, learned) if lonely else None
     best, standings = _over_models(compared, price)
     lean = [one for one in standings if one.could_be]
-    cautions = unique(one for _, kept, _ in compared for one in (*differing(kept), *_settings_differ(kept)))
+    cautions = unique(one for _, kept, _ in compared for one in (*other_differences(kept), *_settings_differ(kept)))
     models = tuple(_on_model(*one) for one in compared)
     return Hardware(
         family,
@@ -332,7 +332,7 @@ def _leanest(lean: Sequence[DeviceRank], compared: Sequence[_Compared]) -> str:
 def _open(
     family: str, task: str, by: Criterion, tried: Sequence[ModelCandidates], learned: Callable[[MeasuredCase], Vary]
 ) -> Hardware:
-    told = undecided(tried, learned)
+    told = undecided_hardware(tried, learned)
     return Hardware(
         family,
         task,

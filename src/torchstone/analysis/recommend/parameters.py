@@ -22,12 +22,12 @@ from torchstone.analysis.recommend.candidates import (
     RankedOffer,
     Vary,
     best_among,
-    differing,
     given,
     lead_of,
     narrow_enough,
     near_the_top,
     once_a_case,
+    other_differences,
     run_command,
     valid,
 )
@@ -195,7 +195,7 @@ class Settings(msgspec.Struct, frozen=True):
     to_type: str | None
 
 
-def settings(
+def recommended_settings(
     readings: Sequence[MeasuredCase], every: Sequence[RankedOffer], by: Criterion, losses: Sequence[Losses]
 ) -> Settings | None:
     """Return what to set, by the readings of one workload on one device; None where the criterion has no figure.
@@ -292,7 +292,7 @@ def _learning(losses: Sequence[Losses], pick: RankedOffer | None) -> Learning | 
 def _cautions(
     ranked: Sequence[RankedOffer], pick: RankedOffer | None, losses: Sequence[Losses], task: Task
 ) -> Iterator[Statement]:
-    yield from differing(ranked)
+    yield from other_differences(ranked)
     if pick is None:
         return
     for axis, value in _unjudged(ranked, pick, losses):

@@ -14,15 +14,15 @@ from torchstone.analysis.advice.choices import SAFE_SHARE
 from torchstone.analysis.recommend.candidates import (
     RankedOffer,
     Vary,
+    as_they_came,
     criterion,
     device_and_settings,
     entered,
-    in_order,
     memory_of,
     what_is_computed,
 )
 from torchstone.analysis.recommend.hardware import Hardware, family_of, hardware
-from torchstone.analysis.recommend.parameters import Settings, losses_of, settings, worse_of
+from torchstone.analysis.recommend.parameters import Settings, losses_of, recommended_settings, worse_of
 from torchstone.config.prices import HourlyPrice, Prices
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.advice import Statement
@@ -97,7 +97,7 @@ def _recommended(place: Place, asked: RecommendRequest) -> Recommendation:
         losses = losses_of(place, group, budget) if group[0].case.workload.task == Task.TRAIN else []
         if found_worse := worse_of(losses):
             worse[key] = found_worse
-        if (found := settings(group, every, by, losses)) is not None:
+        if (found := recommended_settings(group, every, by, losses)) is not None:
             told.append(found)
             if found.learning is not None and found.learning.best is not None:
                 rates[key] = {"learning_rate": [found.learning.best]}
@@ -105,7 +105,7 @@ def _recommended(place: Place, asked: RecommendRequest) -> Recommendation:
     def ran_of(what: str, group: Sequence[MeasuredCase]) -> Sequence[RankedOffer]:
         if len(group) < counts[what]:  # some are recorded with another family
             return entered(group, by, device_and_settings)
-        return in_order(entrants[what], group)
+        return as_they_came(entrants[what], group)
 
     def refused(one: MeasuredCase) -> bool:
         return _is_refused(one, worse.get(_workload_and_device(one), {}) if worse else {})

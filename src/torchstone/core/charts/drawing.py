@@ -95,11 +95,11 @@ def drawing_elsewhere() -> Iterator[None]:
     """
     global _process
     try:
-        library()
+        import_vl_convert()
     except MissingError:  # said by whoever needs a picture
         yield
         return
-    with drawing_process(text_of) as _process:
+    with drawing_process(svg_text) as _process:
         _process.begin(_EMPTY)  # it starts, and loads what it needs, while there is nothing to draw yet
         try:
             yield
@@ -116,7 +116,7 @@ def begin(spec: Spec) -> None:
 # ── drawings ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def library() -> Any:
+def import_vl_convert() -> Any:
     """Return vl-convert. Raises MissingError, saying what to install, where it is not here."""
     try:
         import vl_convert
@@ -132,19 +132,19 @@ def as_svg(picture: Picture) -> str:
 
 def svg_of(spec: Spec) -> str:
     """Return the text of an SVG file of a Vega-Lite specification, the same for the same one."""
-    library()  # what was drawn before does not hide that it is missing
+    import_vl_convert()  # what was drawn before does not hide that it is missing
     return _drawn(msgspec.json.encode(spec))
 
 
 @lru_cache(maxsize=_KEPT)
 def _drawn(spec: bytes) -> str:
     """Return the SVG of a specification as JSON: 50 ms and more for a panel, so that each is drawn once."""
-    drawn = text_of(spec) if _process is None else _process.drawn(spec)
+    drawn = svg_text(spec) if _process is None else _process.drawn(spec)
     ids: dict[str, str] = {}  # Vega counts on from the pictures that were drawn before
     return _ID.sub(lambda found: ids.setdefault(found[0], f"{found[1] or found[2]}{len(ids)}"), drawn)
 
 
-def text_of(spec: bytes) -> str:
+def svg_text(spec: bytes) -> str:
     """Return the SVG that vl-convert makes of a specification as JSON, drawn in this process."""
     vl_convert = _library_for(spec.decode())
     return str(vl_convert.vegalite_to_svg(msgspec.json.decode(spec)))  # as text, it is laid out in another way
@@ -164,12 +164,12 @@ def _library_for(text: str) -> Any:
     """Return vl-convert, which knows the shipped Korean font where the text needs it."""
     if _HANGUL.search(text):
         _with_hangul()
-    return library()
+    return import_vl_convert()
 
 
 @cache
 def _with_hangul() -> None:
-    library().register_font_directory(str(HANGUL_REGULAR.parent))
+    import_vl_convert().register_font_directory(str(HANGUL_REGULAR.parent))
 
 
 def draw(picture: Picture, path: Path) -> Path:

@@ -35,7 +35,7 @@ def thinned(points: Points, most: int = MOST_POINTS) -> list[tuple[float, float]
     return found
 
 
-def short(text: str, most: int) -> str:
+def without_middle(text: str, most: int) -> str:
     """Return printable text of at most so many characters; a longer one loses its middle, as names differ at ends."""
     shown = " ".join(plain(text).split())
     if len(shown) <= most:
@@ -48,9 +48,9 @@ def short_names(names: Iterable[str], most: int = 40) -> Mapping[str, str]:
     """Return a short name for each; two that would be the same have a number behind."""
     found: dict[str, str] = {}
     for name in dict.fromkeys(names):
-        cut, number = short(name, most), 2
+        cut, number = without_middle(name, most), 2
         while cut in found.values():
-            cut = f"{short(name, most - 4)} ({number})"
+            cut = f"{without_middle(name, most - 4)} ({number})"
             number += 1
         found[name] = cut
     return found

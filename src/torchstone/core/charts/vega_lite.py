@@ -146,20 +146,20 @@ def steps(field: str, title: str, places: Sequence[str] = ()) -> Spec:
     return {"field": field, "type": "ordinal", "title": title, "axis": axis, **scale}
 
 
-def names(field: str, title: str, places: Sequence[str]) -> Spec:
+def name_axis(field: str, title: str, places: Sequence[str]) -> Spec:
     """Return an axis of names in their order."""
     angle = 0 if max(map(len, places), default=0) <= _SHORT else -45
     axis = {"labelAngle": angle, "ticks": False, "domain": False}
     return {"field": field, "type": "nominal", "title": title, "sort": list(places), "axis": axis}
 
 
-def rows(field: str, title: str, places: Sequence[str]) -> Spec:
+def row_axis(field: str, title: str, places: Sequence[str]) -> Spec:
     """Return an axis of names from top to bottom in their order."""
     axis = {"ticks": False, "domain": False, "labelLimit": _LABEL}
     return {"field": field, "type": "nominal", "title": title, "sort": list(places), "axis": axis}
 
 
-def numbers(
+def number_axis(
     field: str, title: str, *, zero: bool = True, log: bool = False, ends: tuple[float, float] | None = None
 ) -> Spec:
     """Return an axis of numbers. `log`: logarithmic. `ends`: the least and the most that is shown."""
@@ -168,7 +168,7 @@ def numbers(
     return {"field": field, "type": "quantitative", "title": title, **({"scale": scale} if scale else {})}
 
 
-def counted(field: str, title: str, values: Values) -> Spec:
+def count_axis(field: str, title: str, values: Values) -> Spec:
     """Return an axis of whole numbers from the least to the greatest, each written where they are few.
 
     Vega would label a half of 1 and 2 as 2, too.
@@ -177,14 +177,14 @@ def counted(field: str, title: str, values: Values) -> Spec:
     own = [row[field] for row in values]
     if own and max(own) - min(own) <= _MOST_WHOLE:
         axis["values"] = list(range(math.floor(min(own)), math.ceil(max(own)) + 1))
-    return {**numbers(field, title), "axis": axis, "scale": TIGHT}
+    return {**number_axis(field, title), "axis": axis, "scale": TIGHT}
 
 
 def doubled(field: str, title: str, values: Iterable[int]) -> Spec:
     """Return an axis of counts on which equal ratios are equally long, with a number at each value."""
     axis = {"values": sorted(set(values)), "format": "d", "labelOverlap": "greedy"}
     scale = {"type": "log", "base": 2, "nice": False, "padding": 16}
-    return {**numbers(field, title), "axis": axis, "scale": scale}
+    return {**number_axis(field, title), "axis": axis, "scale": scale}
 
 
 def shaded(field: str, shades: Mapping[str, str], shapes: Sequence[str] = ()) -> Spec:
@@ -226,7 +226,7 @@ def dots(shape: Spec | None = None) -> Spec:
     return {"mark": {**mark, "size": 60, "opacity": 1}, "encoding": {"shape": shape}}
 
 
-def interval(low: str = "low", high: str = "high", along: str = "y", **mark: Any) -> Spec:
+def interval_bar(low: str = "low", high: str = "high", along: str = "y", **mark: Any) -> Spec:
     """Return a bar from one column to another along y or x; nothing where either is missing."""
     return {
         "mark": {"type": "rule", "strokeWidth": 1.5, **mark},
@@ -235,9 +235,9 @@ def interval(low: str = "low", high: str = "high", along: str = "y", **mark: Any
     }
 
 
-def band(low: str = "low", high: str = "high", *, clip: bool = False) -> Spec:
-    """Return the area between two columns along x, over y: where a curve that rises may lie."""
-    one = interval(low, high, "x")
+def band(*, clip: bool = False) -> Spec:
+    """Return the area from `low` to `high` along x, over y: where a curve that rises may lie."""
+    one = interval_bar("low", "high", "x")
     return {**one, "mark": {"type": "area", "orient": "horizontal", "opacity": 0.2, **({"clip": True} if clip else {})}}
 
 
@@ -246,9 +246,9 @@ def bars() -> Spec:
     return {"mark": {"type": "bar"}, "encoding": {"order": {"field": "place"}}}
 
 
-def shares(field: str, title: str) -> Spec:
+def share_axis(field: str, title: str) -> Spec:
     """Return the axis of bars that are each a whole."""
-    return {**numbers(field, title), "stack": "normalize", "axis": {"format": ".0%"}}
+    return {**number_axis(field, title), "stack": "normalize", "axis": {"format": ".0%"}}
 
 
 def cells(share: str, title: str, number: str | None = None) -> list[Spec]:
@@ -298,7 +298,7 @@ def guide(values: Values) -> Spec:
     return {"data": {"values": list(values)}, "mark": {"type": "line", "strokeDash": [6, 4]}}
 
 
-def levels(start: str, end: str, values: Values) -> Spec:
+def level_lines(start: str, end: str, values: Values) -> Spec:
     """Return horizontal lines from one x to another."""
     mark = {"type": "rule", "strokeWidth": 2}
     along = {"x": {"field": start}, "x2": {"field": end}, "color": {"value": _MARKED}}

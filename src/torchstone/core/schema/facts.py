@@ -163,7 +163,7 @@ class Facts(msgspec.Struct, omit_defaults=True):
 _NOTHING: tuple[Any, ...] = ((), {})  # what a fact has that is not known, where that is not None
 
 
-def recorded(facts: Facts) -> Iterator[tuple[str, Any]]:
+def present_facts(facts: Facts) -> Iterator[tuple[str, Any]]:
     """Yield name and value of each fact that is known."""
     for name, value in msgspec.structs.asdict(facts).items():
         if value or (value is not None and value not in _NOTHING):
@@ -174,7 +174,7 @@ def merged(*parts: Facts) -> Facts:
     """Return the facts of all parts; where several know one, the last has it."""
     found: dict[str, Any] = {}
     for part in parts:
-        for name, value in recorded(part):
+        for name, value in present_facts(part):
             found[name] = {**found.get(name, {}), **value} if isinstance(value, dict) else value
     return Facts(**found)
 
@@ -182,7 +182,7 @@ def merged(*parts: Facts) -> Facts:
 def flat(facts: Facts) -> dict[str, Scalar]:
     """Return name → value of each fact that is known, as the columns of a table: of a SettingFact its value."""
     found: dict[str, Scalar] = {}
-    for name, value in recorded(facts):
+    for name, value in present_facts(facts):
         if name == "other":
             found |= value
         elif name == "settings":

@@ -63,7 +63,7 @@ _Row = tuple[str, Unit, Better, Pool, Pool, str]
 Named = Mapping[MetricGroup, tuple[tuple[str, str, int | None], ...]]
 
 
-def table(*rows: _Row, named: Named | None = None) -> dict[str, Metric]:
+def metric_table(*rows: _Row, named: Named | None = None) -> dict[str, Metric]:
     """Return the metrics by name. `named`: the name, title and rank of each, by group; None: raw values have none."""
     if named is None:
         return {row[0]: Metric(*row) for row in rows}
@@ -89,7 +89,7 @@ _OF_RUNTIMES: tuple[_Row, ...] = (
 OF_RUNTIMES = tuple(row[0] for row in _OF_RUNTIMES)
 
 # Raw values, as Measurements and Series carry them.
-RAW = table(
+RAW = metric_table(
     ("step_time_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "one step, steps issued back to back"),
     ("latency_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "one batch, closed loop: sent, computed, synchronised"),
     ("data_wait_s", _U.SECOND, _L, _P.SUM, _P.MAX, "host time that a step waits for its batch"),
@@ -258,7 +258,7 @@ _NAMED: Named = {
 }  # fmt: skip
 
 # Figures: one number a trial, derived on reading from the raw values above. An Estimate carries its unit beside it.
-FIGURES = table(
+FIGURES = metric_table(
     ("throughput", _U.ITEM_RATE, _H, _P.ONLY, _P.SUM, "total items over total time of the window"),
     ("token_throughput", _U.TOKEN_RATE, _H, _P.ONLY, _P.SUM, "total tokens (padding left out) over total time"),
     ("step_time_p50", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "median step, issued back to back"),

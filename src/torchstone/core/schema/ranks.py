@@ -81,7 +81,7 @@ def case_on_ranks(workload: Workload, configuration: Mapping[str, Scalar], place
     return Case(workload, whole, msgspec.structs.replace(placement, count=world_size(whole) // spread, nodes=spread))
 
 
-def alone(configuration: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
+def single_process(configuration: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
     """Return a Configuration as one process without a process group has it: what a rehearsal tries."""
     return {name: value for name, value in configuration.items() if name not in AXES_OF_RANKS}
 

@@ -127,9 +127,9 @@ class Outcome(msgspec.Struct, frozen=True):
         return hash((self.status, self.message, self.traceback, self.reason))
 
 
-def ended(status: Status, reason: Reason, values: Mapping[str, Value] = {}, traceback: str | None = None) -> Outcome:
+def ended(status: Status, reason: Reason, values: Mapping[str, Value] = {}) -> Outcome:
     """Return the Outcome of a reason that has a text of its own."""
-    return Outcome(status, filled(OUTCOMES[reason], values), traceback, reason, values)
+    return Outcome(status, filled(OUTCOMES[reason], values), None, reason, values)
 
 
 class Trial(msgspec.Struct, frozen=True, tag="trial", tag_field="record"):
@@ -152,6 +152,11 @@ class Trial(msgspec.Struct, frozen=True, tag="trial", tag_field="record"):
     def disturbed(self) -> bool:
         """Whether other work on the machine disturbed it so much that its figures tell little."""
         return self.disturbance is not None and self.disturbance.disturbed
+
+    @property
+    def shared_device(self) -> bool:
+        """Whether other processes used its device."""
+        return any(s.metric == "device_other_processes" and max(s.values, default=0.0) > 0.0 for s in self.series)
 
     def values(self, metric: str, stage: Stage = Stage.STEADY, window: str | None = None) -> tuple[float, ...]:
         """Return the raw values of a Metric in a stage (and window, if named), rank 0, all phases left out."""

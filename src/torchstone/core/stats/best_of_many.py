@@ -16,7 +16,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from torchstone.core.stats.comparing import Difference, VariancePart, bonferroni, difference
-from torchstone.core.stats.moderated import spread_of
+from torchstone.core.stats.moderated import trial_spread
 
 WITH_THE_BEST = "Welch's t on the log over trials, against all others (Bonferroni)"
 _WORTH = 4.0  # most degrees of freedom that the spread of all others is worth beside one's own
@@ -94,7 +94,7 @@ def entrants(groups: Sequence[Sequence[float]]) -> list[VariancePart]:
 
     Where no group has two, a spread of 10 % is assumed.
     """
-    spreads = [spread_of(group) for group in groups]
+    spreads = [trial_spread(group) for group in groups]
     within = [(one.df, one.variance) for one in spreads if one is not None]
     df = sum(n for n, _ in within)
     worth = min(_WORTH, max(0.0, len(within) - 2.0))  # two tell each other's spread no better than their own

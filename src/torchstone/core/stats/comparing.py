@@ -36,7 +36,7 @@ _LEAST_CHANGE = 1e-12
 Rounds = Mapping[int, float]  # round → logarithm of a figure of one case
 
 
-def in_turn(
+def by_rounds(
     one: Rounds,
     other: Rounds,
     prior: Prior | None = None,
@@ -173,8 +173,8 @@ def log_mean(value: float, low: float | None, high: float | None, trials: int, l
     return LogMean(math.log(value), half / two_sided(level, trials - 1) * math.sqrt(trials), trials)
 
 
-def ratio(a: LogMean, b: LogMean, level: float = 0.95) -> tuple[float, float]:
-    """Return the ends of the interval of a ÷ b (no unit): of the difference of two means of logarithms.
+def ratio_interval(a: LogMean, b: LogMean) -> tuple[float, float]:
+    """Return the ends of the 95 % interval of a ÷ b (no unit): of the difference of two means of logarithms.
 
     Welch, Biometrika 34 (1947); degrees of freedom by Satterthwaite, Biometrics Bulletin 2 (1946).
     """
@@ -183,7 +183,7 @@ def ratio(a: LogMean, b: LogMean, level: float = 0.95) -> tuple[float, float]:
     if variance <= 0.0:
         return from_log(a.log - b.log), from_log(a.log - b.log)
     df = variance**2 / sum(part**2 / (one.trials - 1) for part, one in zip(parts, (a, b), strict=True))
-    half = two_sided(level, df) * math.sqrt(variance)
+    half = two_sided(0.95, df) * math.sqrt(variance)
     return from_log(a.log - b.log - half), from_log(a.log - b.log + half)
 
 
@@ -305,7 +305,7 @@ def of_independent(logs: Sequence[float]) -> VariancePart:
     return VariancePart(fmean(logs), _spread(logs, len(logs)), len(logs), len(logs) - 1.0)
 
 
-def of_run(
+def run_mean(
     logs: Sequence[float], lengths_apart: float | None = None, drift: float = 0.0, templates: Templates = UNKNOWN
 ) -> VariancePart:
     """Return what two or more trials of one run say of it, in the order taken. Raises ValueError for fewer.

@@ -222,7 +222,7 @@ class DecayRate(NamedTuple):
     steps: int
 
 
-def rate(losses: Sequence[float], level: float = 0.95) -> DecayRate | None:
+def rate(losses: Sequence[float]) -> DecayRate | None:
     """Return the rate of convergence a step, over the steps after the first few until a thousandth of the start.
 
     None under 8 such steps, and of losses that are not finite or fall below 0, which have no logarithm. Coverage of the
@@ -234,7 +234,7 @@ def rate(losses: Sequence[float], level: float = 0.95) -> DecayRate | None:
     known, size = _trend([math.log(loss) for loss in part])
     if known is None:
         return None
-    low, high = known.interval(level)
+    low, high = known.interval(0.95)
     return DecayRate(known.value / size, low / size, high / size, len(part))
 
 
@@ -257,7 +257,7 @@ def direction(losses: Sequence[float]) -> int | None:
     return -1 if high < 0.0 else 1
 
 
-def ending(losses: Sequence[float], level: float = 0.95) -> Interval | None:
+def ending(losses: Sequence[float]) -> Interval | None:
     """Return the mean loss of the last tenth of the steps (at least 8, at most half) with its interval over steps.
 
     It says how far this one training came; where another seed would come to is not in it. None where there is no loss,
@@ -269,7 +269,7 @@ def ending(losses: Sequence[float], level: float = 0.95) -> Interval | None:
         return None
     how = f"mean of the last {len(last)} steps"
     known = mean(last)
-    low, high = known.interval(level) if known is not None else (None, None)
+    low, high = known.interval(0.95) if known is not None else (None, None)
     return Interval(fmean(last), low, high, how)
 
 

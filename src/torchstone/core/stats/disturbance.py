@@ -281,7 +281,7 @@ def disturbers(disturbances: Sequence[Disturbance], by: Disturber | None = None)
     return ("programs", {"programs": names, "cores": most}) if names else ("processes", {"cores": most})
 
 
-def words_of(disturbances: Sequence[Disturbance]) -> str:
+def disturbance_words(disturbances: Sequence[Disturbance]) -> str:
     """Return what disturbed some trials, as the beginning of a sentence."""
     by, values = disturbers(disturbances)
     return filled(DISTURBED[by], values)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from torchstone.core.stats.moderated import Prior, half_width, spread_of
+from torchstone.core.stats.moderated import Prior, half_width, trial_spread
 from torchstone.core.stats.student import from_log, two_sided
 
 
@@ -68,7 +68,7 @@ def over_trials(
         return Interval(first, first, first, method)
     if logs:
         points = [math.log(v) for v in values]
-        spread = spread_of(points)
+        spread = trial_spread(points)
         half = half_width(spread, n, prior, level) if spread is not None else 0.0
         centre = math.fsum(points) / n
         method = MODERATED_T if prior is not None else LOG_T

@@ -95,7 +95,7 @@ class Prior(NamedTuple):
     doubt: float
 
 
-def spread_of(logs: Sequence[float]) -> Spread | None:
+def trial_spread(logs: Sequence[float]) -> Spread | None:
     """Return the spread of the logarithms of a figure, one a trial; None of fewer than two."""
     if len(logs) < 2:
         return None
@@ -135,7 +135,7 @@ def of_history(deviation: float) -> Prior | None:
     return Prior(variance, _HISTORY_DF, _DOUBT_OF_HISTORY) if variance > _LEAST_VARIANCE else None
 
 
-def usual(spreads: Sequence[Spread]) -> float | None:
+def typical_spread(spreads: Sequence[Spread]) -> float | None:
     """Return the typical standard deviation of one trial: of the mean logarithm, freed of its bias (Smyth 2004)."""
     known = [s for s in spreads if s.variance > _LEAST_VARIANCE and s.df > 0.0]
     if not known:

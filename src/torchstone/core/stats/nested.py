@@ -131,7 +131,7 @@ class Spending:
         return share
 
 
-def half_width(location: Location, false_alarms: float) -> float:
+def location_half_width(location: Location, false_alarms: float) -> float:
     """Return half the two-sided interval of a location at the level of a look (Student 1908), in its unit."""
     return t_quantile(1.0 - false_alarms / 2.0, location.df) * location.error
 

@@ -65,7 +65,7 @@ class CachingAllocator:
 
     def take(self, size: int) -> _Piece:
         """Allocate `size` bytes, more than 0."""
-        need = rounded(size)
+        need = allocated_bytes(size)
         small = need <= _SMALL
         block = self._smallest_free(need, small=small) or self._new(need, small=small)
         rest = block.size - need
@@ -127,7 +127,7 @@ class CachingAllocator:
         return first
 
 
-def rounded(size: int) -> int:
+def allocated_bytes(size: int) -> int:
     """Return the bytes that an allocation of `size` is given."""
     return -(-size // GRANULE) * GRANULE
 

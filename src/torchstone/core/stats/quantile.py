@@ -21,7 +21,7 @@ class Quantile(NamedTuple):
     high: float | None
 
 
-def half_width(n: int, level: float = 0.95) -> float:
+def band_half_width(n: int, level: float = 0.95) -> float:
     """Return ε: with probability `level` the distribution function of n independent values lies within ±ε everywhere.
 
     ε = √(ln(2 / (1 - level)) / 2n): the inequality of Dvoretzky, Kiefer & Wolfowitz (Annals of Mathematical Statistics
@@ -36,7 +36,7 @@ def half_width(n: int, level: float = 0.95) -> float:
 def of_one_trial(values: Sequence[float], most: int = _MOST) -> list[Quantile]:
     """Return the empirical distribution of a trial's steps, by rising share, with the band that holds for all of it.
 
-    At share p the true quantile lies between those of the sample at p - ε and p + ε (see `half_width`); an end beyond
+    At share p the true quantile lies between those of the sample at p - ε and p + ε (`band_half_width`); an end beyond
     the sample is None. Steps are taken for independent, so that of correlated ones the band is too narrow; and it says
     nothing of other processes: for that take several trials. Of more than `most` values as many ranks, equally far
     apart, the first and the last among them. Raises ValueError without a value.
@@ -44,7 +44,7 @@ def of_one_trial(values: Sequence[float], most: int = _MOST) -> list[Quantile]:
     if not values:
         raise ValueError("no values, no distribution")
     ordered, n = sorted(values), len(values)
-    reach = half_width(n)
+    reach = band_half_width(n)
     return [
         Quantile(place / n, ordered[place - 1], _at(ordered, place / n - reach), _at(ordered, place / n + reach))
         for place in _spread_ranks(n, most)

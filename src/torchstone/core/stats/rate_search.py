@@ -151,7 +151,7 @@ def bracket(capacity: float) -> Generator[float, bool, Bracket]:
     missed: float | None = None
     rate = _FIRST * capacity
     while True:
-        if (yield rounded(rate)):
+        if (yield rounded_rate(rate)):
             met = rate
         else:
             missed = rate
@@ -198,10 +198,10 @@ def middle_of(bracket: Bracket) -> float | None:
 
 def rates_about(middle: float) -> tuple[float, ...]:
     """Return the rates of a round."""
-    return tuple(rounded(middle * share) for share in SPREAD)
+    return tuple(rounded_rate(middle * share) for share in SPREAD)
 
 
-def moved(middle: float, readings: Sequence[LoadReading]) -> float:
+def next_rate(middle: float, readings: Sequence[LoadReading]) -> float:
     """Return about which rate the next round is: where the rounds so far cross, if that is elsewhere.
 
     Where they do not cross: lower if the last round missed the bound at all its rates, higher if it met it at all.
@@ -214,6 +214,6 @@ def moved(middle: float, readings: Sequence[LoadReading]) -> float:
     return middle * _SHIFT if last and all(last) else middle / _SHIFT if last and not any(last) else middle
 
 
-def rounded(rate: float) -> float:
+def rounded_rate(rate: float) -> float:
     """Return a rate to three digits: what is shown is what was measured, and close rates are one case."""
     return float(f"{rate:.3g}")

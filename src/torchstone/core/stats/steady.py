@@ -53,7 +53,7 @@ class Split(NamedTuple):
     border: float
 
 
-def split(values: Sequence[float]) -> Split | None:
+def two_kinds(values: Sequence[float]) -> Split | None:
     """Return the best split of positive values in two kinds; None under 20 values, or where they are all equal.
 
     The border is that of Otsu (IEEE Trans. SMC 9(1), 1979): it leaves the least variance within the two. D above 2 is
@@ -131,7 +131,7 @@ def truncation(steps: Sequence[float]) -> int:
     return best * size
 
 
-def drift(steps: Sequence[float]) -> float | None:
+def relative_drift(steps: Sequence[float]) -> float | None:
     """Return the relative change of the step time over the window (0.1: the end is 10 % slower); None under 5 steps.
 
     The Theil-Sen slope, the median of the slopes of all pairs (Sen, JASA 63, 1968), times the length, over the median.

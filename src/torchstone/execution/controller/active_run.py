@@ -79,7 +79,7 @@ class SkipPolicy:
                 if values := trial.values(metric):
                     known.peaks[metric] = max(*values, known.peaks.get(metric, 0.0))
         elif status in (Status.OUT_OF_MEMORY, Status.TIMED_OUT, Status.UNSUPPORTED) and known.failed is None:
-            if status == Status.OUT_OF_MEMORY and _in_company(trial):
+            if status == Status.OUT_OF_MEMORY and trial.shared_device:
                 return  # without the other process it may fit
             known.failed = msgspec.structs.replace(trial, measurements=(), series=())
 
@@ -166,10 +166,6 @@ def _smaller(some: _Sizes, than: _Sizes) -> bool:
 
 def _difference(some: _Sizes, than: _Sizes) -> tuple[str, ...]:
     return tuple(f"{name} {a}" for name, a, b in zip(_SIZES, some, than, strict=True) if a != b)
-
-
-def _in_company(trial: Trial) -> bool:
-    return any(s.metric == "device_other_processes" and max(s.values, default=0.0) > 0.0 for s in trial.series)
 
 
 _PROBED_AGAIN = 2  # times, where other programs disturbed it
@@ -396,10 +392,10 @@ def take_all(
     cases = [case for case in head.plan.cases if case.placement in absent]
     why = {place: ended(Status.UNSUPPORTED, Reason.ABSENT, {"why": text}) for place, text in absent.items()}
     told = [skipped(c, 0, order, why[c.placement]) for order, c in enumerate(cases)]
-    return recorded(session, head, folder, lambda run, so_far: finish(run, so_far, first), notes, told, began_s)
+    return record_run(session, head, folder, lambda run, so_far: finish(run, so_far, first), notes, told, began_s)
 
 
-def recorded(
+def record_run(
     session: Session,
     head: Head,
     folder: Path,

@@ -27,7 +27,7 @@ from torchstone.core.schema.message import (
     TrialRequest,
 )
 from torchstone.core.schema.trial import Outcome, Reason, Status
-from torchstone.execution.controller.observer import answer_of
+from torchstone.execution.controller.observer import wait_for_answer
 from torchstone.execution.worker.outcome import RANK
 from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Cluster, Launcher, LiveTrial, Node
@@ -38,7 +38,7 @@ _SAME = ("python", "torch")  # in all nodes: another torch is another program
 
 def inspected(live: LiveTrial, where: str) -> Inspected:
     """Return the answer to an InspectRequest. Raises MissingError where there is none; `where`: whose."""
-    found, ended = answer_of(live, Inspected, _INSPECTS_S)
+    found, ended = wait_for_answer(live, Inspected, _INSPECTS_S)
     if found is None:
         raise MissingError(f"{where} could not be inspected: {ended.outcome.message}")
     return found

@@ -53,7 +53,7 @@ class Silent:
         """Ignore it."""
 
 
-def answer_of(
+def wait_for_answer(
     live: LiveTrial, kind: type[_E], most_s: float, hear: Callable[[Event], None] = lambda _: None
 ) -> tuple[_E | None, Ended]:
     """Wait for a process that answers one request; return its answer, and how it ended. Nothing of it is left."""

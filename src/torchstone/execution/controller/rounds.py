@@ -32,7 +32,7 @@ from torchstone.core.schema.trial import (
     undisturbed,
 )
 from torchstone.execution.controller.session import least_window_s, usual_step_s, window_s
-from torchstone.execution.plan import rank
+from torchstone.execution.plan import condition_rank
 
 FEWEST = 8  # trials of a case before its interval may say that they are enough
 LEAST_ROUNDS = 3  # of a run whose time was not given
@@ -73,7 +73,7 @@ class Rounds:
         usual = so_far.head.usual
         self._procedure, self._usual = procedure, usual.deviation if usual is not None else None
         self._cases = so_far.head.plan.cases
-        self._ranks = [rank(case.configuration, first) for case in self._cases]
+        self._ranks = [condition_rank(case.configuration, first) for case in self._cases]
         self._measurable = so_far.head.measurable
         self._time_s = time_of(procedure, len(self._measurable))
         self._places = {case.case_id: place for place, case in enumerate(self._cases)}

@@ -100,7 +100,7 @@ class Watched(msgspec.Struct, frozen=True):
 # ── which process ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def find(pid: int, proc: Path = Path("/proc")) -> Target:
+def find_process(pid: int, proc: Path = Path("/proc")) -> Target:
     """Return what to attach to: the process, or, of a shell or a launcher without Python, the first that it started.
 
     Raises UsageError where there is no such process, no Python or no torch in it, MissingError where it may not be

@@ -16,7 +16,7 @@ import msgspec
 
 from torchstone.core.schema.message import ASK_WHERE, Request
 from torchstone.execution.worker import pinning  # noqa: F401  before torch, which may bind the main thread
-from torchstone.execution.worker.pipe import EventPipe, prepare
+from torchstone.execution.worker.pipe import EventPipe, prepare_process
 
 
 def main(arguments: list[str]) -> None:
@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> None:
     from torchstone.execution.worker.execution import carry_out
 
     descriptor = stdout if mode == "node" else int(words[0])
-    prepare(descriptor)
+    prepare_process(descriptor)
     data = sys.stdin.buffer.readline() if mode == "node" else sys.stdin.buffer.read()
     if mode == "node":
         threading.Thread(target=_obey, daemon=True).start()

@@ -168,14 +168,14 @@ class Collector:
 
     def outcome(self) -> Outcome:
         """Return how a trial ended that measured everything: not well, if its loss became NaN or infinite."""
-        return judged(self._measurements)
+        return outcome_by_loss(self._measurements)
 
     def measured(self) -> Measured:
         """Return everything as one event."""
         return Measured(tuple(self._measurements), merged(self.facts, self.at_the_end()), self._spans_s)
 
 
-def judged(measured: Sequence[Measurement]) -> Outcome:
+def outcome_by_loss(measured: Sequence[Measurement]) -> Outcome:
     """Return how a trial ended that measured this: not well, if the loss of a rank became NaN or infinite."""
     of_ranks = {m.rank: m.values for m in measured if m.metric == "loss"}
     losses = list(zip(*of_ranks.values(), strict=False))  # a row a step: all ranks do the same steps

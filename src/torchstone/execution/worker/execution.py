@@ -55,7 +55,7 @@ from torchstone.execution.timing.clock import Clock, resolution_s, system_clock
 from torchstone.execution.timing.loop import Instrument, Step
 from torchstone.execution.timing.stopping import WarmUp
 from torchstone.execution.worker.auto_settings import brought, settle
-from torchstone.execution.worker.collector import Collector, end_warm_up, judged
+from torchstone.execution.worker.collector import Collector, end_warm_up, outcome_by_loss
 from torchstone.execution.worker.outcome import TrialEnd, ended_by
 from torchstone.execution.worker.pinning import Pinning
 from torchstone.execution.worker.pipe import EventPipe
@@ -530,7 +530,7 @@ def measure_prepared(
     if (measured := ranks.joined(tally.measured())) is None:
         return Outcome(Status.OK)
     send(measured)
-    return judged(measured.measurements)
+    return outcome_by_loss(measured.measurements)
 
 
 def _step_of(prepared: Prepared, procedure: Procedure, tally: Collector) -> Step:
@@ -556,10 +556,10 @@ def _count(
 def _look_at_host(
     step: Step, batches: Batches, device: Device, prepared: Prepared, procedure: Procedure, send: Send
 ) -> None:
-    from torchstone.execution.worker.profiling import look
+    from torchstone.execution.worker.profiling import profile_steps
 
     send(Entered("host profile", system_clock(), measures=True))
-    send(look(step, batches.next, device, prepared, 1.5 * procedure.budget_s))
+    send(profile_steps(step, batches.next, device, prepared, 1.5 * procedure.budget_s))
 
 
 def _traced(step: Step, batches: Batches, device: Device, path: str) -> str | None:

@@ -75,7 +75,7 @@ def ended_by(error: BaseException) -> Ended:
     if isinstance(error, UsageError) and not _is_out_of_memory(error.__cause__):
         said = _from_loader(str(error))
         first, _, rest = said.partition("\n")
-        where = place(_frames(error.__cause__ or error))
+        where = error_place(_frames(error.__cause__ or error))
         return Ended(Outcome(Status.CRASHED, first + where, rest or None), mistake=said)
     if isinstance(error, UsageError) and error.__cause__ is not None:
         error = error.__cause__  # a lack of memory is nobody's mistake, wherever it shows
@@ -84,9 +84,9 @@ def ended_by(error: BaseException) -> Ended:
     if _is_out_of_memory(error) or _is_out_of_memory(error.__cause__):
         if _PERHAPS_NO_MEMORY.search(said) and (full := _full_device()) is not None:
             said = f"{said} ({full})"
-        return Ended(Outcome(Status.OUT_OF_MEMORY, said + place(frames), lines, reason))
+        return Ended(Outcome(Status.OUT_OF_MEMORY, said + error_place(frames), lines, reason))
     lost = "the device was lost: " if reason == Reason.DEVICE_LOST else ""
-    return Ended(Outcome(Status.CRASHED, lost + said + place(frames), lines, reason))
+    return Ended(Outcome(Status.CRASHED, lost + said + error_place(frames), lines, reason))
 
 
 def _reason(error: BaseException, said: str) -> Reason | None:
@@ -117,7 +117,7 @@ def frames_in(text: str) -> list[tuple[str, int, str]]:
     return [(m["file"], int(m["line"]), m["function"]) for m in map(_FRAME.match, text.splitlines()) if m]
 
 
-def place(frames: Iterable[tuple[str, int, str]]) -> str:
+def error_place(frames: Iterable[tuple[str, int, str]]) -> str:
     """Return " at FILE:LINE in FUNCTION" for the innermost (last) frame that is the user's own; empty if none is."""
     own = [frame for frame in frames if is_own(frame[0])]
     if not own:
@@ -292,7 +292,7 @@ class TrialEnd:
         if (rank := self._rank()) is not None:
             said = self._by_rank()[rank].strip()
             during += f" in {rank}" + (f": {said}" if said.startswith(SILENT) else "")
-        return during + place(reversed(self._frames()))  # the interpreter writes its innermost frame first
+        return during + error_place(reversed(self._frames()))  # the interpreter writes its innermost frame first
 
     def _rank(self) -> str | None:
         """Return the rank that the others wait for, where ranks were asked.

@@ -353,7 +353,7 @@ _LAUNCHES = 1000
 _COPIES = 10  # in a lap: of one, on a fast memory the launch is 4 to 7 % (an estimate; of ten, 2 % on an H200)
 
 
-def memory(device: Device, most_bytes: int, budget_s: float, clock: Clock) -> Iterator[Rate]:
+def memory_rates(device: Device, most_bytes: int, budget_s: float, clock: Clock) -> Iterator[Rate]:
     """Yield copy and triad in bytes/s, on arrays of fp32 that three together take at most `most_bytes`."""
     import torch
 
@@ -406,7 +406,7 @@ def room_bytes(device: Device) -> int | None:
         return None
 
 
-def launch(device: Device, budget_s: float, clock: Clock) -> Rate:
+def launch_interval(device: Device, budget_s: float, clock: Clock) -> Rate:
     """Return the seconds from one tiny operator to the next, when they are issued back to back."""
     import torch
 
@@ -462,7 +462,7 @@ _CACHED = 0.7  # of the rate of a second reading: then the first came from memor
 _PICTURE = (500, 375)  # a common size of ImageNet's photographs
 
 
-def disk(folder: Path, budget_s: float, clock: Clock) -> Rate:
+def disk_rate(folder: Path, budget_s: float, clock: Clock) -> Rate:
     """Return how fast a file in that folder is read, after the system was asked to forget it; bytes/s.
 
     The file is gone when this returns. Where the system still had it in memory, `how` says so.
@@ -512,7 +512,7 @@ def _read(descriptor: int, clock: Clock) -> float:
     return max(clock() - begin_s, 1e-9)
 
 
-def decode(budget_s: float, clock: Clock) -> Rate:
+def decode_rate(budget_s: float, clock: Clock) -> Rate:
     """Return how many pictures a second one process decodes to pixels: what a loader's worker can do at most."""
     unit = str(Unit.ITEM_RATE)
     try:
@@ -553,13 +553,13 @@ _NARROW = ("fp8", "int8")  # formats that no axis has yet: tried where an accele
 
 def measure_peaks(request: PeaksRequest, send: Callable[[Event], None]) -> None:
     """Carry out a PeaksRequest: say what is measured next, and send what the device did at best."""
-    peaks = measure(
+    peaks = peaks_of(
         request.placement, request.budget_s, Path(request.folder), lambda stage: send(Entered(stage, system_clock()))
     )
     send(PeaksMeasured(peaks))
 
 
-def measure(placement: Placement, budget_s: float, folder: Path, tell: Callable[[str], None]) -> Peaks:
+def peaks_of(placement: Placement, budget_s: float, folder: Path, tell: Callable[[str], None]) -> Peaks:
     """Return the Peaks of a device, in about `budget_s` seconds; `folder` is where the disk is read.
 
     `tell` is told what is measured next. Raises Unsupported if there is no such device.
@@ -604,16 +604,16 @@ def _rates(
         sustained_s = min(_SUSTAINED_S, _SUSTAINED_SHARE * budget_s) if keeps_up else 0.0
         yield from _products(device, info, precision, PRODUCTS_SHARE * budget_s / len(precisions), sustained_s, clock)
     tell("memory")
-    yield from memory(device, _room_bytes(device, info) // 4, _MEMORY * budget_s, clock)
+    yield from memory_rates(device, _room_bytes(device, info) // 4, _MEMORY * budget_s, clock)
     if accelerator:
         tell("transfers")
         yield from transfers(device, _TRANSFERS * budget_s, clock)
     tell("launch")
-    yield launch(device, _LAUNCH * budget_s, clock)
+    yield launch_interval(device, _LAUNCH * budget_s, clock)
     tell("disk")
-    yield disk(folder, _DISK * budget_s, clock)
+    yield disk_rate(folder, _DISK * budget_s, clock)
     tell("decoding")
-    yield decode(_DECODE * budget_s, clock)
+    yield decode_rate(_DECODE * budget_s, clock)
 
 
 def _products(
@@ -621,7 +621,7 @@ def _products(
 ) -> Iterator[Rate]:
     """Yield the rate of the fastest product in a format, found in bursts, and what it keeps up for `sustained_s`."""
     try:
-        found, products = fastest(device, info, precision, budget_s, clock)
+        found, products = fastest_product(device, info, precision, budget_s, clock)
     except Unsupported as why:
         yield Rate(MATMUL + precision, None, Unit.FLOP_RATE, str(why))
         return
@@ -633,7 +633,7 @@ def _products(
     yield Rate(SUSTAINED + precision, products.sustained(found.shape, sustained_s, clock), Unit.FLOP_RATE, how, 1)
 
 
-def fastest(
+def fastest_product(
     device: Device, info: DeviceInfo, precision: str, budget_s: float, clock: Clock
 ) -> tuple[FastestShape, Products]:
     """Return the fastest product of matrices that is found in so many seconds, and what timed it.

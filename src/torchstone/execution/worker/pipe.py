@@ -14,7 +14,7 @@ from torchstone.core.schema.codec import encode
 from torchstone.core.schema.message import ASK_WHERE, Event
 
 
-def prepare(descriptor: int) -> None:
+def prepare_process(descriptor: int) -> None:
     """Get the process of a trial ready for any end. `descriptor`: its end of the pipe.
 
     A fatal signal (segfault, abort, …), and ASK_WHERE while it hangs, has the interpreter write its stack into the pipe

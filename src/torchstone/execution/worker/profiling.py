@@ -19,7 +19,7 @@ from statistics import median
 from types import FrameType
 from typing import Any
 
-from torchstone.core.own_files import moved
+from torchstone.core.own_files import replacing
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.host_profile import HostLine, HostProfile, Operators
@@ -198,10 +198,10 @@ def _profiled(step: Step, source: Source, device: Device, counted: Operators) ->
     with profiled([ProfilerActivity.CPU, *wanted]) as profiler:
         step(source, unmarked)
         device.synchronize()
-    return on_device(profiler.events() or (), counted)
+    return add_device_work(profiler.events() or (), counted)
 
 
-def on_device(events: Iterable[Any], counted: Operators) -> Operators:
+def add_device_work(events: Iterable[Any], counted: Operators) -> Operators:
     """Add what a device did to what was counted. `events`: torch's FunctionEvent, or what has its attributes."""
     events = list(events)
     on_host = {event.name for event in events if event.device_type.name == "CPU"}
@@ -245,7 +245,7 @@ _DEEPEST = 100  # frames looked at for one of the user's
 _CODE = 120  # characters of a line that are kept
 
 
-def look(step: Step, source: Source, device: Device, prepared: Any, longest_s: float) -> HostProfile:
+def profile_steps(step: Step, source: Source, device: Device, prepared: Any, longest_s: float) -> HostProfile:
     """Look at some steps of a model that is warm, for about `longest_s`; a source that ends ends the pass.
 
     Raises what a step raises.
@@ -400,7 +400,7 @@ def trace(step: Step, source: Source, device: Device, path: str) -> str | None:
             ranged(source, unmarked)
         device.synchronize()
     try:
-        with moved(Path(path)) as beside:
+        with replacing(Path(path)) as beside:
             profiler.export_chrome_trace(str(beside))
     except FileNotFoundError:  # it prints what went wrong, and raises nothing
         return None

@@ -294,7 +294,7 @@ def _be_trial(data: bytes, descriptor: int, template: int) -> None:
         end_with(template)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        pipe.prepare(descriptor)
+        pipe.prepare_process(descriptor)
         carry_out(msgspec.json.decode(data, type=Request), EventPipe(descriptor))
         sys.stderr.flush()
         status = 0

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from torchstone.core.errors import MissingError, Unsupported, UsageError
-from torchstone.core.own_files import moved
+from torchstone.core.own_files import replacing
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.fit import EpochEnded, Evaluated, Evaluation, Fit, Quality
@@ -166,7 +166,7 @@ def _lay_out(optimizer: Any) -> None:
 
 
 def _moved(file: Path, write: Any) -> None:
-    with moved(file) as beside:
+    with replacing(file) as beside:
         write(beside)
         with beside.open("rb") as written:
             os.fsync(written.fileno())
@@ -184,7 +184,7 @@ Tell = Callable[[Any, Any], None]  # labels and probabilities (items × classes)
 Timed = Callable[[float], None]  # seconds of a batch until its answers are read
 
 
-def judge(
+def judge_model(
     prepared: Trainable, batches: Batches, spec: InputSpec, tell: Tell | None = None, timed: Timed | None = None
 ) -> Quality:
     """Judge the model on every item of the batches, and leave it as it was. The caller closes the batches.
@@ -333,10 +333,10 @@ def evaluate(request: EvaluateRequest, setup: Setup, send: Callable[[Event], Non
     times_s: list[float] = []
     batches = prepared.open_whole(samples)
     try:
-        with moved(Path(asked.predictions)) as beside, beside.open("w", encoding="utf-8", newline="") as file:
+        with replacing(Path(asked.predictions)) as beside, beside.open("w", encoding="utf-8", newline="") as file:
             rows = csv.writer(file)
             rows.writerow(COLUMNS)
-            quality = judge(prepared, batches, model.input, _PredictionWriter(rows), times_s.append)
+            quality = judge_model(prepared, batches, model.input, _PredictionWriter(rows), times_s.append)
     finally:
         batches.close()
     if batches.unreadable:
@@ -549,7 +549,7 @@ class _EpochLoop:
             return None
         batches = self._prepared.open_whole(samples)
         try:
-            return judge(self._prepared, batches, self._model.input)
+            return judge_model(self._prepared, batches, self._model.input)
         finally:
             batches.close()
 

@@ -171,7 +171,7 @@ def leak(run: Run) -> Iterator[Finding]:
 def _rises(trial: Trial, metric: str) -> Iterator[float]:
     """Yield for each window with enough readings how many bytes a step adds; 0 where memory does not rise."""
     series = next((s for s in trial.series if s.metric == metric and s.rank == 0), None)
-    if series is None or (metric.startswith("device_") and _in_company(trial)):
+    if series is None or (metric.startswith("device_") and trial.shared_device):
         return
     for name, times in windows(trial):
         span = trial.values("window_span_s", window=name)
@@ -204,7 +204,3 @@ def _thinned(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
     width = -(-len(points) // _MOST)
     groups = [points[i : i + width] for i in range(0, len(points), width)]
     return [(median(at for at, _ in group), median(v for _, v in group)) for group in groups]
-
-
-def _in_company(trial: Trial) -> bool:
-    return any(s.metric == "device_other_processes" and max(s.values, default=0.0) > 0.0 for s in trial.series)

@@ -13,8 +13,8 @@ from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run, is_imported
 from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.correlated import relative_half_width
-from torchstone.core.stats.steady import Split, rising, sen_slope, split
-from torchstone.core.stats.steady import drift as drift_of
+from torchstone.core.stats.steady import Split, rising, sen_slope, two_kinds
+from torchstone.core.stats.steady import relative_drift as drift_of
 from torchstone.plugins.checks._cases import alone, busy, longer, of_their_work, option, own_loop, sound, windows
 from torchstone.plugins.protocols import check
 
@@ -224,7 +224,7 @@ def several_modes(run: Run) -> Iterator[Finding]:
 def _modes(trial: Trial) -> Iterator[tuple[Split, bool]]:
     """Yield the first window of two kinds, and whether the kind of a step follows its place among 4."""
     for name, times in busy(trial):
-        if len(times) < _STEPS or not all(t > 0.0 for t in times) or (found := split(times)) is None:
+        if len(times) < _STEPS or not all(t > 0.0 for t in times) or (found := two_kinds(times)) is None:
             continue
         upper = [t > found.border for t in times]
         switches = sum(a != b for a, b in pairwise(upper))

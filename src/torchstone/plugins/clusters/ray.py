@@ -79,7 +79,7 @@ class Ray(Cluster):
         _connect(ray, submission.wanted.get("address", "auto"))
         try:
             _placeable(ray, submission)
-            task = ray.remote(**_resources(submission), max_retries=0)(carry_out)
+            task = ray.remote(**_resources(submission), max_retries=0)(run_share)
             plan, threads = (folder / "plan.json").read_bytes(), os.environ.get(_THREADS)
             waiting = {task.remote(plan, share, job_id, _earlier(folder, share), threads): share for share in shares}
             while waiting:
@@ -176,7 +176,7 @@ def _keep(folder: Path, share: int, job_id: str, returned: RayResult) -> None:
     (folder / "ended" / f"{share}.{job_id}").write_text(f"{returned.status}\n", encoding="utf-8")
 
 
-def carry_out(plan: bytes, share: int, attempt: str, earlier: Mapping[str, bytes], threads: str | None) -> RayResult:
+def run_share(plan: bytes, share: int, attempt: str, earlier: Mapping[str, bytes], threads: str | None) -> RayResult:
     """Carry out a share on this node. `threads`: OMP_NUM_THREADS where the run was submitted."""
     with tempfile.TemporaryDirectory(prefix="torchstone_ray_") as name:
         folder = Path(name)
@@ -190,7 +190,7 @@ def carry_out(plan: bytes, share: int, attempt: str, earlier: Mapping[str, bytes
         words += ["--when-busy", busy]
         done = subprocess.run(
             [sys.executable, "-c", _ENDED_WITH_PARENT, str(os.getpid()), *words],
-            env=environment(os.environ, threads),
+            env=share_environment(os.environ, threads),
             cwd=where if Path(where).is_dir() else None,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -202,7 +202,7 @@ def carry_out(plan: bytes, share: int, attempt: str, earlier: Mapping[str, bytes
         return RayResult(done.returncode, data, done.stderr.decode("utf-8", "replace")[-_MOST_LOG:])
 
 
-def environment(found: Mapping[str, str], threads: str | None) -> dict[str, str]:
+def share_environment(found: Mapping[str, str], threads: str | None) -> dict[str, str]:
     """Return the environment of what is measured: without what Ray sets, with what the user set."""
     kept = {
         name: value

@@ -32,7 +32,7 @@ _REASON = re.compile(r"\bReason=(?!None|\(null\))(.+?) Dependency=")  # some hav
 _MOST_S = 60.0
 
 
-def run_command(command: Sequence[str], env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def call_slurm(command: Sequence[str], env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """Return what one of SLURM's commands answered. Raises MissingError where it is not installed or hangs."""
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=_MOST_S, check=False, env=env)
@@ -48,7 +48,7 @@ def run_command(command: Sequence[str], env: dict[str, str]) -> subprocess.Compl
 
 
 def states(job: Job, env: dict[str, str]) -> dict[int, ShareState]:
-    """Return the state of each task of an array that SLURM still knows. Raises MissingError as `asked` does."""
+    """Return the state of each task of an array that SLURM still knows. Raises MissingError as `call_slurm` does."""
     found = _by_accounting(job, env)
     for task, state in _by_controller(job.job_id, env):  # it knows of a requeue at once, the accounting later
         known = found.get(task)
@@ -65,7 +65,7 @@ def _by_accounting(job: Job, env: dict[str, str]) -> dict[int, ShareState]:
     plain = ("--noheader", "--parsable2", "--allocations", "--duplicates")
     words = ("sacct", f"--jobs={job.job_id}", since, *plain, fields)
     try:
-        told = run_command(words, env)
+        told = call_slurm(words, env)
     except MissingError:  # not every site has it
         return found
     rows = [line.split("|") for line in told.stdout.splitlines()] if told.returncode == 0 else []
@@ -79,7 +79,7 @@ def _by_accounting(job: Job, env: dict[str, str]) -> dict[int, ShareState]:
 
 
 def _by_controller(job_id: str, env: dict[str, str]) -> Iterator[tuple[int, ShareState]]:
-    told = run_command(("scontrol", "show", "job", job_id, "--oneliner"), env)
+    told = call_slurm(("scontrol", "show", "job", job_id, "--oneliner"), env)
     if told.returncode != 0:
         if "Invalid job id" in told.stderr:
             return  # forgotten
@@ -356,7 +356,7 @@ def _address(name: str, plain: dict[str, str]) -> str:
 
 
 def _output(command: Sequence[str], plain: dict[str, str]) -> str:
-    told = run_command(command, plain)
+    told = call_slurm(command, plain)
     if told.returncode != 0:
         raise MissingError(f"SLURM does not answer: {told.stderr.strip().rpartition(chr(10))[2]}")
     return told.stdout
@@ -375,7 +375,7 @@ class Slurm(Cluster):
 
     def allocation(self) -> Sequence[Node]:
 
-        return nodes_of_job(os.environ, environment())
+        return nodes_of_job(os.environ, slurm_environment())
 
     def scripts(self, submission: Submission, folder: Path) -> Mapping[str, str]:
 
@@ -394,11 +394,11 @@ class Slurm(Cluster):
 
     def states(self, job: Job, folder: Path) -> Mapping[int, ShareState]:
 
-        return states(job, environment())
+        return states(job, slurm_environment())
 
     def _sbatch(self, words: Sequence[str]) -> str:
 
-        told = run_command(("sbatch", "--parsable", *words), environment())
+        told = call_slurm(("sbatch", "--parsable", *words), slurm_environment())
         if told.returncode != 0:
             why = told.stderr.strip().replace("sbatch: error: ", "").splitlines() or [f"exit status {told.returncode}"]
             raise UsageError(f"SLURM refused the job: {'; '.join(why)}{_instead(told.stderr)}")
@@ -408,7 +408,7 @@ class Slurm(Cluster):
         return job_id
 
 
-def environment() -> dict[str, str]:
+def slurm_environment() -> dict[str, str]:
     """Return the environment of SLURM's commands: without the settings of an allocation that this may run in.
 
     Without those of the user's shell, too, which would go before what the script says: it has them as lines.
@@ -424,7 +424,7 @@ def environment() -> dict[str, str]:
 def _instead(complaint: str) -> str:
     """Return what there is, for a partition that there is not; how many fit, for an array that is too large."""
     if "partition" in complaint:
-        found = run_command(("sinfo", "--noheader", "--format=%R"), environment()).stdout.split()
+        found = call_slurm(("sinfo", "--noheader", "--format=%R"), slurm_environment()).stdout.split()
         return f". Partitions here: {', '.join(sorted(set(found)))}" if found else ""
     return "; --cases-per-job N makes fewer jobs" if re.search("array|MaxSubmit|submit limit", complaint) else ""
 

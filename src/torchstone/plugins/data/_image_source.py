@@ -168,7 +168,7 @@ class Shard:
         import pyarrow.parquet as pq
 
         self.file = file
-        with reading(file), pq.ParquetFile(file) as parquet:
+        with image_errors(file), pq.ParquetFile(file) as parquet:
             schema = parquet.schema_arrow
             self.rows = int(parquet.metadata.num_rows)
             if not 0 < self.rows <= _MOST_ROWS:
@@ -242,7 +242,7 @@ class ParquetImages:
         self._held: dict[int, Any] = {}
         row = size = 0
         for file, column in columns:
-            with reading(file), pq.ParquetFile(file) as parquet:
+            with image_errors(file), pq.ParquetFile(file) as parquet:
                 for number in range(parquet.metadata.num_row_groups):
                     group = parquet.metadata.row_group(number)
                     self._groups.append((file, column, number))
@@ -281,13 +281,13 @@ def _read(file: Path, column: str, group: int) -> Any:
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    with reading(file), pq.ParquetFile(file) as parquet:
+    with image_errors(file), pq.ParquetFile(file) as parquet:
         images = parquet.read_row_group(group, [column], use_threads=False).column(0)
     return pc.struct_field(images, "bytes") if pa.types.is_struct(images.type) else images
 
 
 @contextmanager
-def reading(file: Path) -> Iterator[None]:
+def image_errors(file: Path) -> Iterator[None]:
     """Turn what pyarrow raises for a file that is torn, or none of its own, into one line about it."""
     import pyarrow as pa
 

@@ -184,7 +184,7 @@ def size_of(file: Path, largest: int | None = None) -> int:
     return size
 
 
-def digest_of(files: Sequence[Path]) -> str:
+def files_digest(files: Sequence[Path]) -> str:
     """Return a SHA-256 of the contents; of several files, of their names and sizes too.
 
     Of a file beyond 256 MiB it is of 256 blocks of 1 MiB, evenly spread, and the last: all would take an epoch.

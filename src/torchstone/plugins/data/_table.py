@@ -18,7 +18,7 @@ import msgspec
 from torchstone.core.errors import MissingError, UsageError, unknown
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import DataCard, View
-from torchstone.plugins.data._named_files import LARGEST_TABLE_BYTES, digest_of, files_of, lines, size_of
+from torchstone.plugins.data._named_files import LARGEST_TABLE_BYTES, files_digest, files_of, lines, size_of
 from torchstone.plugins.protocols import DataSource, Samples
 
 # What the rows of any data come down to: a value, and perhaps a class. What a card says of them, and their numbers.
@@ -93,7 +93,7 @@ class Tally:
             raise UsageError(f"{at}: more than {_MOST_NAMES} different labels: not a column of classes")
 
 
-def card_of(kind: str, splits: Splits, sha256: str, names: Sequence[str] = ()) -> DataCard:
+def table_card(kind: str, splits: Splits, sha256: str, names: Sequence[str] = ()) -> DataCard:
     """Read everything and return its card. `names`: of the classes, where they are known beforehand."""
     tally = Tally(names)
     counts = {}
@@ -140,7 +140,7 @@ def _learned(splits: Splits) -> tuple[str, ...]:
     return ()
 
 
-def rows_of(read: Callable[[Path], Iterator[Item]], files: Sequence[Path]) -> Iterator[Item]:
+def rows_of_files(read: Callable[[Path], Iterator[Item]], files: Sequence[Path]) -> Iterator[Item]:
     """Yield the rows of several files, one after another."""
     for file in files:
         yield from read(file)
@@ -401,7 +401,7 @@ class TableSource(DataSource):
         kind, splits = self._read(files, options)
         if kind == "text":
             refuse_without_tokenizers(self.scheme)
-        return card_of(kind, splits, digest_of([file for part in files.values() for file in part]))
+        return table_card(kind, splits, files_digest([file for part in files.values() for file in part]))
 
     def samples(self, path: str, view: View) -> Samples:
         kind, splits = self._read(files_of(self.scheme, path, self.endings), view.options)

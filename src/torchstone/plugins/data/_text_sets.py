@@ -10,7 +10,7 @@ from pathlib import Path
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.batch import DataCard, View
-from torchstone.plugins.data._named_files import digest_of, files_of, is_folder, lines
+from torchstone.plugins.data._named_files import files_digest, files_of, is_folder, lines
 from torchstone.plugins.data._table import (
     OPTIONS,
     Item,
@@ -19,12 +19,12 @@ from torchstone.plugins.data._table import (
     Splits,
     TableFile,
     TableSource,
-    card_of,
     names_of,
     refuse_without_pyarrow,
     refuse_without_tokenizers,
     rows,
-    rows_of,
+    rows_of_files,
+    table_card,
     with_classes,
 )
 from torchstone.plugins.protocols import DataSource, Samples
@@ -164,14 +164,14 @@ class Tsv(DataSource):
     def card(self, path: str, options: Mapping[str, Scalar]) -> DataCard:
         refuse_without_tokenizers("tsv")
         files = files_of("tsv", path, (".tsv",))
-        return card_of("text", _splits(path), digest_of([file for part in files.values() for file in part]))
+        return table_card("text", _splits(path), files_digest([file for part in files.values() for file in part]))
 
     def samples(self, path: str, view: View) -> Samples:
         return Sentences(with_classes(_splits(path), view), view)
 
 
 def _splits(path: str) -> Splits:
-    return {split: partial(rows_of, rows, files) for split, files in files_of("tsv", path, (".tsv",)).items()}
+    return {split: partial(rows_of_files, rows, files) for split, files in files_of("tsv", path, (".tsv",)).items()}
 
 
 # ── sst2 ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -197,7 +197,7 @@ class Sst2(DataSource):
         every = [file for part in files.values() for file in part]
         if any(file.suffix.lower() == ".parquet" for file in every):
             refuse_without_pyarrow("sst2")
-        return card_of("text", _sst2_splits(files), digest_of(every), NAMES)
+        return table_card("text", _sst2_splits(files), files_digest(every), NAMES)
 
     def samples(self, path: str, view: View) -> Samples:
         return Sentences(with_classes(_sst2_splits(_sst2_files(path)), view, NAMES), view)
@@ -214,7 +214,7 @@ def _sst2_files(path: str) -> Mapping[str | None, Sequence[Path]]:
 
 
 def _sst2_splits(files: Mapping[str | None, Sequence[Path]]) -> Splits:
-    return {split: partial(rows_of, _sst2_rows, part) for split, part in files.items()}
+    return {split: partial(rows_of_files, _sst2_rows, part) for split, part in files.items()}
 
 
 def _sst2_rows(file: Path) -> Iterator[Item]:

@@ -14,7 +14,7 @@ import msgspec
 from torchstone.core.errors import MissingError, UsageError, unknown
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import SPLITS, DataCard, View
-from torchstone.plugins.data._named_files import digest_of, size_of, split_of
+from torchstone.plugins.data._named_files import files_digest, size_of, split_of
 from torchstone.plugins.protocols import DataSource, Samples
 
 _USUAL = ("x", "inputs", "input", "features", "data", "sequences", "noisy")  # what the inputs are called, if not said
@@ -194,7 +194,7 @@ class Hdf5(DataSource):
         found = sequences_in(file, *_keys(options))
         counts = {split: one.items for split, one in found.items() if split is not None}
         total = sum(one.items for one in found.values())
-        return DataCard("features", total, None, digest_of([file]), counts)
+        return DataCard("features", total, None, files_digest([file]), counts)
 
     def samples(self, path: str, view: View) -> Samples:
         file = _file(path)

@@ -27,10 +27,10 @@ from torchstone.plugins.data._table import (
     Sentences,
     Splits,
     Tally,
-    card_of,
     names_of,
     refuse_without_tokenizers,
     splits_of,
+    table_card,
     with_classes,
 )
 from torchstone.plugins.protocols import DataSource, Samples
@@ -207,7 +207,7 @@ def _labels(table: HubTable, label: str, tally: Tally) -> list[int]:
     return [item.label if isinstance(item.label, int) else numbers[str(item.label)] for item in items]
 
 
-def digest_of(sets: Sets, columns: Columns) -> str:
+def data_set_digest(sets: Sets, columns: Columns) -> str:
     """Return a SHA-256 of the sizes of the splits of a data set of text, and of some rows of each, evenly spread."""
     wanted = [columns[key] for key in ("text", "label") if key in columns]
     digest = hashlib.sha256()
@@ -237,7 +237,7 @@ class CardAnswer(msgspec.Struct):
     missing: str = ""
 
 
-def ask(name: str, options: Mapping[str, Scalar]) -> DataCard:
+def ask_hub(name: str, options: Mapping[str, Scalar]) -> DataCard:
     """Return the card, from another process. Raises UsageError or MissingError as it says."""
     words = [name, msgspec.json.encode(dict(options)).decode()]
     # -P: a file called datasets.py in the working folder must not be taken for the library. Progress of a download goes
@@ -277,7 +277,7 @@ def _card(name: str, options: Mapping[str, Scalar]) -> DataCard:
     if "image" in said:
         return images(name, sets, said).card()
     names = class_names(sets, said.get("label"))
-    return card_of("text", text_splits(name, sets, said), digest_of(sets, said), names)
+    return table_card("text", text_splits(name, sets, said), data_set_digest(sets, said), names)
 
 
 _ON_ERROR = ("stop", "skip")
@@ -296,7 +296,7 @@ class Hub(DataSource):
             raise UsageError(f"data hub: on_error: {unknown('word', str(options['on_error']), _ON_ERROR)}")
         if find_spec("datasets") is None:
             raise MissingError("data hub: needs datasets: pip install 'torchstone[hub]'")
-        card = ask(path, options)
+        card = ask_hub(path, options)
         if card.kind == "text":
             refuse_without_tokenizers("hub")
         return card

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from torchstone.core.errors import MissingError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import DataCard, View
-from torchstone.plugins.data._table import Item, Sentences, card_of, refuse_without_tokenizers, with_classes
+from torchstone.plugins.data._table import Item, Sentences, refuse_without_tokenizers, table_card, with_classes
 from torchstone.plugins.protocols import DataSource, Samples
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
@@ -39,7 +39,7 @@ class Manual(DataSource):
         if find_spec("pydoc_data.topics") is None:
             raise MissingError("data manual: this Python has no pydoc_data; use synthetic, or tsv:PATH")
         digest = hashlib.sha256("\n".join(item.value for item in _items()).encode())
-        return card_of("text", {None: lambda: iter(_items())}, digest.hexdigest())
+        return table_card("text", {None: lambda: iter(_items())}, digest.hexdigest())
 
     def samples(self, path: str, view: View) -> Samples:
         return Sentences(with_classes({None: lambda: iter(_items())}, view), view)

@@ -320,7 +320,7 @@ def of_their_own(vendor: str, pci: Path = PCI) -> Sequence[Sighting]:
     return cards(vendor, pci)
 
 
-def hidden(environment: Mapping[str, str], *names: str) -> bool:
+def hides_devices(environment: Mapping[str, str], *names: str) -> bool:
     """Say whether one of these variables hides every device: then it is its user who wants none."""
     return any(name in environment and environment[name].split(",")[0].strip().lower() in _NOTHING for name in names)
 
@@ -357,7 +357,7 @@ class TorchVendor(Vendor):
 
     def seen(self) -> Sequence[str]:
         """Return the cards that the kernel shows, those built into a processor left out."""
-        if hidden(self._environment, *self.hiding):
+        if hides_devices(self._environment, *self.hiding):
             return ()
         found = of_their_own(self.pci_vendor, self._pci)
         return [f"an {self.maker} card at {card.address} ({card.driver or 'no'} driver)" for card in found]

@@ -18,7 +18,7 @@ from torchstone.plugins.devices._torch_device import (
     PCI,
     TorchDevice,
     TorchVendor,
-    hidden,
+    hides_devices,
     properties,
     torch_or_reason,
 )
@@ -105,7 +105,7 @@ class Cuda(TorchVendor):
 
     def seen(self) -> Sequence[str]:
         """Return the cards that NVML shows, or where it does not answer the kernel."""
-        return () if hidden(self._environment, *self.hiding) else _shown() or super().seen()
+        return () if hides_devices(self._environment, *self.hiding) else _shown() or super().seen()
 
     def slices(self) -> Mapping[str, str]:
         """Return the MIG slices that NVML knows, by UUID; nothing where no card is divided, or NVML does not answer."""

@@ -17,7 +17,7 @@ Point = tuple[dict[str, str], dict[str, float]]
 _ENDS = ("_low", "_high")  # of the interval
 
 
-def points(rows: Sequence[Mapping[str, Scalar]]) -> Iterator[Point]:
+def tracker_points(rows: Sequence[Mapping[str, Scalar]]) -> Iterator[Point]:
     """Yield (labels, figures) of each row that has figures; what is missing is left out. Raises UsageError for none."""
     found = [_point(row) for row in rows]
     measured = [(labels, figures) for labels, figures in found if figures]
@@ -61,7 +61,7 @@ class MlFlow(Exporter):
         except ImportError as fault:  # mlflow-skinny alone has no databases
             raise MissingError("mlflow needs its library: pip install mlflow") from fault
         experiment = client.create_experiment("torchstone")
-        for number, (labels, figures) in enumerate(points(rows), 1):
+        for number, (labels, figures) in enumerate(tracker_points(rows), 1):
             made = client.create_run(experiment, run_name=f"{run.head.name} {number}").info.run_id
             metrics = [Metric(name, value, 0, 0) for name, value in figures.items()]
             client.log_batch(made, metrics, [Param(name, value) for name, value in labels.items()])
@@ -88,7 +88,7 @@ class Prometheus(Exporter):
         except ImportError as fault:
             raise MissingError("prometheus needs its library: pip install prometheus-client") from fault
         registry, gauges = CollectorRegistry(), dict[str, Gauge]()
-        for labels, figures in points(rows):
+        for labels, figures in tracker_points(rows):
             kept = [labels.get(name, "") for name in _LABELS]
             for name, value in figures.items():
                 if name not in gauges:
@@ -120,7 +120,7 @@ class TensorBoard(Exporter):
         with path.open("wb") as file:
             events = RecordWriter(file)
             events.write(Event(wall_time=began_s, file_version="brain.Event:2").SerializeToString())
-            for number, (labels, figures) in enumerate(points(rows), 1):
+            for number, (labels, figures) in enumerate(tracker_points(rows), 1):
                 values = [Summary.Value(tag=f"{name}/{number}", simple_value=value) for name, value in figures.items()]
                 settings = "\n".join(f"    {name}: {value}" for name, value in labels.items())
                 about = create_summary_metadata(display_name="", description="")
@@ -147,7 +147,7 @@ class WandB(Exporter):
             raise MissingError("wandb needs its library: pip install wandb") from fault
         path.mkdir()
         quiet = wandb.Settings(silent=True, console="off", x_disable_stats=True, disable_git=True, save_code=False)
-        for number, (labels, figures) in enumerate(points(rows), 1):
+        for number, (labels, figures) in enumerate(tracker_points(rows), 1):
             name = f"{run.head.name} {number}"
             made = wandb.init(
                 mode="offline",

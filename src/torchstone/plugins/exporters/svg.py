@@ -76,8 +76,8 @@ def _figure(
     )
     if not values:
         return None
-    marks, heading = (vl.line(), vl.interval()), f"{title}, with its 95 % confidence interval"
-    return vl.panel(heading, _BATCH, vl.numbers("value", unit), marks, values, _colours(values), group=group)
+    marks, heading = (vl.line(), vl.interval_bar()), f"{title}, with its 95 % confidence interval"
+    return vl.panel(heading, _BATCH, vl.number_axis("value", unit), marks, values, _colours(values), group=group)
 
 
 def _scaled(row: Mapping[str, Any], figure: str, scale: float) -> dict[str, float | None]:
@@ -96,7 +96,7 @@ def _memory(group: str, rows: Sequence[Mapping[str, Any]]) -> Panel | None:
         if row.get(figure) is not None
     )
     where = "resident memory" if figure == HOST_PEAK else "device memory"
-    y, shades = vl.numbers("gib", "GiB"), _colours(values)
+    y, shades = vl.number_axis("gib", "GiB"), _colours(values)
     return vl.panel(f"peak {where}", _BATCH, y, (vl.line(),), values, shades, group=group)
 
 
@@ -117,7 +117,7 @@ def _phases(group: str, rows: Sequence[Mapping[str, Any]]) -> Panel | None:
     if not values:
         return None
     title = "step phases" + (f" ({fastest})" if fastest != "all" else "")
-    y, shades = vl.shares("s", "share of the step"), vl.phase_colours({value["phase"] for value in values})
+    y, shades = vl.share_axis("s", "share of the step"), vl.phase_colours({value["phase"] for value in values})
     return vl.panel(title, _BATCH, y, (vl.bars(),), values, shades, group=group)
 
 

@@ -76,7 +76,7 @@ def documents(text: str, where: str) -> list[Any]:
     return found
 
 
-def rows_of(text: str, where: str) -> list[dict[str, str]]:
+def csv_rows(text: str, where: str) -> list[dict[str, str]]:
     """Return the rows of a CSV file with a header, names and values stripped. Raises UsageError naming the row.
 
     Empty lines are passed over, and count as rows against the bound.
@@ -101,7 +101,7 @@ def rows_of(text: str, where: str) -> list[dict[str, str]]:
 
 def table_of(path: Path, text: str, columns: Collection[str]) -> list[dict[str, str]]:
     """Return the rows of a CSV file. Raises UsageError where there are none, or not these columns."""
-    rows = rows_of(text, str(path))
+    rows = csv_rows(text, str(path))
     if not rows or not rows[0].keys() >= set(columns):
         raise UsageError(f"{path}: no rows, or no known columns")
     return rows
@@ -178,7 +178,7 @@ def figures_of(record: Mapping[str, Any], table: Aliases) -> dict[str, float | N
     }
 
 
-def digest(data: bytes | str) -> str:
+def sha256_of(data: bytes | str) -> str:
     """Return the SHA-256 of what was read."""
     return hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
 
@@ -335,7 +335,7 @@ def precision_of(said: object) -> str | None:
     return next((ours for ours, names in _PRECISIONS.items() if name in names), None)
 
 
-def steady(metric: str, values: Sequence[float], window: str | None = None) -> Measurement:
+def steady_values(metric: str, values: Sequence[float], window: str | None = None) -> Measurement:
     """Return raw steady values."""
     return Measurement(metric, Stage.STEADY, tuple(values), window)
 
@@ -355,9 +355,9 @@ def back_to_back(values: Sequence[float], items: float | None) -> list[Measureme
 
 def _window(metric: str, values: Sequence[float], items: float | None, name: str) -> list[Measurement]:
     return [
-        steady(metric, values, name),
-        steady("items", [items] * len(values) if items is not None else (), name),
-        steady("window_time_s", [sum(values)] if values else (), name),
+        steady_values(metric, values, name),
+        steady_values("items", [items] * len(values) if items is not None else (), name),
+        steady_values("window_time_s", [sum(values)] if values else (), name),
     ]
 
 

@@ -20,14 +20,14 @@ from torchstone.core.schema.trial import Measurement, Outcome, Status
 from torchstone.plugins.importers import _draft as draft
 from torchstone.plugins.importers._draft import (
     MOST_ROWS,
-    digest,
+    csv_rows,
     header_of,
     number,
     numbers,
     parsed,
     part,
-    rows_of,
     scaled,
+    sha256_of,
     table_of,
     text_of,
     whole,
@@ -75,7 +75,7 @@ class ConfigurationSweep(Importer):
         text = text_of(path)
         rows, best = _sweep_of_table(text, path) if path.suffix == ".csv" else _of_print(text, path)
         machine = draft.a_machine(devices=[draft.a_device("cuda", 0, None)])
-        making = draft.Draft("optimal-configuration sweep", path, digest(text), machine)
+        making = draft.Draft("optimal-configuration sweep", path, sha256_of(text), machine)
         for row in rows:
             _sweep_add(making, row, best.get(_batch_of(row) or 0, ()))
         return [making.run()]
@@ -208,7 +208,7 @@ class DistilbertSuite(Importer):
     def read(self, path: Path) -> Sequence[Run]:
         text = text_of(path)
         lines, machine = _suite_of_table(text, path) if path.suffix == ".csv" else _of_lines(text, path)
-        making = draft.Draft("DistilBERT benchmark suite", path, digest(text), machine, lines[0].get("timestamp"))
+        making = draft.Draft("DistilBERT benchmark suite", path, sha256_of(text), machine, lines[0].get("timestamp"))
         for line in lines:
             _suite_add(making, line)
         return [making.run()]
@@ -219,7 +219,7 @@ def _has_columns(names: Collection[str]) -> bool:
 
 
 def _suite_of_table(text: str, path: Path) -> tuple[Sequence[_Line], Machine]:
-    rows = rows_of(text, str(path))
+    rows = csv_rows(text, str(path))
     if not rows or not _has_columns(rows[0]):
         raise UsageError(f"{path}: no rows, or no known columns")
     cuda = any(row.get("device", "").startswith("cuda") for row in rows)
@@ -323,7 +323,7 @@ class GpuImageBenchmark(Importer):
         text = text_of(path)
         rows = table_of(path, text, _IMAGE_COLUMNS)
         making = draft.Draft(
-            "GPU image benchmark", path, digest(text), _image_machine(rows, path), rows[0].get("timestamp")
+            "GPU image benchmark", path, sha256_of(text), _image_machine(rows, path), rows[0].get("timestamp")
         )
         for line, row in enumerate(rows, 2):
             _image_add(making, row, f"{path}:{line}")
@@ -410,7 +410,7 @@ class GpuReport(Importer):
 def _run(found: Mapping[str, Any], path: Path, text: str) -> Run:
     """Return the run of a report; without trials where it has neither training nor inference."""
     machine = draft.a_machine(part(found, "system_info"), tuple(_devices(found)))
-    making = draft.Draft("GPU benchmark report", path, digest(text), machine, found.get("timestamp"))
+    making = draft.Draft("GPU benchmark report", path, sha256_of(text), machine, found.get("timestamp"))
     placement = _placement(found, path)
     model, about = word(part(found, "model").get("architecture")) or draft.UNKNOWN, part(found, "data")
     settings: dict[str, Scalar] = {"sequence_length": whole(about.get("sequence_length"))}
@@ -569,7 +569,7 @@ class TrainingTree(Importer):
         text = text_of(path)
         found = part(parsed(text, str(path)))
         making = draft.Draft(
-            "training benchmark tree", path, digest(text), _tree_machine(found), found.get("timestamp")
+            "training benchmark tree", path, sha256_of(text), _tree_machine(found), found.get("timestamp")
         )
         for family, models in part(found, "benchmarks").items():
             for model, hardware in part(models).items():
@@ -653,7 +653,7 @@ def _figures(
     }
     steps = numbers(times.get("per_iteration"))
     measured = draft.back_to_back(steps, size) if steps else []
-    return claimed, [*measured, draft.steady("loss", numbers(losses.get("per_iteration")))]
+    return claimed, [*measured, draft.steady_values("loss", numbers(losses.get("per_iteration")))]
 
 
 PLUGINS: Mapping[str, Importer] = {

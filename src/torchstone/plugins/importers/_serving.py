@@ -22,7 +22,6 @@ from torchstone.core.schema.trial import Measurement
 from torchstone.plugins.importers import _draft as draft
 from torchstone.plugins.importers._draft import (
     UNKNOWN,
-    digest,
     documents,
     listed,
     number,
@@ -30,7 +29,8 @@ from torchstone.plugins.importers._draft import (
     parsed,
     part,
     scaled,
-    steady,
+    sha256_of,
+    steady_values,
     text_of,
     whole,
     word,
@@ -78,11 +78,11 @@ def _measured(
     """Return the raw values of the requests that ended well. `ended`: 1 for each that did so within the duration."""
     items = [1.0] * len(latencies) if ended is None else ended
     return [
-        steady("query_latency_s", latencies, _WINDOW),
-        steady("time_to_first_token_s", first, _WINDOW),
-        steady("time_per_output_token_s", each, _WINDOW),
-        steady("items", items, _WINDOW),
-        steady("window_time_s", [duration_s] if duration_s and latencies else (), _WINDOW),
+        steady_values("query_latency_s", latencies, _WINDOW),
+        steady_values("time_to_first_token_s", first, _WINDOW),
+        steady_values("time_per_output_token_s", each, _WINDOW),
+        steady_values("items", items, _WINDOW),
+        steady_values("window_time_s", [duration_s] if duration_s and latencies else (), _WINDOW),
     ]
 
 
@@ -131,7 +131,7 @@ class VllmBench(Importer):
         text = text_of(path)
         found = [part(one) for one in documents(text, str(path))]
         begun = found[0].get("date") if found else None
-        making = draft.Draft("vllm bench serve", path, digest(text), draft.a_machine(), begun)
+        making = draft.Draft("vllm bench serve", path, sha256_of(text), draft.a_machine(), begun)
         for place, one in enumerate(found, 1):
             if number(one.get("duration")) is None or number(one.get("completed")) is None:
                 raise UsageError(f"{path}: benchmark {place} has no duration, or no number of completed requests")
@@ -209,7 +209,7 @@ class GuideLlm(Importer):
             raise UsageError(f"{path}: no benchmarks")
         tool = f"GuideLLM {word(about.get('guidellm_version')) or ''}".strip()
         begun = number(part(benchmarks[0]).get("start_time"))
-        making = draft.Draft(tool, path, digest(text), draft.a_machine(about), _moment(begun))
+        making = draft.Draft(tool, path, sha256_of(text), draft.a_machine(about), _moment(begun))
         for place, one in enumerate(benchmarks):
             if not part(one, "metrics", "request_latency", "successful"):
                 raise UsageError(f"{path}: benchmark {place} has no request_latency of successful requests")
@@ -324,7 +324,7 @@ class AiPerf(Importer):
         if not part(summary, "request_latency") and not any(m.values for m in measured):
             raise UsageError(f"{path}: no request_latency")
         making = draft.Draft(
-            "AIPerf", path, digest("\n".join(texts)), draft.a_machine(), summary.get("start_time", _moment(begun))
+            "AIPerf", path, sha256_of("\n".join(texts)), draft.a_machine(), summary.get("start_time", _moment(begun))
         )
         errors = number(part(summary, "error_request_count").get("avg"))
         loadgen, endpoint = part(summary, "input_config", "loadgen"), part(summary, "input_config", "endpoint")

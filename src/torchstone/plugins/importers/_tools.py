@@ -23,7 +23,7 @@ from torchstone.core.schema.trial import Measurement, Outcome, Stage, Status
 from torchstone.plugins.importers import _draft as draft
 from torchstone.plugins.importers._draft import (
     bytes_of,
-    digest,
+    csv_rows,
     documents,
     header_of,
     listed,
@@ -31,8 +31,8 @@ from torchstone.plugins.importers._draft import (
     numbers,
     parsed,
     part,
-    rows_of,
     scaled,
+    sha256_of,
     table_of,
     text_of,
     whole,
@@ -78,7 +78,7 @@ class OptimumBenchmark(Importer):
         if main is None:
             raise UsageError(f"{path}: no target with a latency ({', '.join(_MAIN)})")
         # The tool writes both forms side by side: they are one run.
-        sha256 = digest(json.dumps([config, report], sort_keys=True))
+        sha256 = sha256_of(json.dumps([config, report], sort_keys=True))
         version = word(part(config, "environment").get("optimum_benchmark_version"))
         making = draft.Draft(f"optimum-benchmark {version or ''}".strip(), path, sha256, _optimum_machine(config))
         case = _optimum_case(config, training=main in ("train", "overall"))
@@ -184,7 +184,9 @@ def _figures(
     claimed["output_token_throughput" if tokens else "throughput"] = number(rate.get("value"))
     claimed |= draft.figures_of(part(report, main, "memory"), _MEMORY) | _energy(part(report, main, "energy"), items)
     measured = draft.back_to_back(values, items) if training else draft.closed_loop(values, items)
-    measured.append(draft.steady("time_to_first_token_s", numbers(part(report, "prefill", "latency").get("values"))))
+    measured.append(
+        draft.steady_values("time_to_first_token_s", numbers(part(report, "prefill", "latency").get("values")))
+    )
     warm = numbers(part(report, "warmup", "latency").get("values"))
     measured.append(Measurement("step_time_s", Stage.WARMUP, warm))
     for metric, targets in (("model_load_time_s", _LOADING), ("first_step_time_s", _FIRST)):
@@ -237,7 +239,7 @@ class PytestBenchmark(Importer):
         making = draft.Draft(
             f"pytest-benchmark {version or ''}".strip(),
             path,
-            digest(text),
+            sha256_of(text),
             _pytest_machine(found),
             found.get("datetime"),
         )
@@ -334,13 +336,13 @@ class Timm(Importer):
 
     def read(self, path: Path) -> Sequence[Run]:
         text = text_of(path)
-        rows = rows_of(text, str(path))
+        rows = csv_rows(text, str(path))
         if not rows:
             raise UsageError(f"{path}: no rows below the header")
         said = _NAME.search(path.name)
         about = said.groupdict() if said else {}
         placement = Placement("cpu" if about.get("processor") else "cuda")
-        making = draft.Draft("timm benchmark.py", path, digest(text), _timm_machine(about))
+        making = draft.Draft("timm benchmark.py", path, sha256_of(text), _timm_machine(about))
         settings: dict[str, Scalar] = {
             "precision": draft.precision_of(about.get("precision")),
             "compile": "default" if about.get("dynamo") else None,
@@ -447,7 +449,7 @@ class LlamaBench(Importer):
         devices = () if kind == "cpu" else (draft.a_device(kind, 0, word(first.get("gpu_info"))),)
         software = {"llama.cpp": word(str(first.get("build_commit") or ""))}
         machine = draft.a_machine({"processor": first.get("cpu_info")}, devices, software=software)
-        making = draft.Draft("llama-bench", path, digest(text), machine, first.get("test_time"))
+        making = draft.Draft("llama-bench", path, sha256_of(text), machine, first.get("test_time"))
         for row in rows:
             _add_llama(making, row)
         return [making.run()]
@@ -501,11 +503,11 @@ def _add_llama(making: draft.Draft, row: Mapping[str, Any]) -> None:
     measured = draft.closed_loop(times, 1.0)
     if prompt > 0.0 and made == 0.0:
         measured += [
-            draft.steady("tokens", [prompt] * len(times), "latency"),
-            draft.steady("time_to_first_token_s", times, "latency"),
+            draft.steady_values("tokens", [prompt] * len(times), "latency"),
+            draft.steady_values("time_to_first_token_s", times, "latency"),
         ]
     elif made > 0.0 and prompt == 0.0:
-        measured.append(draft.steady("time_per_output_token_s", [t / made for t in times], "latency"))
+        measured.append(draft.steady_values("time_per_output_token_s", [t / made for t in times], "latency"))
     making.add(
         case, claimed, measured, Facts(parameters=whole(row.get("model_n_params")), new_tokens=whole(made) or None)
     )
@@ -554,7 +556,7 @@ class NvBench(Importer):
             for one in map(part, listed(part(found).get("devices")))
             if (index := whole(one.get("id"))) is not None
         ]
-        making = draft.Draft(tool, path, digest(text), draft.a_machine(devices=devices))
+        making = draft.Draft(tool, path, sha256_of(text), draft.a_machine(devices=devices))
         for benchmark, state in _states(part(found).get("benchmarks")):
             _add_nvbench(making, path, word(benchmark.get("name")) or draft.UNKNOWN, state)
         run = making.run()
@@ -644,7 +646,7 @@ class TransformersBenchmark(Importer):
         memory = scaled(about.get("gpu_memory_total_gb"), 2.0**30)
         devices = () if kind == "cpu" else (draft.a_device(kind, 0, name, memory),)
         begun = part(entries[0], "metadata").get("timestamp")
-        making = draft.Draft("transformers benchmark_v2", path, digest(text), draft.a_machine(about, devices), begun)
+        making = draft.Draft("transformers benchmark_v2", path, sha256_of(text), draft.a_machine(about, devices), begun)
         for one in entries:
             _add_transformers(making, one, Placement(kind))
         return [making.run()]
@@ -682,9 +684,9 @@ def _add_transformers(making: draft.Draft, entry: Mapping[str, Any], placement: 
         return
     said = numbers(found.get("inter_token_latency"))
     measured = draft.closed_loop(whole_s, float(size) if size is not None else None)
-    measured.append(draft.steady("time_to_first_token_s", first, "latency"))
+    measured.append(draft.steady_values("time_to_first_token_s", first, "latency"))
     each = _per_token(found.get("timestamps"), whole_s, first, made or 0)
-    measured.append(draft.steady("time_per_output_token_s", each, "latency"))
+    measured.append(draft.steady_values("time_per_output_token_s", each, "latency"))
     used = [v for one in listed(found.get("gpu_metrics")) for v in numbers(part(one).get("memory_used"))]
     claimed = {
         "time_per_output_token_mean_s": fmean(said) if said else None,

@@ -115,7 +115,7 @@ class Classifiers(ModelSource):
         model, weights = f"{self.library.name}:{bare}", str(workload.fixed.get("weights", "random"))
         classes = int(workload.fixed["classes"] or 0)
         side = int(configuration.get("image_size") or 224)
-        with _pixels.one_line_errors(model, pretrained=weights == "pretrained"):
+        with _pixels.download_errors(model, pretrained=weights == "pretrained"):
             module = self.library.build(bare, weights == "pretrained", classes, side)
         if at:
             _weights_file.fill(module, model, file)

@@ -32,7 +32,7 @@ def channels_of(module: Any) -> int:
 
 
 @contextmanager
-def one_line_errors(model: str, *, pretrained: bool) -> Iterator[None]:
+def download_errors(model: str, *, pretrained: bool) -> Iterator[None]:
     """Turn what downloading weights raises, by many libraries in many ways, into one line; let all else pass."""
     try:
         yield

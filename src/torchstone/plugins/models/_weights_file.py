@@ -48,7 +48,7 @@ def load_pickle(file: Path, device: str) -> Any:
             ) from error
         raise UsageError(f"{file}: refused: not a file of weights only; save it again with torch.save") from error
     except Exception as error:
-        raise UsageError(f"{file}: not a file of weights ({type(error).__name__}: {first_line(error)})") from error
+        raise UsageError(f"{file}: not a file of weights ({type(error).__name__}: {error_line(error)})") from error
 
 
 @contextmanager
@@ -63,11 +63,11 @@ def one_line_errors(where: str, instead: str | None = None) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError, SafetensorError) as error:
-        raise UsageError(f"{where}: {first_line(error)}{then}") from error
+        raise UsageError(f"{where}: {error_line(error)}{then}") from error
     except RuntimeError as error:
         if "mismatch" not in str(error):
             raise
-        raise UsageError(f"{where}: the weights do not fit config.json ({first_line(error)}){then}") from error
+        raise UsageError(f"{where}: the weights do not fit config.json ({error_line(error)}){then}") from error
 
 
 def load_tokenizer(source: str) -> Any:
@@ -80,7 +80,7 @@ def load_tokenizer(source: str) -> Any:
     return tokenizer
 
 
-def first_line(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """Return what an exception says, cut to one line; its type if it says nothing."""
     lines = str(error).strip().splitlines()
     return lines[0][:200] if lines else type(error).__name__
@@ -227,7 +227,7 @@ def fill(module: Any, model: str, word: str) -> None:
     try:
         module.load_state_dict(state, strict=False)  # which are missing is known: those that are shared
     except RuntimeError as error:  # sparse, quantized or meta tensors
-        raise UsageError(f"{file}: cannot be copied into {model}: {first_line(error)}") from error
+        raise UsageError(f"{file}: cannot be copied into {model}: {error_line(error)}") from error
 
 
 def _state(file: Path) -> Mapping[str, Any]:

@@ -51,7 +51,7 @@ class PreparedInference(Prepared):
         self._variant = _runtimes.variant_of(case.configuration, device)
         _settings.refuse(case.configuration, model, device)
         _settings.set_numerics(case.configuration)
-        self._plain = _settings.arrange(model.module.eval(), case.configuration, device)
+        self._plain = _settings.move_to_device(model.module.eval(), case.configuration, device)
         self._compile_pool = _graphs.CompilePool(case.configuration, device)
         self._module = _settings.compiled(self._plain, case.configuration)
         self._inference_mode = torch.inference_mode

@@ -355,7 +355,7 @@ class Prepares(Protocol):
         """Set the model up."""
 
 
-def peak_memory(
+def step_peak_memory(
     engine: Prepares, case: Case, model: LoadedModel, drawn: Mapping[str, Any], device: Device
 ) -> PeakMemory:
     """Return the peak of the engine's step. `drawn`: a few items as one batch, of whatever size; its rows are scaled.

@@ -42,7 +42,7 @@ class Infer(FedEngine):
 
         if (variant := _runtimes.variant_of(case.configuration, device)) is not None:
             raise Unsupported(f"{variant}: its memory cannot be predicted without running it")
-        return _peak_memory.peak_memory(self, case, model, drawn, device)
+        return _peak_memory.step_peak_memory(self, case, model, drawn, device)
 
 
 # ── load ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -28,7 +28,7 @@ from torchstone.core.schema.facts import Facts, SettingFact
 from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import OpenRuntime, Runtime, SavedFile
-from torchstone.plugins.variants import Variant, impossible, variant_in
+from torchstone.plugins.variants import RuntimeVariant, axis_conflict, variant_in
 
 COMPARED = 4  # batches: as many as a resident feed has
 PROGRAM, TRACED = ".pt2", ".pt"  # of what torch itself loads
@@ -38,13 +38,13 @@ _LIBRARIES = (str(Path(torch.__file__).parent), str(Path(__file__).parents[2]))
 Forward = Callable[[Any, Mapping[str, Any]], Any]
 
 
-def variant_of(configuration: Mapping[str, Scalar], device: Device) -> Variant | None:
+def variant_of(configuration: Mapping[str, Scalar], device: Device) -> RuntimeVariant | None:
     """Return what is asked for, or None: eager, in fp32. Raises Unsupported for what it is not asked beside."""
     variant = variant_in(configuration)
     kind = torch.device(device.torch_device).type
     if variant is not None and kind != "cpu":
         raise Unsupported(f"{variant}: measured on the CPU only so far, not on {kind}")
-    if (why := impossible(configuration)) is not None:
+    if (why := axis_conflict(configuration)) is not None:
         raise Unsupported(why)
     return variant
 
@@ -76,7 +76,7 @@ class Built(NamedTuple):
 
 
 def build(
-    variant: Variant,
+    variant: RuntimeVariant,
     module: Any,
     forward: Forward,
     batches: Sequence[Mapping[str, Any]],
@@ -174,7 +174,7 @@ def _quiet() -> Iterator[None]:
         logging.disable(before)
 
 
-def _quantized(variant: Variant, module: Any) -> Any:
+def _quantized(variant: RuntimeVariant, module: Any) -> Any:
     """Return a copy with dynamically quantized linear and recurrent layers. Raises Unsupported where there are none."""
     try:
         quantized = torch.ao.quantization.quantize_dynamic(copy.deepcopy(module))
@@ -201,7 +201,7 @@ def _opener(quantized: Any, forward: Forward, folder: Path) -> Callable[[], Open
 
 
 def _exported(
-    variant: Variant,
+    variant: RuntimeVariant,
     module: Any,
     forward: Forward,
     batch: Mapping[str, Any],
@@ -224,7 +224,7 @@ def _exported(
 
 
 def save(
-    variant: Variant,
+    variant: RuntimeVariant,
     module: Any,
     forward: Forward,
     batch: Mapping[str, Any],

@@ -171,7 +171,7 @@ def in_precision(work: Work, configuration: Mapping[str, Scalar], device: Device
     return under_autocast
 
 
-def arrange(module: torch.nn.Module, configuration: Mapping[str, Scalar], device: Device) -> torch.nn.Module:
+def move_to_device(module: torch.nn.Module, configuration: Mapping[str, Scalar], device: Device) -> torch.nn.Module:
     """Move the module to the device, with the memory layout and checkpointing asked for."""
     if configuration.get("gradient_checkpointing"):
         switch_checkpointing(module, on=True)

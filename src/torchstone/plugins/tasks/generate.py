@@ -150,7 +150,7 @@ class PreparedGeneration(Prepared):
             raise Unsupported(f"{asked}: the model has {model.input.longest} positions, and this needs {kept}")
         _settings.set_numerics(configuration)
         self._decoding = model.decoding
-        self._plain = _settings.arrange(model.module.eval(), configuration, device)
+        self._plain = _settings.move_to_device(model.module.eval(), configuration, device)
         self._compile_pool = _graphs.CompilePool(configuration, device)
         self._module = _settings.compiled(self._plain, configuration)
         self._inference_mode = torch.inference_mode

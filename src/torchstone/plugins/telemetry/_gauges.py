@@ -231,7 +231,7 @@ def library_gauge(
     return FunctionGauge(metric, answer, cumulative)
 
 
-def card_of(drm: Path, vendor: str, bus_id: str | None) -> Path | None:
+def card_folder(drm: Path, vendor: str, bus_id: str | None) -> Path | None:
     """Return the folder of a vendor's card in /sys/class/drm.
 
     None without one, and where there are several and no bus id: the order of /sys is not that of torch.

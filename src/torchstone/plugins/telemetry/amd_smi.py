@@ -14,7 +14,7 @@ from torchstone.plugins.machine_protocols import Gauge, TelemetrySource
 from torchstone.plugins.telemetry._gauges import (
     FunctionGauge,
     OtherProcesses,
-    card_of,
+    card_folder,
     file_gauge,
     first_line,
     library_gauge,
@@ -27,7 +27,7 @@ _AMD = "0x1002"
 
 def by_files(drm: Path, device: DeviceInfo) -> Sequence[FunctionGauge]:
     """Return the gauges that the driver's files answer; no library is needed, and energy has no file."""
-    found = card_of(drm, _AMD, device.bus_id)
+    found = card_folder(drm, _AMD, device.bus_id)
     if found is None:
         return ()
     card = found / "device"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.plugins.machine_protocols import Gauge, TelemetrySource
-from torchstone.plugins.telemetry._gauges import FunctionGauge, KeptOpen, card_of, file_gauge, first_line, present
+from torchstone.plugins.telemetry._gauges import FunctionGauge, KeptOpen, card_folder, file_gauge, first_line, present
 
 _INTEL = "0x8086"
 _HERTZ_A_MEGAHERTZ = 1e6
@@ -34,7 +34,7 @@ class IntelGpu(TelemetrySource):
     def open(self, pid: int | None, device: DeviceInfo | None) -> Sequence[Gauge]:
         if device is None or device.kind != "xpu":
             return ()
-        card = card_of(self._drm, _INTEL, device.bus_id)
+        card = card_folder(self._drm, _INTEL, device.bus_id)
         return _gauges(card) if card is not None else ()
 
 

@@ -25,7 +25,7 @@ from torchstone.core.schema.estimate import Estimate, Verdict
 from torchstone.core.schema.metric import PHASES
 from torchstone.core.schema.peak_memory import PEAKS
 from torchstone.core.schema.trial import Status
-from torchstone.report.charts.cases import device_names, rate_of, workload_name
+from torchstone.report.charts.cases import case_rate, device_names, workload_name
 from torchstone.report.document import Chart
 
 THROUGHPUT, LATENCY = "throughput_vs_batch_size", "latency_vs_batch_size"
@@ -75,7 +75,7 @@ def places_of(cases: Sequence[CaseSummary], name_of: Callable[[CaseSummary], str
     ]
 
 
-def named(cases: Sequence[PlacedCase]) -> Named:
+def labelled_curves(cases: Sequence[PlacedCase]) -> Named:
     """Return the Cases of one workload as curves: of several devices a panel a setting, of one a curve a setting.
 
     Of more than MOST_CURVES curves in a panel the fastest stay, in their order.
@@ -98,7 +98,7 @@ def named(cases: Sequence[PlacedCase]) -> Named:
 
 
 def _best(curves: Mapping[str, Mapping[int, PlacedCase]]) -> dict[str, tuple[PlacedCase, ...]]:
-    ranked = sorted(curves, key=lambda name: max(rate_of(one.case) for one in curves[name].values()), reverse=True)
+    ranked = sorted(curves, key=lambda name: max(case_rate(one.case) for one in curves[name].values()), reverse=True)
     kept = set(ranked[:MOST_CURVES])
     return {name: tuple(own[size] for size in sorted(own)) for name, own in curves.items() if name in kept}
 
@@ -165,9 +165,9 @@ def _curves(
     places = [str(size) for size in sorted(every)]  # those of all panels: their axes are one
     cases = {curve: [(one.size, one.case) for one in own] for curve, own in curves.items()}
     values, failed, _ = joined(cases, of, "batch", str, scale[0])
-    marks = (*vl.failures(failed), vl.line("piece"), vl.interval())
+    marks = (*vl.failures(failed), vl.line("piece"), vl.interval_bar())
     shades = vl.colours("curve", [value["curve"] for value in values] or curves, told.order)
-    x, y = vl.steps("batch", "batch size", places), vl.numbers("value", scale[1])
+    x, y = vl.steps("batch", "batch size", places), vl.number_axis("value", scale[1])
     return vl.panel(title, x, y, marks, values, shades, subtitle=subtitle, group=group, width=_WIDTH)
 
 
@@ -318,7 +318,7 @@ def batch_size_charts(run: RunSummary) -> list[Chart]:
     """Return the pictures that a run has two batch sizes for."""
     name_of = device_names(run.machine)
     workloads = over_devices(on_devices_here(run))
-    curves = [(own, named(places_of(own, name_of))) for own in workloads]
+    curves = [(own, labelled_curves(places_of(own, name_of))) for own in workloads]
     drawn = [(own, told) for own, told in curves if told.sizes >= _FEWEST]
     scaling = _scaling(run) if drawn else {}
     several = len(workloads) > 1
@@ -455,9 +455,9 @@ def _phases(case: CaseSummary) -> dict[str, Estimate]:
 
 
 def _fastest(cases: Sequence[PlacedCase]) -> tuple[str, Sequence[PlacedCase]]:
-    (curves,) = named(cases).panels.values()  # of one device
+    (curves,) = labelled_curves(cases).panels.values()  # of one device
     measured = [name for name, own in curves.items() if any(_phases(one.case) for one in own)] or list(curves)
-    best = max(measured, key=lambda name: max(rate_of(one.case) for one in curves[name]))
+    best = max(measured, key=lambda name: max(case_rate(one.case) for one in curves[name]))
     return best, curves[best]
 
 
@@ -479,12 +479,12 @@ def _phase_panels(title: str, own: Sequence[PlacedCase]) -> Iterator[Panel]:
     x = vl.steps("batch", "batch size", [str(one.size) for one in own])
     shades = vl.phase_colours({value["phase"] for value in values})
     lost_here = vl.failures(lost)
-    y, parts = vl.shares("share", "share of the step"), (*lost_here, vl.bars())
+    y, parts = vl.share_axis("share", "share of the step"), (*lost_here, vl.bars())
     yield vl.panel(
         "shares", x, y, parts, [*_shares(values)], shades, subtitle="means over trials", group=title, width=_WIDTH
     )
     times = [{name: value[name] for name in ("batch", "phase", "piece", "ms", "low", "high")} for value in values]
-    y, lines, words = vl.numbers("ms", "ms a step"), (vl.line("piece"), vl.interval()), interval_words(known)
+    y, lines, words = vl.number_axis("ms", "ms a step"), (vl.line("piece"), vl.interval_bar()), interval_words(known)
     yield vl.panel("times", x, y, (*lost_here, *lines), times, shades, subtitle=words, group=title, width=_WIDTH)
 
 

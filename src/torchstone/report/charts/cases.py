@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from torchstone.analysis.advice.grouping import groups, on_devices_here, varying_axes
 from torchstone.analysis.summary import CaseSummary, RunSummary
-from torchstone.core.charts.fitting import short
+from torchstone.core.charts.fitting import without_middle
 from torchstone.core.schema.answer import AbResult, TuneResult
 from torchstone.core.schema.case import Case, model_name
 from torchstone.core.schema.estimate import Verdict
@@ -37,7 +37,7 @@ def device_names(machine: Machine) -> NameOf:
 
 def workload_name(case: Case | CaseSummary) -> str:
     """Return "train cnn": the task and the model, without its source and folders."""
-    return f"{case.workload.task} {short(model_name(case.workload.model), _MODEL)}"
+    return f"{case.workload.task} {without_middle(model_name(case.workload.model), _MODEL)}"
 
 
 def chosen_cases(run: RunSummary) -> list[CaseSummary]:
@@ -49,7 +49,7 @@ def chosen_cases(run: RunSummary) -> list[CaseSummary]:
     if len(measured) <= MOST_CASES:
         return measured
     first = [case for case in measured if case.case_id in _named(run)]
-    fastest = [max(cases, key=rate_of) for cases in groups(measured)]
+    fastest = [max(cases, key=case_rate) for cases in groups(measured)]
     found = {case.case_id: case for case in (*first, *fastest)}
     return list(found.values())[:MOST_CASES]
 
@@ -62,7 +62,7 @@ def _named(run: RunSummary) -> Sequence[str]:
     return ()
 
 
-def rate_of(case: CaseSummary) -> float:
+def case_rate(case: CaseSummary) -> float:
     """Return the throughput of a Case, of generation that of output tokens; 0 where it has none."""
     found = case.estimates.get("output_token_throughput") or case.estimates.get("throughput")
     return found.value if found is not None else 0.0
@@ -74,7 +74,7 @@ def titles_of(cases: Sequence[CaseSummary], summary: RunSummary) -> Mapping[str,
     found = {}
     for case in cases:
         point = [f"{axis} {value}" for axis in axes if (value := case.configuration.get(axis)) is not None]
-        found[case.case_id] = short(", ".join((workload_name(case), name_of(case), *point)), _TITLE)
+        found[case.case_id] = without_middle(", ".join((workload_name(case), name_of(case), *point)), _TITLE)
     return found
 
 

@@ -82,7 +82,7 @@ class ComparedPoint(msgspec.Struct, frozen=True):
     row: Mapping[str, Scalar]
 
 
-def points(participants: Sequence[ComparedInput], prices: Mapping[str, float] | None = None) -> list[ComparedPoint]:
+def by_batch(participants: Sequence[ComparedInput], prices: Mapping[str, float] | None = None) -> list[ComparedPoint]:
     """Return the Cases that have a batch size and any figure, those of one device under its label.
 
     `prices`: money an hour, by the letter of a participant.
@@ -106,7 +106,7 @@ def points(participants: Sequence[ComparedInput], prices: Mapping[str, float] | 
     return found
 
 
-def fastest(drawn: Sequence[ComparedPoint]) -> tuple[list[ComparedPoint], int]:
+def fastest_lines(drawn: Sequence[ComparedPoint]) -> tuple[list[ComparedPoint], int]:
     """Return the points of as many lines as there are colours, and how many lines are left out.
 
     Those are the first, which the others are compared with, and the fastest: with the highest share of the highest
@@ -177,7 +177,7 @@ def _panel(quantity: Quantity, own: Sequence[ComparedPoint], title: str, order: 
         for count, (batch, each) in enumerate(sorted(taken.items()))
     ]
     failed = [{"x": batch, "word": lost_words(each, len({*found, *each}))} for batch, each in lost.items()]
-    return lines(values, title, vl.steps("x", "batch size"), quantity.title, order, failed)
+    return panel_of(values, title, vl.steps("x", "batch size"), quantity.title, order, failed)
 
 
 def _lost(row: Mapping[str, Scalar]) -> str | None:
@@ -235,9 +235,9 @@ def losses(participants: Sequence[ComparedInput]) -> Picture | None:
                 line = ", ".join([one.label, *(f"{axis} {case.configuration.get(axis)}" for axis in varying)])
                 values = found.setdefault(panel, [])
                 values += [{"line": line, "x": x, "y": y} for x, y in _means(curve.losses)]
-    x = vl.numbers("x", "step")
+    x = vl.number_axis("x", "step")
     order = [value["line"] for values in found.values() for value in values]
-    panels = tuple(lines(values, panel, x, "loss", order) for panel, values in found.items())
+    panels = tuple(panel_of(values, panel, x, "loss", order) for panel, values in found.items())
     return Picture("Training loss, means of neighbouring steps", panels) if panels else None
 
 
@@ -266,15 +266,17 @@ def _means(values: Sequence[float]) -> Iterator[tuple[float, float]]:
             yield (begin + end - 1) / 2.0, fmean(values[begin:end])
 
 
-def lines(values: vl.Values, title: str, x: Spec, y: str, order: Iterable[str] = (), failed: vl.Values = ()) -> Panel:
+def panel_of(
+    values: vl.Values, title: str, x: Spec, y: str, order: Iterable[str] = (), failed: vl.Values = ()
+) -> Panel:
     """Return a panel: a line for each word under `line`, through its points `x`, `y`, which `piece` may part.
 
     `order`: the lines of all panels that are read together, in which each has its colour. `failed`: words at `x`.
     """
     one = vl.line("piece" if any("piece" in value for value in values) else None)
-    bars = [vl.interval()] if any(value.get("low") is not None for value in values) else []
+    bars = [vl.interval_bar()] if any(value.get("low") is not None for value in values) else []
     shades = vl.colours("line", [value["line"] for value in values], list(order))
-    return vl.panel(title, x, vl.numbers("y", y), (*vl.failures(failed), one, *bars), values, shades)
+    return vl.panel(title, x, vl.number_axis("y", y), (*vl.failures(failed), one, *bars), values, shades)
 
 
 # ── trainings to their end ──────────────────────────────────────────────────────────────────────────────────
@@ -304,12 +306,14 @@ def epochs(participants: Sequence[ComparedInput]) -> Picture | None:
                     found[what].append({"line": f"{name} - {part}", "x": epoch.epoch, "y": value})
     order = line_names(participants)
     panels = tuple(
-        lines(values, what, vl.counted("x", "epoch", values), what, order) for what, values in found.items() if values
+        panel_of(values, what, vl.count_axis("x", "epoch", values), what, order)
+        for what, values in found.items()
+        if values
     )
     return Picture("Trainings", panels, "one training a line: no intervals") if panels else None
 
 
-def curves(quantity: str, participants: Sequence[ComparedInput]) -> list[GaugeCurve]:
+def training_curves(quantity: str, participants: Sequence[ComparedInput]) -> list[GaugeCurve]:
     """Return a curve a training of `utilization`, `memory` or `power`, by the first of its gauges that was read.
 
     Without a device's own, utilization is how many cores the training kept busy, and memory what its processes held.
@@ -340,8 +344,8 @@ def over_time(drawn: Sequence[GaugeCurve], order: Sequence[str] = ()) -> list[Pa
         long = max(at_s for curve in own for at_s, _ in curve.points) > LONG_S
         each_s, unit = (60.0, "min") if long else (1.0, "s")
         values = [{"line": curve.line, "x": at_s / each_s, "y": y} for curve in own for at_s, y in curve.points]
-        x = vl.numbers("x", f"since the training began, {unit}")
-        panels.append(lines(values, "during training", x, title, order))
+        x = vl.number_axis("x", f"since the training began, {unit}")
+        panels.append(panel_of(values, "during training", x, title, order))
     return panels
 
 

@@ -13,7 +13,7 @@ from torchstone.analysis.advice.trainings import LOSS_AXES, compared, curves_of
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.charts import vega_lite as vl
-from torchstone.core.charts.fitting import MOST_POINTS, short, short_names, thinned
+from torchstone.core.charts.fitting import MOST_POINTS, short_names, thinned, without_middle
 from torchstone.core.charts.vega_lite import Panel, Picture
 from torchstone.core.figures import closed_loop_only, raw
 from torchstone.core.schema.run import Run
@@ -84,8 +84,8 @@ def _in_order(title: str, trials: Sequence[Trial]) -> Panel | None:
         if sum(len(before) + len(after) for before, after in known.values()) > len(values)
         else ""
     )
-    x = vl.counted("step", "step, from the end of the warm-up" if warm else "step", values)
-    y = vl.numbers("y", unit, log=uneven, zero=False)
+    x = vl.count_axis("step", "step, from the end of the warm-up" if warm else "step", values)
+    y = vl.number_axis("y", unit, log=uneven, zero=False)
     marks, shades = (vl.line(faint=len(values) > 4 * len(known)), *ends), vl.colours("trial", known, tuple(known))
     subtitle = f"single steps of {of_trials(trials)}{fewer}"
     return vl.panel(title, x, y, marks, values, shades, subtitle=subtitle, width=_WIDTH)
@@ -118,7 +118,7 @@ def _distribution(title: str, trials: Sequence[Trial]) -> Panel | None:
     quantiles = over_several(taken) if several else of_one_trial(taken[0])
     divisor, unit = units.scale_of(quantiles[len(quantiles) // 2].value, "s")
     values = tuple(_quantile_points(quantiles, divisor, is_open=not several))
-    y = vl.numbers("share", f"share of {'batches' if latency else 'steps'}", ends=(0.0, 1.0))
+    y = vl.number_axis("share", f"share of {'batches' if latency else 'steps'}", ends=(0.0, 1.0))
     if several and all(point["low"] is None for point in values):
         words = f"mean of {len(taken)} trials, which differ too much for an interval (wider than ±50 %)"
     elif several:
@@ -126,7 +126,7 @@ def _distribution(title: str, trials: Sequence[Trial]) -> Panel | None:
     else:
         words = "one trial; band: 95 % for the whole curve (Dvoretzky-Kiefer-Wolfowitz), open at its ends"
     ends = None if several else _ends(values)
-    x = vl.numbers("x", f"{_TIME[latency]}, {unit}", ends=ends)
+    x = vl.number_axis("x", f"{_TIME[latency]}, {unit}", ends=ends)
     x = x if ends is not None else {**x, "scale": vl.TIGHT}
     marks = (vl.band(clip=ends is not None), vl.line())
     return vl.panel(title, x, y, marks, values, subtitle=words, width=_WIDTH)
@@ -209,7 +209,7 @@ def gauge_panels(
             for at_s, y in thinned(points, max(4, _MOST_READINGS // len(read)))
         )
         shaded = [{"from": begin / each_s, "to": end / each_s} for begin, end in spans[:_MOST_SPANS]]
-        x, y = vl.numbers("at", f"{since}, {unit}"), vl.numbers("y", gauge.title)
+        x, y = vl.number_axis("at", f"{since}, {unit}"), vl.number_axis("y", gauge.title)
         marks = (*([vl.stretches(shaded)] if shaded else []), vl.line())
         yield vl.panel(
             "", x, y, marks, values, vl.colours("line", read, tuple(read)), group=group, width=_WIDTH, height=150
@@ -233,7 +233,7 @@ def gauge_points(series: Series, gauge: DrawnGauge) -> list[tuple[float, float]]
 
 def training_charts(metrics: TrainingMetrics, device: str) -> list[Chart]:
     """Return the pictures that a training has data for. `device`: what its device is called."""
-    name = short(device, 40)
+    name = without_middle(device, 40)
     found = []
     if panels := tuple(_epochs(metrics, name)):
         says = "Loss and accuracy over the epochs, of the training items and of those held out"
@@ -259,7 +259,7 @@ def _epochs(metrics: TrainingMetrics, name: str) -> Iterator[Panel]:
             values += [{"epoch": at, "y": value, "line": line} for at, value in thinned(known, _MOST)]
         if values:
             order = (f"{name} - Train", f"{name} - Val")
-            x, y = vl.counted("epoch", "epoch", values), vl.numbers("y", what, zero=what == "accuracy")
+            x, y = vl.count_axis("epoch", "epoch", values), vl.number_axis("y", what, zero=what == "accuracy")
             shades = vl.colours("line", [value["line"] for value in values], order)
             yield vl.panel(what, x, y, (vl.line(),), values, shades, width=360)
 
@@ -278,7 +278,7 @@ def _all_steps(metrics: TrainingMetrics, name: str) -> Panel | None:
         ends.append({"step": before + len(epoch.batch_times_s)})
     words = "single steps; dashed: a new epoch" if ends else "single steps"
     words += "; of each stretch the extremes" if len(kept) < len(known) else ""
-    x, y = vl.counted("step", "step", values), vl.numbers("y", unit, zero=False)
+    x, y = vl.count_axis("step", "step", values), vl.number_axis("y", unit, zero=False)
     marks = (vl.line(faint=True), *(vl.dividers(ends) if ends else ()))
     return vl.panel(name, x, y, marks, values, subtitle=words, width=640)
 
@@ -319,7 +319,7 @@ def _loss_panel(values: list[Mapping[str, Any]], order: tuple[str, ...], case: C
     uneven = min(losses) > 0.0 and max(losses) > _UNEVEN * min(losses)
     size = case.configuration.get("batch_size")
     title = f"{workload_name(case)} on {device}, batch_size {size}"
-    x, y = vl.numbers("x", f"{case.workload.item}s"), vl.numbers("y", "loss", log=uneven, zero=False)
+    x, y = vl.number_axis("x", f"{case.workload.item}s"), vl.number_axis("y", "loss", log=uneven, zero=False)
     shades = vl.colours("line", [value["line"] for value in values], order)
     return vl.panel(title, x, y, (vl.line(faint=len(values) > 400),), values, shades, width=_WIDTH)
 
@@ -355,7 +355,7 @@ def search_chart(run: RunSummary) -> Chart | None:
     best_so_far = vl.line()
     best_so_far["encoding"]["y"] = {"field": "best"}
     marks = (*vl.failures(failed[:_MOST_FAILED]), best_so_far, vl.dots())
-    x, y = vl.numbers("at", "time of trials so far, s"), vl.numbers("y", f"{item}s/s")
+    x, y = vl.number_axis("at", "time of trials so far, s"), vl.number_axis("y", f"{item}s/s")
     panel = vl.panel("", x, y, marks, shown, vl.shaded("what", shades), width=560, height=260)
     words = "single trials: no intervals; the best of many probes looks better than it is, so a final round decides"
     says = "Throughput of each trial of the search over the time spent so far, and the final round"

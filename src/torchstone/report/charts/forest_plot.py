@@ -128,15 +128,15 @@ def _panel(own: Sequence[tuple[Ratio, str]], what: str, margin: float, ends: tup
                 "figures": figures,
             }
         )
-    x = {**vl.numbers("ratio", what, log=True, ends=ends), "axis": {"values": list(_ticks(*ends)), "format": "~g"}}
-    y = vl.rows("row", "", [label for _, label in own])
+    x = {**vl.number_axis("ratio", what, log=True, ends=ends), "axis": {"values": list(_ticks(*ends)), "format": "~g"}}
+    y = vl.row_axis("row", "", [label for _, label in own])
     equal = [{"from": 1.0 / (1.0 + margin), "to": 1.0 + margin}]
     counts = Counter(row.verdict for row, _ in own)
     looks = {_word(verdict): vl.VERDICTS.get(verdict, vl.OTHER_VERDICT) for verdict in counts}
     shades = {word: shade for word, (shade, _) in looks.items()}
     shapes = vl.shaded("verdict", shades, [shape for _, shape in looks.values()])
     band = [vl.stretches(equal)] if margin > 0.0 else []
-    bars = (vl.interval(along="x", clip=True), *vl.arrows(*ends), vl.dots(shapes))
+    bars = (vl.interval_bar(along="x", clip=True), *vl.arrows(*ends), vl.dots(shapes))
     marks = (*band, *vl.dividers([{"ratio": 1.0}]), *bars, vl.aside("figures"))
     title = ", ".join(f"{_word(verdict)}: {count}" for verdict, count in counts.items())
     height = max(_LEAST_HEIGHT, _ROW * len(own))

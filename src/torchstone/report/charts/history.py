@@ -43,10 +43,10 @@ def _one(history: History, shades: Mapping[str, str]) -> Panel:
     ]
     levels = [{"from": s.first + 1, "to": s.last + 1, "value": s.value} for s in history.segments]
     changes = [{"run": change.at + 0.5, "word": _what(change)} for change in history.changes[-_MOST_CHANGES:]]
-    x = vl.counted("run", "run", points)
-    y = vl.numbers("value", f"{history.metric} ({history.unit})", zero=False)
+    x = vl.count_axis("run", "run", points)
+    y = vl.number_axis("value", f"{history.metric} ({history.unit})", zero=False)
     words = in_rows(changes, "run", range(1, len(history.points) + 1), _WIDTH)
-    marks = (vl.interval(), vl.dots(), vl.levels("from", "to", levels), *vl.dividers(words))
+    marks = (vl.interval_bar(), vl.dots(), vl.level_lines("from", "to", levels), *vl.dividers(words))
     title, subtitle = label(history), f"{history.device}, host {history.host} (case {history.case_id})"
     return vl.panel(
         title, x, y, marks, points, vl.shaded("counted", shades), subtitle=subtitle, width=_WIDTH, height=160
@@ -105,9 +105,9 @@ def commits_chart(trace: Trace) -> Picture:
     ]
     shades = {name: shade for name, shade in _VERDICTS.items() if any(value["verdict"] == name for value in values)}
     breaks = [{"commit": place - 0.5, "word": "gap"} for place, step in enumerate(steps, 1) if step.begins][1:]
-    x = vl.counted("commit", "commit, oldest first", values)
-    y = vl.numbers("change", "change in time since the last gap (%)", zero=False)
+    x = vl.count_axis("commit", "commit, oldest first", values)
+    y = vl.number_axis("change", "change in time since the last gap (%)", zero=False)
     gaps = vl.dividers(in_rows(breaks, "commit", range(1, len(values) + 1), _WIDTH)) if breaks else ()
-    marks, words = (vl.interval(), vl.dots(), *gaps), "95 % confidence intervals"
+    marks, words = (vl.interval_bar(), vl.dots(), *gaps), "95 % confidence intervals"
     panel = vl.panel(trace.name[:80], x, y, marks, values, vl.shaded("verdict", shades), subtitle=words, width=_WIDTH)
     return Picture("", (panel,), columns=1)

@@ -10,11 +10,11 @@ import msgspec
 
 from torchstone.analysis.advice.grouping import groups, on_devices_here, varying_axes
 from torchstone.analysis.memory_fit import USUAL_ERROR, FitRow, MemoryAnswer
-from torchstone.analysis.scaling import SIZES, Scaling, rows_of, scaling
+from torchstone.analysis.scaling import SIZES, Scaling, scaling, scaling_rows
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.charts import vega_lite as vl
-from torchstone.core.charts.fitting import short, short_names
+from torchstone.core.charts.fitting import short_names, without_middle
 from torchstone.core.charts.vega_lite import Panel, Picture
 from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import model_name
@@ -22,7 +22,7 @@ from torchstone.core.schema.estimate import Estimate, Verdict
 from torchstone.core.schema.peak_memory import KINDS, peak_memory
 from torchstone.core.schema.ranks import AXES_OF_RANKS, BACKEND, NO_STRATEGY, NODES, STRATEGY, items_together
 from torchstone.report.charts.batch_sizes import MOST_CURVES, ends_of, interval_words, joined
-from torchstone.report.charts.cases import device_names, rate_of, workload_name
+from torchstone.report.charts.cases import case_rate, device_names, workload_name
 from torchstone.report.document import Chart
 
 RANKS = "throughput_vs_ranks"
@@ -67,7 +67,7 @@ def ranks_chart(run: RunSummary) -> Chart | None:
     found: list[Panel] = []
     told: list[str] = []
     for cases in groups(on_devices_here(run)):
-        points = list(rows_of(scaling(cases)))
+        points = list(scaling_rows(scaling(cases)))
         for kind in _KINDS:
             if any(kind.baseline(point) is not None for point in points):
                 found.append(_ranks_panel(points, kind, f"{workload_name(cases[0])} on {name_of(cases[0])}"))
@@ -100,14 +100,14 @@ def _ranks_panel(points: Sequence[Scaling], kind: _Kind, where: str) -> Panel:
     ideal = tuple(_ideal(curves, short_of, kind, shown))
     x = vl.doubled("ranks", "ranks", (int(value["ranks"]) for value in (*values, *failed)))
     ends = _axis_ends((*values, *ideal))
-    y = vl.numbers("value", f"{points[0].case.workload.item}s/s in all", log=True, ends=ends)
+    y = vl.number_axis("value", f"{points[0].case.workload.item}s/s in all", log=True, ends=ends)
     if ends is not None and (ticks := _round_numbers(*ends)):
         y["axis"] = {"values": ticks}
     subtitle = f"{interval_words(drawn)}; dashed: in proportion to the ranks"
     if len(curves) < len(related):
         lost_curves = len(related) - len(curves)
         subtitle += f"; of more than {MOST_CURVES} curves a panel the fastest; {lost_curves} more are in the tables"
-    marks = (*vl.failures(failed), vl.guide(ideal), vl.line("piece"), vl.interval())
+    marks = (*vl.failures(failed), vl.guide(ideal), vl.line("piece"), vl.interval_bar())
     shades = vl.colours("curve", [value["curve"] for value in values] or short_of.values(), tuple(short_of.values()))
     return vl.panel(kind.title, x, y, marks, values, shades, subtitle=subtitle, group=where, width=360, height=260)
 
@@ -136,7 +136,7 @@ def _curves(points: Sequence[Scaling], kind: _Kind) -> dict[str, tuple[Scaling, 
         best = found.setdefault(words, {})
         # Of several that share their ranks and the batch in all, the baseline stays, or else the fastest.
         best[point.ranks] = max(
-            filter(None, (best.get(point.ranks), point)), key=lambda p: (p.case.case_id in baselines, rate_of(p.case))
+            filter(None, (best.get(point.ranks), point)), key=lambda p: (p.case.case_id in baselines, case_rate(p.case))
         )
     related = {
         words: own
@@ -152,7 +152,7 @@ def _kept(curves: Mapping[str, Sequence[Scaling]], kind: _Kind) -> dict[str, Seq
 
     def order(words: str) -> tuple[bool, float]:
         points = curves[words]
-        return any(p.case.case_id in own for p in points), max(rate_of(p.case) for p in points)
+        return any(p.case.case_id in own for p in points), max(case_rate(p.case) for p in points)
 
     kept = sorted(curves, key=order, reverse=True)[:MOST_CURVES]
     return {words: points for words, points in curves.items() if words in kept}
@@ -201,7 +201,7 @@ def _ideal(
     for case_id, ranks in most.items():
         curve, first = own[case_id]
         for at in (first.ranks, ranks) if (curve, first.ranks) in shown else ():
-            yield {"ranks": at, "curve": curve, "value": rate_of(first.case) * at / first.ranks}
+            yield {"ranks": at, "curve": curve, "value": case_rate(first.case) * at / first.ranks}
 
 
 # ── the Pareto front ───────────────────────────────────────────────────────────────────────────────────────
@@ -260,11 +260,11 @@ def _pareto_panel(cases: Sequence[CaseSummary], where: str, title: str, cost_of:
     kinds = tuple(dict.fromkeys(value["what"] for value in reversed(values)))[::-1]
     shades = vl.shaded("what", {kind: "#bbbbbb" if kind == _BEATEN else vl.PALETTE[0] for kind in kinds})
     rate_unit = f"{cases[0].workload.item}s/s" if "throughput" in known[0][0].estimates else "output tokens/s"
-    bars = (vl.interval("y_low", "y_high"), vl.interval("x_low", "x_high", "x"))
+    bars = (vl.interval_bar("y_low", "y_high"), vl.interval_bar("x_low", "x_high", "x"))
     marks = (*bars, vl.dots(), *vl.words("number"))
     lost = len(cases) - len(shown)
     below = interval_words([rate for _, rate, _ in known]) + (f"; {lost} cases without a point" if lost else "")
-    x, y, name = vl.numbers("x", f"{title}, {unit}"), vl.numbers("y", rate_unit), f"throughput and {title}"
+    x, y, name = vl.number_axis("x", f"{title}, {unit}"), vl.number_axis("y", rate_unit), f"throughput and {title}"
     return vl.panel(name, x, y, marks, values, shades, subtitle=below, group=where, width=360, height=260)
 
 
@@ -286,7 +286,7 @@ def _named(front: Sequence[CaseSummary], cases: Sequence[CaseSummary]) -> Iterat
         else:
             point: Mapping[str, Any] = {axis: case.configuration.get(axis) for axis in axes}
             words = ", ".join(f"{axis} {scalar_word(value)}" for axis, value in point.items())
-            yield str(number), f"{number}: {short(words, 56)}"
+            yield str(number), f"{number}: {without_middle(words, 56)}"
 
 
 # ── the roofline ───────────────────────────────────────────────────────────────────────────────────────────
@@ -306,11 +306,11 @@ def roofline_chart(run: RunSummary) -> Chart | None:
         ends = {"y": done.value, "low": done.low, "high": done.high}
         scaled = {name: None if end is None or end <= 0.0 else end / _TERA for name, end in ends.items()}
         values.append({"x": x, "roof": line_of[case.case_id], **scaled})
-    x_axis = vl.numbers("x", "operations a byte of least traffic, FLOP/byte", log=True)
+    x_axis = vl.number_axis("x", "operations a byte of least traffic, FLOP/byte", log=True)
     roofs = _roofs(cases, line_of, [value["x"] for value in values])
-    marks = (vl.guide(roofs), vl.interval(), vl.dots())
+    marks = (vl.guide(roofs), vl.interval_bar(), vl.dots())
     shades = vl.colours("roof", line_of.values(), tuple(short_of.values()))
-    y = vl.numbers("y", "TFLOP/s", log=True)
+    y = vl.number_axis("y", "TFLOP/s", log=True)
     panel = vl.panel("", x_axis, y, marks, values, shades, width=520, height=320)
     below = interval_words([case.estimates["achieved_flops"] for case in cases])
     title = "Roofline: dashed what the device can at best, dots what the cases do"
@@ -364,7 +364,7 @@ def memory_chart(answer: MemoryAnswer) -> Chart | None:
     short_of = short_names(shown, _SETTING)
     values = _parts(shown, short_of)
     kinds = [kind for kind in KINDS if any(value["kind"] == kind for value in values)]
-    x, y = vl.names("settings", "", tuple(short_of.values())), vl.numbers("gib", "peak, GiB")
+    x, y = vl.name_axis("settings", "", tuple(short_of.values())), vl.number_axis("gib", "peak, GiB")
     width = _BESIDE_BARS + _BAR * len(shown)
     panel = vl.panel("", x, y, (vl.bars(),), values, vl.colours("kind", kinds, KINDS), width=width, height=240)
     left = f"; {len(rows) - len(shown)} more settings are in the table" if len(rows) > len(shown) else ""

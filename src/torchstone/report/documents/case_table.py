@@ -34,9 +34,9 @@ from torchstone.core.schema.peak_memory import PEAKS
 from torchstone.core.schema.procedure import SERVER
 from torchstone.core.schema.trial import Status, ended_well, estimation_trials, replicates
 from torchstone.report.document import Column, Part, Role, Section, Table, Text
-from torchstone.report.documents.feed import data_words, facts_of, fed_words
+from torchstone.report.documents.feed import data_words, fed_words, feed_facts
 from torchstone.report.documents.load_results import verdict_column
-from torchstone.report.documents.run_answer import band, differing, point_words, quality_words
+from torchstone.report.documents.run_answer import own_values, percent_range, point_words, quality_words
 
 
 class _Figure(msgspec.Struct, frozen=True):
@@ -123,7 +123,7 @@ def case_parts(run: RunSummary) -> Iterator[Section]:
     """Yield a section for each workload and device that is here: what fed it, and its table."""
     for cases, varying in _groups(run):
         first = cases[0]
-        data = data_words(first.workload, facts_of(*cases))
+        data = data_words(first.workload, feed_facts(*cases))
         title = f"{first.workload.task} {first.workload.model} on {first.placement}, data {data}"
         if first.workload.task == Task.CALL:
             title = f"{first.workload.task} {first.workload.model} on {first.placement}"
@@ -363,19 +363,17 @@ def choice_parts(run: RunSummary, cases: Sequence[CaseSummary], varying: Sequenc
         yield Text(too_wide(min(one.trials for one in wide)), Role.DETAIL)
 
 
-def chosen_parts(
-    chosen: Chosen, task: str, item: str, doubts: Mapping[str, str] | None = None, *, accelerator: bool = False
-) -> Iterator[Text]:
-    """Yield the three choices and the front. `doubts`: the verdict of Cases that are not beyond doubt, by case_id.
+def chosen_parts(chosen: Chosen, task: str, item: str, *, accelerator: bool = False) -> Iterator[Text]:
+    """Yield the three choices and the front.
 
     `accelerator`: it is one's memory, of which people have an idea how full it should be.
     """
-    rate, doubts = f"{item}s/s", doubts or {}
+    rate = f"{item}s/s"
     if chosen.wide:
         points = "; ".join(point_words(one.point) for one in chosen.wide[:_FEW])
         few = too_wide(min(one.trials for one in chosen.wide))
         yield Text(f"Not compared: {points}{_and_more(len(chosen.wide))}: {few}")
-    yield from _top(chosen, rate, doubts)
+    yield from _top(chosen, rate)
     efficient = chosen.best_efficiency
     if efficient is not None:
         yield Text(f"Best efficiency: {point_words(efficient.point)}")
@@ -383,8 +381,8 @@ def chosen_parts(
         yield Text(f"{units.significant(efficient.efficiency or 0.0, 3)} {rate} per GB, {share}", Role.DETAIL)
     best, top = chosen.recommended, chosen.highest_throughput
     yield Text(f"Recommended for {_purpose(task)}: {point_words(best.point)}")
-    aim = f", usual: {band(rules.MEMORY)}" if accelerator else ""
-    told = f"{_speed(best, rate, doubts)}, {_memory_words(best, aim)}: {_SAFE[is_safe(best)]}{_busy(best)}"
+    aim = f", usual: {percent_range(rules.MEMORY)}" if accelerator else ""
+    told = f"{_speed(best, rate)}, {_memory_words(best, aim)}: {_SAFE[is_safe(best)]}{_busy(best)}"
     yield Text(told, Role.DETAIL)
     if best.case_id != top.case_id:
         yield Text(_instead(best, top), Role.DETAIL)
@@ -396,12 +394,12 @@ def chosen_parts(
         yield Text(f"Pareto front, {'/'.join(axes)}: {shown}{more}")
 
 
-def _top(chosen: Chosen, rate: str, doubts: Mapping[str, str]) -> Iterator[Text]:
+def _top(chosen: Chosen, rate: str) -> Iterator[Text]:
     top = chosen.highest_throughput
     yield Text(f"Highest throughput: {point_words(top.point)}")
-    yield Text(f"{_speed(top, rate, doubts)}, {_memory_words(top)}", Role.DETAIL)
+    yield Text(f"{_speed(top, rate)}, {_memory_words(top)}", Role.DETAIL)
     if chosen.same:
-        points = "; ".join(map(point_words, differing([one.point for one, _ in chosen.same[:_FEW]], top.point)))
+        points = "; ".join(map(point_words, own_values([one.point for one, _ in chosen.same[:_FEW]], top.point)))
         within = _within(max(within for _, within in chosen.same))
         yield Text(f"not significantly different{within}: {points}{_and_more(len(chosen.same))}", Role.DETAIL)
 
@@ -433,18 +431,17 @@ def _choice_named(case: CaseSummary, varying: Sequence[str]) -> list[str]:
     return list(dict.fromkeys((*varying, *fixed)))
 
 
-def _speed(choice: Choice, rate: str, doubts: Mapping[str, str]) -> str:
+def _speed(choice: Choice, rate: str) -> str:
     if is_unusable(choice):
         return f"{units.MISSING} {rate} ({too_wide(choice.trials)})"
     around = units.spread(choice.throughput or 0.0, choice.throughput_low, choice.throughput_high)
-    doubt = f" ({doubts[choice.case_id]})" if choice.case_id in doubts else ""
-    return f"{units.significant(choice.throughput or 0.0, 4)} {rate} {around}".rstrip() + doubt
+    return f"{units.significant(choice.throughput or 0.0, 4)} {rate} {around}".rstrip()
 
 
 def _busy(choice: Choice) -> str:
     if choice.utilization is None:
         return ""
-    return f", utilization {units.quantity(choice.utilization, 'ratio')} (usual: {band(rules.UTILIZATION)})"
+    return f", utilization {units.quantity(choice.utilization, 'ratio')} (usual: {percent_range(rules.UTILIZATION)})"
 
 
 def _memory_words(choice: Choice, aim: str = "") -> str:

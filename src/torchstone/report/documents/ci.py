@@ -20,8 +20,9 @@ from torchstone.analysis.ci import (
     within_words,
 )
 from torchstone.core import units
+from torchstone.core.charts.fitting import without_middle
 from torchstone.report.charts.history import commits_chart
-from torchstone.report.document import Chart, Column, Command, Document, Facts, Part, Role, Section, Table, Text
+from torchstone.report.document import Chart, Column, CommandLine, Document, Fields, Part, Role, Section, Table, Text
 
 _MOST_LINES = 15  # that are seen before anything is unfolded
 _MOST_ROWS = 10
@@ -30,24 +31,24 @@ _SHORT = 9  # digits of a commit
 _SEEN = (ChangeVerdict.SLOWER, ChangeVerdict.FAILED, ChangeVerdict.NO_BASELINE, ChangeVerdict.FASTER)
 
 
-class Room(msgspec.Struct, frozen=True):
+class RowLimits(msgspec.Struct, frozen=True):
     """How much is said: rows that are seen at once (None: by the lines that are left), and rows of each fold."""
 
     seen: int | None = None
     folded: int = 1000
 
 
-USUAL_ROOM = Room()
+USUAL_ROOM = RowLimits()
 
 
-def ci_document(found: Assessment, room: Room = USUAL_ROOM) -> Document:
+def ci_document(found: Assessment, room: RowLimits = USUAL_ROOM) -> Document:
     """Return the counts and whether action is needed (its title), what was decided, and folded all else."""
     return Document(title(found), tuple(_parts(found, room)))
 
 
-def _parts(found: Assessment, room: Room) -> Iterator[Part]:
+def _parts(found: Assessment, room: RowLimits) -> Iterator[Part]:
     yield Text(headline(found), Role.HEADLINE)
-    notes = [note for note in (remark(found), other_results(found)) if note]
+    notes = [note for note in (remark(found), changed_results(found)) if note]
     yield from (Text(note) for note in notes)
     seen = sorted(found.of(*_SEEN), key=lambda one: _SEEN.index(one.verdict))  # of each verdict the slowest first
     folds, typed = list(_folds(found, room)), command(found)
@@ -62,7 +63,7 @@ def _parts(found: Assessment, room: Room) -> Iterator[Part]:
         yield _table(seen[:most], found)
     yield Text(_circumstances(found))
     if typed:
-        yield Command(typed)
+        yield CommandLine(typed)
     yield from folds
 
 
@@ -72,7 +73,7 @@ def _circumstances(found: Assessment) -> str:
     if found.floor is not None:
         told.append(f"control of this job (base against itself): ±{units.percent(found.floor, 1)}")
     devices = list(dict.fromkeys(one.device for one in found.changes if one.device))
-    told += [", ".join(short(device) for device in devices[:2])] if devices else []
+    told += [", ".join(one_line(device) for device in devices[:2])] if devices else []
     base = found.result.base
     told.append(f"base {base[:_SHORT]} (merge base)" if base is not None else "no base")
     pairs = [one.pairs for one in found.changes if one.pairs]
@@ -88,10 +89,10 @@ def _circumstances(found: Assessment) -> str:
 
 def _table(changes: Sequence[BenchmarkChange], found: Assessment, *, priced: bool = False) -> Table:
     columns = [
-        Column("benchmark", tuple(short(one.name) for one in changes), left=True, shorten=True),
+        Column("benchmark", tuple(one_line(one.name) for one in changes), left=True, shorten=True),
         Column("base", tuple(_step(one, of_base=True) for one in changes)),
         Column("head", tuple(_step(one) for one in changes)),
-        Column(f"change in time{_level(found)}", tuple(change(one) for one in changes)),
+        Column(f"change in time{_level(found)}", tuple(change_words(one) for one in changes)),
     ]
     if priced:
         columns += [
@@ -108,22 +109,22 @@ def _table(changes: Sequence[BenchmarkChange], found: Assessment, *, priced: boo
     return Table(tuple(columns))
 
 
-def _folds(found: Assessment, room: Room) -> Iterator[Section]:
+def _folds(found: Assessment, room: RowLimits) -> Iterator[Section]:
     if open_ := found.of(ChangeVerdict.UNDECIDED):
         yield _undecided(open_, found, room)
     if same := found.of(ChangeVerdict.UNCHANGED):
         yield _fold(f"{len(same)} unchanged", same, found, room)
-    yield Section("environment, method", (Facts(tuple(_method(found, room))),), folded=True)
+    yield Section("environment, method", (Fields(tuple(_method(found, room))),), folded=True)
 
 
-def _fold(heading: str, changes: Sequence[BenchmarkChange], found: Assessment, room: Room) -> Section:
+def _fold(heading: str, changes: Sequence[BenchmarkChange], found: Assessment, room: RowLimits) -> Section:
     parts: list[Part] = [_table(changes[: room.folded], found)] if room.folded else []
     if len(changes) > room.folded:
         parts.append(Text(f"{len(changes) - room.folded} more rows are in the summary of the job."))
     return Section(heading, tuple(parts), folded=True)
 
 
-def _undecided(open_: Sequence[BenchmarkChange], found: Assessment, room: Room) -> Section:
+def _undecided(open_: Sequence[BenchmarkChange], found: Assessment, room: RowLimits) -> Section:
     prices = [one.price for one in open_ if one.price is not None and one.price.within_s is not None]
     needed_s = sum(price.within_s or 0.0 for price in prices)
     heading = f"{len(open_)} undecided"
@@ -139,31 +140,31 @@ def _undecided(open_: Sequence[BenchmarkChange], found: Assessment, room: Room) 
     for one in open_[: min(_MOST_COMMANDS, room.folded)]:
         if one.price is not None and one.price.words:
             words = shlex.join(one.price.words)
-            parts += [Command(words)] if words != shown else []
+            parts += [CommandLine(words)] if words != shown else []
         elif one.price is not None and one.price.margin is not None:
             wider = f"--margin {100.0 * one.price.margin:.0f}%"
             undecidable = "more than a day, or more than 1,000 further pairs, needed"
-            parts.append(Text(f"{short(one.name)}: {undecidable}; with {wider} it is unchanged."))
+            parts.append(Text(f"{one_line(one.name)}: {undecidable}; with {wider} it is unchanged."))
     return Section(heading, tuple(parts), folded=True)
 
 
-def _method(found: Assessment, room: Room) -> Iterator[tuple[str, str]]:
+def _method(found: Assessment, room: RowLimits) -> Iterator[tuple[str, str]]:
     result = found.result
     yield "base", result.base or f"none: {reason(result.why_no_base or 'not found')}"
     yield "head", result.head
-    yield "limit, equivalence margin", f"{percent(found.limit)}, {percent(result.margin)}"
+    yield "limit, equivalence margin", f"{limit_percent(found.limit)}, {limit_percent(result.margin)}"
     every = "all benchmarks and repetitions together"
     yield "false alarms", f"at most {units.percent(result.false_alarms, 1)} over {every} (Bonferroni)"
     yield "method", "both commits in one job, interleaved pairs of processes, sequential test (torchstone ab)"
     again = [one.name for one in result.benchmarks if one.earlier]
     if again and room.folded:
-        yield "measured again", ", ".join(short(name) for name in again[:20])
+        yield "measured again", ", ".join(one_line(name) for name in again[:20])
     if found.control is not None:
-        yield "control", f"{change(found.control)}: {found.control.verdict}"
+        yield "control", f"{change_words(found.control)}: {found.control.verdict}"
     if result.elapsed_s is not None:
         yield "time", f"{units.quantity(result.elapsed_s, 's')} of {units.quantity(result.within_s, 's')}"
     for name, value in found.environment if room.folded else ():
-        yield short(name), reason(value)
+        yield one_line(name), reason(value)
 
 
 # ── words of a cell ─────────────────────────────────────────────────────────────────────────────────────────
@@ -234,7 +235,7 @@ def headline(found: Assessment) -> str:
     if found.conclusion in (Conclusion.SLOWER, Conclusion.ACCEPTED):
         return _slower(found)
     if failed := found.of(ChangeVerdict.FAILED):
-        return f"{short(failed[0].name)} was not measured: {reason(why_text(failed[0]))}"
+        return f"{one_line(failed[0].name)} was not measured: {reason(why_text(failed[0]))}"
     if without := found.of(ChangeVerdict.NO_BASELINE):
         return f"No baseline for {len(without)} of {len(found.changes)}: {reason(why_text(without[0]))}"
     if not found.changes:
@@ -243,7 +244,7 @@ def headline(found: Assessment) -> str:
     before = f"{_counted(faster)} faster: {_most(faster, faster[-1])}. " if faster else ""
     what = "change" if found.counts[ChangeVerdict.UNCHANGED] == len(found.changes) else "slowdown"
     proven = " is proven" if found.conclusion is Conclusion.UNDECIDED else ""
-    told = f"{before}No {what} above {percent(found.limit)}{proven}"
+    told = f"{before}No {what} above {limit_percent(found.limit)}{proven}"
     ends = [one.ratio.high for one in found.changes if one.ratio is not None and one.ratio.high is not None]
     unknown = len(found.changes) - len(ends)
     if unknown:
@@ -254,20 +255,22 @@ def headline(found: Assessment) -> str:
 def remark(found: Assessment) -> str:
     """Return what the headline does not say of the label of an acceptance: that it has no reason, or that it counts."""
     given = found.acceptance
-    if given is None or not found.is_reliable or worst(found) is None or found.conclusion is Conclusion.ACCEPTED:
+    if given is None or not found.is_reliable or most_slowed(found) is None or found.conclusion is Conclusion.ACCEPTED:
         return ""
     if given.reason:
         return f"What is slower was accepted: {reason(given.reason)}"
-    return f"The label {short(given.label)} has no reason: write one into the description, as a line: Slower because: …"
+    return (
+        f"The label {one_line(given.label)} has no reason: write one into the description, as a line: Slower because: …"
+    )
 
 
-def other_results(found: Assessment) -> str:
+def changed_results(found: Assessment) -> str:
     """Return which benchmarks compute something else than the base: their times are of other work; or nothing."""
     those = found.with_other_results
     first = those[0].other if those else None
     if first is None:
         return ""
-    names = ", ".join(short(one.name) for one in those[:_MOST_OTHERS])
+    names = ", ".join(one_line(one.name) for one in those[:_MOST_OTHERS])
     more = f" and {len(those) - _MOST_OTHERS} more" if len(those) > _MOST_OTHERS else ""
     head, base = units.significant(first.head, 6), units.significant(first.base, 6)
     told = f"{first.what} {head}, of the base {base}"
@@ -276,7 +279,7 @@ def other_results(found: Assessment) -> str:
 
 def command(found: Assessment) -> str:
     """Return what is worth typing: it shows the slowest again, or decides the one that is undecided; or nothing."""
-    slowest = worst(found)
+    slowest = most_slowed(found)
     if slowest is not None:
         return shlex.join(slowest.command)
     undecided = found.of(ChangeVerdict.UNDECIDED)
@@ -284,14 +287,14 @@ def command(found: Assessment) -> str:
     return shlex.join(price.words) if price is not None else ""
 
 
-def worst(found: Assessment) -> BenchmarkChange | None:
+def most_slowed(found: Assessment) -> BenchmarkChange | None:
     """Return the benchmark that is slower by most, of those beyond the limit."""
     return next((one for one in found.of(ChangeVerdict.SLOWER) if one.beyond), None)
 
 
 def _slower(found: Assessment) -> str:
     beyond = [one for one in found.of(ChangeVerdict.SLOWER) if one.beyond]
-    told = f"{_counted(beyond)} slower by more than {percent(found.limit)}: {_most(beyond, beyond[0])}."
+    told = f"{_counted(beyond)} slower by more than {limit_percent(found.limit)}: {_most(beyond, beyond[0])}."
     if found.conclusion is Conclusion.ACCEPTED and found.acceptance is not None:
         return f"{told} Accepted: {reason(found.acceptance.reason)}"
     return told
@@ -302,13 +305,13 @@ def _counted(those: Sequence[BenchmarkChange]) -> str:
 
 
 def _most(those: Sequence[BenchmarkChange], one: BenchmarkChange) -> str:
-    return f"{'most of all ' if len(those) > 1 else ''}{short(one.name)}, {_in_time(one)}"
+    return f"{'most of all ' if len(those) > 1 else ''}{one_line(one.name)}, {_in_time(one)}"
 
 
 # ── words of a cell ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def change(one: BenchmarkChange, of: str = "") -> str:
+def change_words(one: BenchmarkChange, of: str = "") -> str:
     """Return "+4.1 % [+3.2 %, +5.0 %]"; of an interval wider than ±50 % its known end, or a dash."""
     ratio = one.ratio
     if ratio is None or ratio.low is None or ratio.high is None:
@@ -321,23 +324,22 @@ def change(one: BenchmarkChange, of: str = "") -> str:
 
 def _in_time(one: BenchmarkChange) -> str:
     """Return the same within a sentence: "+4.1 % time [+3.2 %, +5.0 %]"."""
-    return change(one, " time")
+    return change_words(one, " time")
 
 
-def percent(value: float) -> str:
+def limit_percent(value: float) -> str:
     """Return a limit or margin: "2 %", "2.5 %"."""
     return f"{100.0 * value:.3g} %"
 
 
-def short(text: str, most: int = _LONGEST_NAME) -> str:
+def one_line(text: str, most: int = _LONGEST_NAME) -> str:
     """Return text on one line, without its middle where it is longer."""
-    line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[: most // 2]}…{line[-(most // 2 - 1) :]}"
+    return without_middle(text, most)
 
 
 def reason(why: str | None) -> str:
     """Return why something failed or was accepted, on one line."""
-    return short(why or "no reason given", _LONGEST_WHY)
+    return one_line(why or "no reason given", _LONGEST_WHY)
 
 
 # ── the history of a branch ─────────────────────────────────────────────────────────────────────────────────

@@ -18,10 +18,10 @@ from torchstone.analysis.compare.compare import (
     item_time_ratios,
 )
 from torchstone.analysis.compare.compared_figures import primary
-from torchstone.analysis.compare.inputs import ComparedInput, left_out
+from torchstone.analysis.compare.inputs import ComparedInput, uncompared_cases
 from torchstone.analysis.compare.reproduction import Equivalence, Reproduced
 from torchstone.analysis.compare.runtimes import RuntimeRatio, runtime_ratios, specifications
-from torchstone.analysis.compare.task_answers import TaskAnswer, TaskResult, answers, mean_ratio
+from torchstone.analysis.compare.task_answers import TaskAnswer, TaskResult, mean_ratio, task_answers
 from torchstone.core import units
 from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.schema.axis import Scalar, scalar_word
@@ -30,18 +30,7 @@ from torchstone.core.schema.estimate import Estimate, Finding
 from torchstone.report.charts import comparison as charts
 from torchstone.report.charts.forest_plot import Ratio, ratios_chart
 from torchstone.report.diagnosis_messages import text
-from torchstone.report.document import (
-    Chart,
-    Column,
-    Document,
-    Facts,
-    Part,
-    Role,
-    Section,
-    Table,
-    Text,
-    paragraphs,
-)
+from torchstone.report.document import Chart, Column, Document, Fields, Part, Role, Section, Table, Text, paragraphs
 from torchstone.report.documents.cost import price_text
 from torchstone.report.documents.run_answer import PURPOSES
 
@@ -87,7 +76,7 @@ def _parts(compared: ComparedRuns, written: Sequence[str], pictures: Sequence[Pa
     yield from _forests(compared, is_first=True)
     yield from pictures
     if written:
-        yield Facts(tuple(("written", file) for file in written))
+        yield Fields(tuple(("written", file) for file in written))
     blocks: tuple[Part, ...] = (
         _sides(compared),
         *_blocks(compared),
@@ -119,7 +108,7 @@ def _blocks(compared: ComparedRuns) -> Iterator[Section]:
 
 
 def _headline(compared: ComparedRuns) -> Iterator[Text]:
-    found = answers(compared)
+    found = task_answers(compared)
     for answer in found:
         yield Text(f"For {purpose(answer)}: {answer_words(answer, compared)}.", Role.HEADLINE)
     refused = [one for one in compared.judged if one.comparison.verdict == Judgement.NOT_COMPARABLE]
@@ -267,7 +256,7 @@ def _of_ratio(one: JudgedFigure, pair: str) -> Ratio:
 
 def _notes(compared: ComparedRuns) -> Iterator[str]:
     """Yield which Cases are compared with none, and under which labels comparisons have to be read, each once."""
-    for letter, cases in left_out(compared.participants, compared.matched).items():
+    for letter, cases in uncompared_cases(compared.participants, compared.matched).items():
         more = f" and {len(cases) - _MOST_NAMED} more" if len(cases) > _MOST_NAMED else ""
         yield f"unmatched cases in {letter}: {', '.join(cases[:_MOST_NAMED])}{more}"
     seen: dict[str, dict[str, None]] = {}
@@ -428,7 +417,7 @@ def comparison_pictures(
 
 def over_all(participants: Sequence[ComparedInput], prices: Mapping[str, float] | None = None) -> Iterator[Chart]:
     """Yield the pictures that have data. `prices`: money an hour, by the letter of a participant."""
-    drawn, lost = charts.fastest(charts.points(participants, prices))
+    drawn, lost = charts.fastest_lines(charts.by_batch(participants, prices))
     for quantity in charts.QUANTITIES:
         if (picture := _of_quantity(quantity, drawn, participants, lost)) is not None:
             says = f"{quantity.title[:1].upper()}{quantity.title[1:]}, a line for each of the compared"
@@ -437,7 +426,7 @@ def over_all(participants: Sequence[ComparedInput], prices: Mapping[str, float] 
         yield Chart("comparison_training_loss", "The losses of the first steps, a line a device and setting", losses)
     if (epochs := charts.epochs(participants)) is not None:
         yield Chart("comparison_epochs", "Loss and accuracy over the epochs of each training", epochs)
-        gauges = [charts.curves(name, participants) for name in _GAUGES]
+        gauges = [charts.training_curves(name, participants) for name in _GAUGES]
         order = charts.line_names(participants)
         panels = (*epochs.panels, *(panel for one in gauges for panel in charts.over_time(one, order)))
         says = "Loss and accuracy over epochs, utilization, memory and power over time, a line a training"
@@ -446,7 +435,7 @@ def over_all(participants: Sequence[ComparedInput], prices: Mapping[str, float] 
 
 def of_each(participants: Sequence[ComparedInput]) -> Iterator[Chart]:
     """Yield every quantity of each participant's Cases over batch size."""
-    drawn = charts.points(participants)
+    drawn = charts.by_batch(participants)
     for one in participants:
         if (picture := charts.of_device(one.label, drawn)) is not None:
             yield Chart(f"{folder_name(one)}_performance", f"Every figure of {one.label} over batch size", picture)
@@ -471,7 +460,7 @@ def _of_quantity(
 
     `lost`: so many lines are not among those drawn.
     """
-    curves = charts.curves(quantity.name, of)
+    curves = charts.training_curves(quantity.name, of)
     over_time = {curve.run_id for curve in curves}
     rest = [point for point in drawn if point.row["run_id"] not in over_time]
     panels = (*charts.over_batch_size(quantity, rest), *charts.over_time(curves, charts.line_names(of)))

@@ -10,7 +10,7 @@ from torchstone.core import units
 from torchstone.core.messages import too_wide
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.estimate import Estimate, Verdict
-from torchstone.report.document import Column, Document, Facts, Part, Role, Section, Table, Text
+from torchstone.report.document import Column, Document, Fields, Part, Role, Section, Table, Text
 
 _MOST_ROWS = 12
 _MOST_NAMED = 5
@@ -56,7 +56,7 @@ def _parts(told: CostAnswer) -> Iterator[Part]:
         if others:
             rest.append(Section(title, tuple(others)))
     sources = tuple(_sources(told))
-    rest += [*_notes(told), *((Facts(sources),) if sources else ())]
+    rest += [*_notes(told), *((Fields(sources),) if sources else ())]
     if rest:
         yield Section("everything else, with date and source of each price", tuple(rest), folded=True)
 

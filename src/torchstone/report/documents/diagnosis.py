@@ -24,15 +24,15 @@ from torchstone.core.schema.diagnosis import (
     SampledLine,
     TriedRemedy,
 )
-from torchstone.core.stats.disturbance import words_of
+from torchstone.core.stats.disturbance import disturbance_words
 from torchstone.report.charts.forest_plot import Ratio, forest
 from torchstone.report.diagnosis_messages import TO_DO, advice_text, in_code, text, texts
 from torchstone.report.document import (
     Chart,
     Column,
-    Command,
+    CommandLine,
     Document,
-    Facts,
+    Fields,
     Part,
     Role,
     Section,
@@ -81,7 +81,7 @@ def diagnosis_parts(diagnosis: Diagnosis, report: Path | None = None, doubt: str
         yield from _facts(list(_gain(diagnosis)))
         if diagnosis.command is not None:
             yield Text("run with these settings:")
-            yield Command(diagnosis.command)
+            yield CommandLine(diagnosis.command)
         yield from _pictures(diagnosis)
     else:
         yield from _facts([("cause", "nothing found: the step was not measured in its phases, or has none")])
@@ -143,7 +143,7 @@ def _answer(diagnosis: Diagnosis) -> str:
 
 def _busy(diagnosis: Diagnosis) -> str:
     """Return what kept the machine busy, and what a first look showed all the same."""
-    seen = words_of([diagnosis.disturbance] if diagnosis.disturbance is not None else [])
+    seen = disturbance_words([diagnosis.disturbance] if diagnosis.disturbance is not None else [])
     told = f"Each time the step was measured, {seen}: nothing can be diagnosed."
     first = next((cause for cause in diagnosis.causes if cause.id != "neighbours"), None)
     return told if first is None else f"{told} A first look beside them showed: {text(first.title)}."
@@ -400,4 +400,4 @@ def _named(name: str, values: Sequence[str]) -> Iterator[Row]:
 
 def _facts(rows: Sequence[Row]) -> Iterator[Part]:
     if rows:
-        yield Facts(tuple(rows))
+        yield Fields(tuple(rows))

@@ -20,15 +20,15 @@ def fed_words(cases: Sequence[CaseSummary], varying: Collection[str] = ()) -> li
     `varying`: the columns of their table, which tell what the line then does not.
     """
     told: dict[str, None] = {}
-    shared = facts_of(*cases)  # a Case that failed tells nothing of data that all have
+    shared = feed_facts(*cases)  # a Case that failed tells nothing of data that all have
     for case in cases:
-        facts = shared if (own := facts_of(case)) == Facts() else own
+        facts = shared if (own := feed_facts(case)) == Facts() else own
         if (line := fed_by(case.workload, case.configuration, facts, varying)) is not None:
             told[line] = None
     return list(told)
 
 
-def facts_of(*cases: CaseSummary) -> Facts:
+def feed_facts(*cases: CaseSummary) -> Facts:
     """Return the facts of the first trial that tells of the user's own data; none where no trial does."""
     trials = (own_data(trial.facts) for case in cases for trial in case.trials)
     return next((facts for facts in trials if facts != Facts()), Facts())

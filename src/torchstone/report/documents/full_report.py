@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from torchstone.analysis.advice.analyses import Analysis, AnalysisLine, analyses, left_out
+from torchstone.analysis.advice.analyses import Analysis, AnalysisLine, analyses, reasons_left_out
 from torchstone.analysis.advice.insights import performance_summary
 from torchstone.analysis.roofline import UNKNOWN
 from torchstone.analysis.summary import CaseSummary, RunSummary
@@ -226,7 +226,7 @@ _NAMES = {"training_time": "time of a step", "throughput": "throughput", "loss_c
 
 def analysis_parts(run: RunSummary) -> Iterator[Section]:
     """Yield a section for every analysis that the run has two Cases for; what is left out says why."""
-    gone = left_out(run)
+    gone = reasons_left_out(run)
     for one in analyses(run):
         about = Text(", ".join(filter(None, (f"{one.task} {one.model} on {one.device}", point_words(one.where)))))
         says = Text(texts(one.says, "; "), Role.DETAIL)

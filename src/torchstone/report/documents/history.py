@@ -18,9 +18,9 @@ from torchstone.report.diagnosis_messages import text
 from torchstone.report.document import (
     Chart,
     Column,
-    Command,
+    CommandLine,
     Document,
-    Facts,
+    Fields,
     Part,
     Role,
     Section,
@@ -55,7 +55,7 @@ def history_document(told: Histories, requested: Requested | None = None) -> Doc
     """Return those with a change at length, the others as a table where they are many; every run is folded."""
     beside = tuple(_of_requested(requested, len(told.histories))) if requested is not None else ()
     written = (
-        (Facts(tuple(("written", file) for file in requested.written)),) if requested and requested.written else ()
+        (Fields(tuple(("written", file) for file in requested.written)),) if requested and requested.written else ()
     )
     return Document(f"History of {told.metric}", (*_parts(told, beside), *written))
 
@@ -83,7 +83,7 @@ def _parts(told: Histories, beside: Sequence[Part]) -> Iterator[Part]:
 def _headline(told: Histories, moved: Sequence[History]) -> Iterator[Part]:
     if not told.runs:
         yield Text("nothing is stored. Make a first run:", Role.HEADLINE)
-        yield Command("torchstone run demo")
+        yield CommandLine("torchstone run demo")
     elif not told.histories:
         stored = f"{told.runs} run{'s' * (told.runs > 1)} stored"
         yield Text(f"{stored}, none with a case that has the figure {told.metric}", Role.HEADLINE)
@@ -160,7 +160,7 @@ def _several(moved: Sequence[History]) -> Iterator[Part]:
         Column(moved[0].metric, tuple(map(_latest, moved)), 1),
         Column("times", tuple(map(_times, last))),
         *((Column("since", tuple(change.started_utc[:_DAY] for change in last)),) if not _is_shared(last) else ()),
-        Column("history", tuple(line(one, _SHORT_LINE) for one in moved), 2, left=True),
+        Column("history", tuple(sparkline(one, _SHORT_LINE) for one in moved), 2, left=True),
     )
     yield Table(columns, most=_MOST_ROWS, how="--full, or name a case or a model")
     each = tuple(part for one in moved for part in _at_length(one))
@@ -179,7 +179,7 @@ def _at_length(one: History, *, answered: bool = False) -> Iterator[Part]:
     parts: list[Part] = [
         *(Text(told, role) for change in one.changes for told, role in _change(change, answered=answered)),
         *paragraphs(tuple(_remarks(one))),
-        Text(f"{line(one, _LINE)} {runs}, {when}{spread}", Role.DETAIL),
+        Text(f"{sparkline(one, _LINE)} {runs}, {when}{spread}", Role.DETAIL),
     ]
     if one.segments:
         parts.append(Table(tuple(_level_columns(one))))
@@ -266,7 +266,7 @@ def _quiet(quiet: Sequence[History]) -> Iterator[Part]:
         Column("device", tuple(one.device for one in quiet), 5, left=True),
         Column("runs", tuple(str(len(one.points)) for one in quiet)),
         Column(quiet[0].metric, tuple(map(_latest, quiet)), 1),
-        Column("history", tuple(line(one, _SHORT_LINE) for one in quiet), 3, left=True),
+        Column("history", tuple(sparkline(one, _SHORT_LINE) for one in quiet), 3, left=True),
     )
     parts: list[Part] = [Table(columns, most=_MOST_ROWS, how="--full, or name a case or a model")]
     if not all(one.enough for one in quiet):
@@ -318,7 +318,7 @@ CHANGED, LEFT_OUT = "|", "·"
 _LEAST = 0.02  # of the value: what moves less must not look like much
 
 
-def line(history: History, width: int) -> str:
+def sparkline(history: History, width: int) -> str:
     """Return the runs, oldest first, within `width` characters; several runs share a character where they must."""
     cuts = [change.at for change in history.changes][-(width // 4) :]
     room = max(1, width - len(cuts))

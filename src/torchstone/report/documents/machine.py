@@ -12,7 +12,7 @@ from torchstone.core.schema.estimate import Estimate, Severity
 from torchstone.core.schema.machine import DeviceInfo, Host, Machine
 from torchstone.core.schema.peaks import COPY, MATMUL, SUSTAINED, TRIAD, Peaks, Rate
 from torchstone.report.diagnosis_messages import text, texts
-from torchstone.report.document import Column, Document, Doubt, Facts, Part, Role, Section, Table, Text
+from torchstone.report.document import Column, Document, Doubt, Fields, Part, Role, Section, Table, Text
 from torchstone.workflows.machine_check.conditions import Fitness
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def _sections(machine: Machine, missing: Mapping[str, str]) -> Iterator[Part]:
         yield from _section(f"device {device.kind}:{device.index}", _device(device))
     if machine.peaks:  # a device may have several, of other numbers of threads
         peaks = tuple((f"{one.kind}:{one.index}", _best(one)) for one in machine.peaks)
-        yield Section("peaks (torchstone machine peaks)", (Facts(peaks),))
+        yield Section("peaks (torchstone machine peaks)", (Fields(peaks),))
     yield from _section("not here", missing)
     yield from _section("software", machine.software)
     yield from _section("settings", {name: value for name, value in machine.settings.items() if value is not None})
@@ -50,7 +50,7 @@ def _headline(machine: Machine) -> str:
 def _section(title: str, facts: Mapping[str, str | None]) -> Iterator[Part]:
     rows = tuple((name, value if value is not None else units.MISSING) for name, value in facts.items())
     if rows:
-        yield Section(title, (Facts(rows),))
+        yield Section(title, (Fields(rows),))
 
 
 def _host(host: Host) -> Mapping[str, str | None]:
@@ -109,10 +109,10 @@ def _parts(found: Examination) -> Iterator[Part]:
     if found.settled_in_a_minute is not None:
         least = units.quantity(found.settled_in_a_minute, "ratio")
         yield Text(f"one minute of `torchstone ab` detects a difference of {least} with a power of 95 %")
-    yield Facts(tuple((c.name, f"{c.fitness}: {texts(c.seen, '; ')}") for c in found.conditions))
+    yield Fields(tuple((c.name, f"{c.fitness}: {texts(c.seen, '; ')}") for c in found.conditions))
     advised = tuple((c.name, text(c.advice)) for c in found.conditions if c.advice is not None)
     if advised:
-        yield Section("what to do", (Facts(advised),))
+        yield Section("what to do", (Fields(advised),))
 
 
 def _verdict(found: Examination) -> str:
@@ -243,7 +243,7 @@ def _peak_parts(peaks: Peaks, promised: Promised, *, new: bool) -> Iterator[Part
         yield Text(f"no vendor's figures are known for {peaks.device_name}")
     yield from (Text(f"datasheet: {source}") for source in dict.fromkeys(peak.source for peak in promised.values()))
     if rates:
-        yield Section("how each was measured", (Facts(tuple((_title(rate), rate.how) for rate in rates)),))
+        yield Section("how each was measured", (Fields(tuple((_title(rate), rate.how) for rate in rates)),))
 
 
 def _answer(peaks: Peaks, promised: Promised) -> str:

@@ -15,7 +15,7 @@ from torchstone.core.schema.trial import Outcome, Status
 from torchstone.core.stats.peak_memory import MOST
 from torchstone.report.charts.settings import memory_chart
 from torchstone.report.diagnosis_messages import text
-from torchstone.report.document import Column, Document, Facts, Part, Role, Section, Table, Text, paragraphs
+from torchstone.report.document import Column, Document, Fields, Part, Role, Section, Table, Text, paragraphs
 from torchstone.report.documents.run_answer import point_words, scalar_word
 
 _RANKS = {"weights": 2, "gradients": 3, "optimizer": 3, "activations": 2, "inputs": 5, "temporaries": 4, "workspace": 6}
@@ -170,7 +170,7 @@ def _kinds(row: FitRow, peak: PeakMemory) -> Section:
         sizes["reserved"] = peak.reserved_bytes
     means = _means([row])
     facts = tuple((kind, f"{units.quantity(size, 'bytes')}, {means[kind]}") for kind, size in sizes.items())
-    return Section(f"peak memory, in the {where}", (Facts(facts),))
+    return Section(f"peak memory, in the {where}", (Fields(facts),))
 
 
 def _legend(rows: Sequence[FitRow]) -> str:

@@ -14,7 +14,7 @@ from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.estimate import Estimate, Severity
 from torchstone.core.schema.trial import FEWEST_UNDISTURBED
 from torchstone.report.diagnosis_messages import text, texts
-from torchstone.report.document import Column, Command, Document, Part, Role, Section, Table, Text, paragraphs
+from torchstone.report.document import Column, CommandLine, Document, Part, Role, Section, Table, Text, paragraphs
 from torchstone.report.documents.cost import price_text, value_word
 from torchstone.report.documents.run_answer import PURPOSES, point_words
 
@@ -32,7 +32,7 @@ def _parts(told: Recommendation) -> Iterator[Part]:
     if not told.readings:
         where = f"{told.runs} runs are stored, none with a successful case" if told.runs else "nothing is stored"
         yield Text(f"not enough stored: {where}. Measure:", Role.HEADLINE)
-        yield Command("torchstone run demo")
+        yield CommandLine("torchstone run demo")
     elif not told.settings:
         yield Text(_lacking(told), Role.HEADLINE)
     else:
@@ -47,7 +47,7 @@ def _parts(told: Recommendation) -> Iterator[Part]:
         known = [one.to_type for one in told.hardware if len(one.ran) != 1]
         if (command := next(filter(None, (*known, first.to_type)), None)) is not None:
             yield Text("what would settle more:")
-            yield Command(command)
+            yield CommandLine(command)
     if told.unpriced:
         yield Text(f"no price for: {', '.join(told.unpriced)}", Role.NOTE)
     for name, offer in told.prices.items():
@@ -64,7 +64,7 @@ def _folded(told: Recommendation) -> Iterator[Part]:
         yield from (Text(line, Role.DETAIL) for model in devices.models for line in _on_model(model))
         if len(devices.ran) == 1 and devices.to_type:
             yield Text("On another machine, or for another device, type:")
-            yield Command(devices.to_type)
+            yield CommandLine(devices.to_type)
             yield Text("Then `torchstone import` its record here.")
     for one in told.settings:
         stands = [
@@ -77,7 +77,7 @@ def _folded(told: Recommendation) -> Iterator[Part]:
         if one.learning is not None:
             parts.append(Text(f"learning rate: {_learning(one.learning)}"))
         if one.to_type is not None:
-            parts += [Text("what would settle more:"), Command(one.to_type)]
+            parts += [Text("what would settle more:"), CommandLine(one.to_type)]
         yield Section(f"settings for {_workload(one)}", tuple(parts))
 
 

@@ -14,9 +14,9 @@ from torchstone.core.schema.codec import encode
 from torchstone.report.carried import CARRYING, carrying
 from torchstone.report.document import (
     Column,
-    Command,
+    CommandLine,
     Document,
-    Facts,
+    Fields,
     Part,
     Renderer,
     Role,
@@ -26,7 +26,7 @@ from torchstone.report.document import (
     paragraphs,
 )
 from torchstone.report.pictures import drawn, with_links, without_charts
-from torchstone.report.rendering import FOR_PROGRAMS, files_of, formats, renderer
+from torchstone.report.rendering import FOR_PROGRAMS, formats, rendered_files, renderer
 from torchstone.report.translation.documents import translated
 
 REPORTS, FIGURES, ENVIRONMENT = "reports", "figures", "environment"  # folders
@@ -73,7 +73,7 @@ def _report_files(
         shown = carrying(document, carried)
     elif one.suffix == _LINKING:
         shown = with_links(document, f"../{FIGURES}/{run_id}") if pictured else without_charts(document)
-    return {f"{REPORTS}/{path}": data for path, data in files_of(one, shown, run_id).items()}
+    return {f"{REPORTS}/{path}": data for path, data in rendered_files(one, shown, run_id).items()}
 
 
 def environment_files(summary: RunSummary) -> Mapping[str, bytes]:
@@ -135,14 +135,14 @@ def _parts(summaries: Sequence[RunSummary], names: Sequence[str], left_out: Sequ
     tops = {name.partition("/")[0] for name in names}
     there = tuple((folder, what) for folder, what in _FOLDERS.items() if folder in tops)
     missing = (Text("Not in this release:"), *paragraphs(left_out, Role.DETAIL)) if left_out else ()
-    yield Section("To read", (Facts(there), *missing))
+    yield Section("To read", (Fields(there), *missing))
     yield Section(
         "To check",
         (
             Text("Whether every file is as it was written:"),
-            Command("sha256sum -c SHA256SUMS"),
+            CommandLine("sha256sum -c SHA256SUMS"),
             Text("Whether every figure, verdict and text of the reports follows from the records:"),
-            Command("torchstone verify ."),
+            CommandLine("torchstone verify ."),
         ),
     )
     yield Section("To measure it again", tuple(_again(summaries)))
@@ -151,14 +151,14 @@ def _parts(summaries: Sequence[RunSummary], names: Sequence[str], left_out: Sequ
 
 def _again(summaries: Sequence[RunSummary]) -> Iterator[Part]:
     yield Text("On your machine; the answer is equivalent, different or inconclusive, with what else differs:")
-    yield Command("torchstone reproduce .")
+    yield CommandLine("torchstone reproduce .")
     workloads = [case.workload for one in summaries for case in one.cases]
     own = sorted({word for w in workloads for word in (w.model, w.data) if word.startswith(_OWN)})
     if own:
         yield Text("A record does not contain the code of these; put their files into a folder, and add --code FOLDER:")
         yield from paragraphs(own, Role.DETAIL)
     yield Text("They were measured by:")
-    yield from (Command(_typed(one.command)) for one in summaries)
+    yield from (CommandLine(_typed(one.command)) for one in summaries)
 
 
 def _typed(command: Sequence[str]) -> str:

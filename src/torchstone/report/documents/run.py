@@ -27,7 +27,7 @@ from torchstone.analysis.advice.grouping import groups, on_devices_here, over_de
 from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.advice.rules import recorded_step
 from torchstone.analysis.advice.trainings import METRICS, Curves, compared, compared_cases
-from torchstone.analysis.scaling import SIZES, Scaling, rows_of, scaling
+from torchstone.analysis.scaling import SIZES, Scaling, scaling, scaling_rows
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.charts.vega_lite import Panel, Picture
@@ -38,8 +38,7 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Placement, Task, model_name
 from torchstone.core.schema.diagnosis import Diagnosis
 from torchstone.core.schema.estimate import Estimate, Verdict
-from torchstone.core.schema.facts import Facts as Known
-from torchstone.core.schema.facts import SettingFact
+from torchstone.core.schema.facts import Facts, SettingFact
 from torchstone.core.schema.procedure import DEVICE_SETTINGS, SEARCH, Procedure
 from torchstone.core.schema.ranks import AXES_OF_RANKS, BACKEND, STRATEGY, items_together, nodes
 from torchstone.core.schema.run import IMPORTED, Run
@@ -49,7 +48,7 @@ from torchstone.report.charts import courses, settings
 from torchstone.report.charts.batch_sizes import LATENCY, THROUGHPUT, batch_size_charts, phases_chart
 from torchstone.report.charts.cases import chosen_cases, device_names
 from torchstone.report.diagnosis_messages import advice_text, seen_text, text
-from torchstone.report.document import Chart, Column, Document, Facts, Part, Role, Section, Table, Text
+from torchstone.report.document import Chart, Column, Document, Fields, Part, Role, Section, Table, Text
 from torchstone.report.documents.ab import ab_parts, ab_rest
 from torchstone.report.documents.case_table import case_parts, choices_of_groups, legend
 from torchstone.report.documents.diagnosis import diagnosis_parts, diagnosis_rest
@@ -121,7 +120,7 @@ def run_parts(
     `every`: each finding and each note; `files`: those of a run that has just ended, by what they are.
     """
     yield from finding_parts(run)
-    if (more := longer(run)) is not None:
+    if (more := longer_time_command(run)) is not None:
         yield Text(more)
     if not isinstance(run.answer, AbResult | Training | Diagnosis):  # which have told their figures
         yield from (sections := tuple(case_parts(run)))
@@ -162,7 +161,7 @@ def _rest(run: RunSummary, *, every: bool, curves: Curves | None, files: Sequenc
         yield from note_parts(run, every=every)
     yield from setting_parts(run)
     if files:
-        yield Facts(tuple(files))
+        yield Fields(tuple(files))
 
 
 def without_probes(run: RunSummary) -> RunSummary:
@@ -234,7 +233,7 @@ _BESIDE = 1.3  # times the trials' own time: templates, imports, what is between
 _MOST_S = 3600.0  # longer is no advice
 
 
-def longer(run: RunSummary) -> str | None:
+def longer_time_command(run: RunSummary) -> str | None:
     """Return what to type where the time was over before the intervals were narrow; None where they are.
 
     The half-width of an interval falls with the root of the trials. Only of a run whose number of trials was open.
@@ -258,7 +257,7 @@ def longer(run: RunSummary) -> str | None:
 def _more_s(case: CaseSummary, aim: float) -> float:
     """Return the seconds that further trials of a case would take."""
     rate = case.estimates.get("throughput")
-    half = units.half_width(rate.value, rate.low, rate.high) if rate is not None else None
+    half = units.half_of_value(rate.value, rate.low, rate.high) if rate is not None else None
     spent_s = [trial.duration_s or 0.0 for trial in case.trials if trial.outcome.status == Status.OK]
     if half is None or half <= aim or not spent_s:
         return 0.0
@@ -411,7 +410,7 @@ _TORCHS = "PyTorch's own; --settings device tunes them for the device"
 def setting_parts(run: RunSummary) -> Iterator[Section]:
     """Yield a section with them, where the record tells them; one of another tool does not."""
     if rows := tuple(_rows(run)):
-        yield Section(f"settings: {_POLICY.get(run.procedure.settings or '', _TORCHS)}", (Facts(rows),))
+        yield Section(f"settings: {_POLICY.get(run.procedure.settings or '', _TORCHS)}", (Fields(rows),))
 
 
 def _rows(run: RunSummary) -> Iterator[tuple[str, str]]:
@@ -426,7 +425,7 @@ def _rows(run: RunSummary) -> Iterator[tuple[str, str]]:
 
 def _setting_words(case: CaseSummary) -> dict[str, str]:
     """Return setting → "value: why" of the first trial that tells it: all of a Case are set alike."""
-    facts = next((t.facts for t in case.trials if t.facts.settings), Known())
+    facts = next((t.facts for t in case.trials if t.facts.settings), Facts())
     told = {name: _text(setting) for name, setting in facts.settings.items()}
     ran = next((t.facts.attention_kernel for t in case.trials if t.facts.attention_kernel is not None), None)
     if ran is not None and "sdpa" in told:
@@ -467,7 +466,7 @@ _ON_ONE_CPU = (
 def scaling_parts(run: RunSummary) -> Iterator[Section]:
     """Yield a section for each workload and device with ranks."""
     for group in groups(run.cases):
-        points = list(rows_of(scaling(group)))
+        points = list(scaling_rows(scaling(group)))
         if points:
             first = points[0].case
             title = f"Ranks: {first.workload.task} {first.workload.model} on {first.placement}"

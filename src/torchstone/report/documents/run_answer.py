@@ -200,7 +200,9 @@ def _fastest(chosen: Chosen, cases: Sequence[CaseSummary], rounds: InRounds, hav
     if not chosen.same and len(cases) == having:  # one that is in doubt may be the next
         text += _lead(named[top.case_id], cases, rounds, list(top.point))
     if chosen.same:
-        text += f"; not significantly different: {_listed(differing([one.point for one, _ in chosen.same], top.point))}"
+        text += (
+            f"; not significantly different: {_listed(own_values([one.point for one, _ in chosen.same], top.point))}"
+        )
     text += "."
     if best.case_id != top.case_id:
         held = f", {units.quantity(best.memory_bytes, 'bytes')}" if best.memory_bytes is not None else ""
@@ -323,7 +325,7 @@ def doubt(cases: Sequence[CaseSummary]) -> str:
 # ── settings in words ───────────────────────────────────────────────────────────────────────────────────────
 
 
-__all__ = ["band", "differing", "point_words", "scalar_word"]
+__all__ = ["own_values", "percent_range", "point_words", "scalar_word"]
 
 
 def point_words(point: Mapping[str, Scalar]) -> str:
@@ -331,7 +333,7 @@ def point_words(point: Mapping[str, Scalar]) -> str:
     return ", ".join(f"{axis} {scalar_word(value)}" for axis, value in point.items())
 
 
-def differing(points: Sequence[Mapping[str, Scalar]], other: Mapping[str, Scalar]) -> Sequence[Mapping[str, Scalar]]:
+def own_values(points: Sequence[Mapping[str, Scalar]], other: Mapping[str, Scalar]) -> Sequence[Mapping[str, Scalar]]:
     """Return the settings of each point that another one has not.
 
     Where that would not tell points apart, each has what any of them has: "world_size 1" beside "world_size 1, strategy
@@ -344,7 +346,7 @@ def differing(points: Sequence[Mapping[str, Scalar]], other: Mapping[str, Scalar
     return [{axis: value for axis, value in point.items() if axis in axes} for point in points]
 
 
-def band(limits: tuple[float, float]) -> str:
+def percent_range(limits: tuple[float, float]) -> str:
     """Return "60 to 80 %"."""
     low, high = limits
     return f"{100 * low:.0f} to {100 * high:.0f} %"

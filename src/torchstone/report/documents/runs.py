@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from torchstone.core import units
 from torchstone.core.schema.submission import Submission
-from torchstone.report.document import Column, Command, Document, Facts, Part, Role, Table, Text
+from torchstone.report.document import Column, CommandLine, Document, Fields, Part, Role, Table, Text
 from torchstone.storage.index import Problem
 from torchstone.storage.place import Place, Team
 from torchstone.storage.query import RunRow
@@ -29,7 +29,7 @@ def imported_document(taken: Sequence[tuple[str, bool]]) -> Document:
     known = f", {len(taken) - fresh} already stored" if len(taken) > fresh else ""
     rows = tuple((run_id, "imported" if new else "already stored") for run_id, new in taken)
     headline = Text(f"{fresh or 'No'} run{'s' * (fresh != 1)} imported{known}.", Role.HEADLINE)
-    return Document("Imported runs", (headline, *([Facts(rows)] if rows else [])))
+    return Document("Imported runs", (headline, *([Fields(rows)] if rows else [])))
 
 
 def pushed_document(taken: Sequence[tuple[str, bool]], faults: Sequence[str], team: Team) -> Document:
@@ -40,7 +40,7 @@ def pushed_document(taken: Sequence[tuple[str, bool]], faults: Sequence[str], te
     headline = Text(f"{fresh or 'No'} run{'s' * (fresh != 1)} pushed to {team}{known}{refused}.", Role.HEADLINE)
     rows = tuple((run_id, "pushed" if new else "already there") for run_id, new in taken)
     refusals = (Text(f"refused: {fault}") for fault in faults)
-    return Document("Pushed runs", (headline, *([Facts(rows)] if rows else []), *refusals))
+    return Document("Pushed runs", (headline, *([Fields(rows)] if rows else []), *refusals))
 
 
 def exported_document(path: Path) -> Document:
@@ -53,7 +53,7 @@ def _parts(rows: Sequence[RunRow], problems: Sequence[Problem], place: Place) ->
         yield Table(tuple(_columns(rows)))
     else:
         yield Text(f"No runs in {place}. To make one:", Role.HEADLINE)
-        yield Command("torchstone run smoke" if isinstance(place, Path) else "torchstone push --all")
+        yield CommandLine("torchstone run smoke" if isinstance(place, Path) else "torchstone push --all")
     yield from (Text(f"unreadable: {problem.file}: {problem.message}") for problem in problems)
 
 
@@ -85,9 +85,9 @@ def submitted_document(submission: Submission, job_id: str, folder: Path, resume
         submission.head.name,
         (
             Text(said, Role.HEADLINE),
-            Facts(rows),
+            Fields(rows),
             Text("Wait for the jobs and show the results:"),
-            Command(f"torchstone submit --merge {run_id} --follow"),
+            CommandLine(f"torchstone submit --merge {run_id} --follow"),
         ),
     )
 
@@ -105,17 +105,17 @@ def share_parts(
         running = sum(one.open for one in left)
         yield Text(f"{have} of {planned} planned trials are recorded.", Role.HEADLINE)
         counts = (("jobs waiting or running", running), ("jobs ended without all trials", len(left) - running))
-        yield Facts(tuple((name, str(count)) for name, count in counts))
+        yield Fields(tuple((name, str(count)) for name, count in counts))
         yield Table(tuple(_job_columns(submission, left[:_MOST_ROWS])))
         if len(left) > _MOST_ROWS:
             yield Text(f"{len(left) - _MOST_ROWS} more jobs are not shown.")
         if running < len(left):
             yield Text("Submit the missing trials again:")
-            yield Command(f"torchstone resume {submission.head.run_id}")
+            yield CommandLine(f"torchstone resume {submission.head.run_id}")
     hours, more = node_hours
     if hours is not None:
         told = units.significant(hours, 3)
-        yield Facts((("node hours", f"at least {told}, by the records" if more else told),))
+        yield Fields((("node hours", f"at least {told}, by the records" if more else told),))
     if twice:
         yield Text(f"Of trials that two jobs measured ({twice}), the one of the job that began first counts.")
 
@@ -157,15 +157,15 @@ def store_document(status: TeamStatus, done: str = "") -> Document:
         parts.append(Text("You are a superuser of this server: push as a user who is not.", Role.NOTE))
     if status.has_roles:
         parts.append(Text("To let a person push, an administrator types in psql:"))
-        parts.append(Command(f"GRANT {WRITER} TO name;"))
+        parts.append(CommandLine(f"GRANT {WRITER} TO name;"))
     elif status.may_push:
         parts.append(Text("To let others in, make the roles:"))
-        parts.append(Command(f"torchstone store roles --store {status.store}"))
+        parts.append(CommandLine(f"torchstone store roles --store {status.store}"))
     return Document("Team store", tuple(parts))
 
 
-def _store_facts(status: TeamStatus) -> Facts:
-    return Facts(
+def _store_facts(status: TeamStatus) -> Fields:
+    return Fields(
         (
             ("database server", status.server),
             ("store version", status.version),

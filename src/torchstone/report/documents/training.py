@@ -22,19 +22,8 @@ from torchstone.core.schema.training import Epoch, EpochMetrics, Training, Train
 from torchstone.core.stats.convergence import FEWEST, MARGIN, Behaviour, Sameness
 from torchstone.core.stats.interval import wilson
 from torchstone.report.diagnosis_messages import text
-from torchstone.report.document import (
-    Chart,
-    Column,
-    Command,
-    Document,
-    Facts,
-    Part,
-    Role,
-    Section,
-    Table,
-    Text,
-)
-from torchstone.report.documents.feed import data_words, facts_of, fed_words
+from torchstone.report.document import Chart, Column, CommandLine, Document, Fields, Part, Role, Section, Table, Text
+from torchstone.report.documents.feed import data_words, fed_words, feed_facts
 from torchstone.report.documents.run_answer import rate_of
 
 if TYPE_CHECKING:
@@ -54,7 +43,7 @@ def training_parts(run: RunSummary, training: Training) -> Iterator[Part]:
     """Yield what a training came to."""
     (case,), metrics = run.cases, training.metrics
     yield Text(_answer(case, metrics), Role.HEADLINE)
-    data = data_words(case.workload, facts_of(case))
+    data = data_words(case.workload, feed_facts(case))
     yield Text(", ".join((f"{case.workload.model} on {case.placement}", f"data {data}", *fed_words([case]))))
     if metrics is None:
         return
@@ -62,10 +51,10 @@ def training_parts(run: RunSummary, training: Training) -> Iterator[Part]:
         yield Table(tuple(_columns(metrics)))
         if metrics.best_epoch:
             yield Text(f"best epoch: {metrics.best_epoch}, by {_judged_by(metrics.epochs[0])}")
-    yield Facts((*_ended(metrics), *_time(metrics, training.epoch), ("folder", training.folder)))
+    yield Fields((*_ended(metrics), *_time(metrics, training.epoch), ("folder", training.folder)))
     if metrics.final_val_accuracy is not None:
         yield Text("evaluate it:")
-        yield Command(f"torchstone evaluate {shlex.quote(training.folder)}")
+        yield CommandLine(f"torchstone evaluate {shlex.quote(training.folder)}")
 
 
 def _answer(case: CaseSummary, metrics: TrainingMetrics | None) -> str:
@@ -426,12 +415,12 @@ def evaluation_document(results: TestResults) -> Document:
 
 def _test_parts(results: TestResults) -> Iterator[Part]:
     yield Text(_test_answer(results), Role.HEADLINE)
-    yield Facts(tuple(_facts(results)))
+    yield Fields(tuple(_facts(results)))
     if results.quality is not None:
         yield _classes(results.quality)
         says = "Which class items were taken for: rows are what they are, shades are shares of the row"
         yield Chart("confusion_matrix", says, confusion(results.quality))
-    yield Facts(tuple(results.files.items()))
+    yield Fields(tuple(results.files.items()))
 
 
 def _test_answer(results: TestResults) -> str:
@@ -502,6 +491,6 @@ def confusion(metrics: TestMetrics) -> Picture:
     ]
     side = min(_MOST_CLASSES, max(_LEAST, _CELL * len(names)))
     cells = vl.cells("share", "of the row", "items" if len(names) <= _NUMBERED else None)
-    x, y = vl.names("taken for", "taken for", names), vl.rows("is", "is", names)
+    x, y = vl.name_axis("taken for", "taken for", names), vl.row_axis("is", "is", names)
     title = f"accuracy {metrics.accuracy:.1%} of {metrics.items:,} items"
     return Picture(title, (vl.panel("", x, y, cells, values, width=side, height=side),))

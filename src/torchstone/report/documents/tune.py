@@ -17,7 +17,7 @@ from torchstone.core.schema.case import Task
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.quality import QualityLoss
 from torchstone.report.diagnosis_messages import text
-from torchstone.report.document import Command, Facts, Part, Role, Text, paragraphs
+from torchstone.report.document import CommandLine, Fields, Part, Role, Text, paragraphs
 from torchstone.report.documents.case_table import chosen_parts
 from torchstone.report.documents.run_answer import doubt, point_words, quality_words, rate_and_quality, scalar_word
 
@@ -34,15 +34,15 @@ def tune_parts(run: RunSummary, answer: TuneResult) -> Iterator[Part]:
         yield Text(_in_short(answer, answer.gain, case, now), Role.HEADLINE)
     else:
         yield Text(_sentences(answer, case), Role.HEADLINE)
-    yield Facts((*shown, *_facts(run, answer)))
+    yield Fields((*shown, *_facts(run, answer)))
     if case.workload.task == Task.INFER and not case.workload.is_program:
         yield Text("write this model as a file that loads without torchstone:")
-        yield Command(f"torchstone show {run.run_id} --save-model model")
+        yield CommandLine(f"torchstone show {run.run_id} --save-model model")
     if case.workload.is_program:
         from torchstone.execution.program.trial import words_of
 
         yield Text("run with these settings:")
-        yield Command(shlex.join(words_of(case.workload.model, case.configuration)))
+        yield CommandLine(shlex.join(words_of(case.workload.model, case.configuration)))
 
 
 def tune_choices(run: RunSummary, answer: TuneResult) -> Iterator[Part]:

@@ -90,7 +90,7 @@ def _compared(answer: AbResult) -> str:
 
 def _tuned(answer: TuneResult, item: str) -> str:
     best = answer.recommended
-    return rate_words(best.throughput, best.throughput_low, best.throughput_high, item)
+    return short_rate(best.throughput, best.throughput_low, best.throughput_high, item)
 
 
 def _trained(answer: Training) -> str:
@@ -110,11 +110,11 @@ def _measured(rows: Sequence[CaseRow], items: Mapping[str, str]) -> str:
     if not valid:
         return localized("{0} of {1} cases VALID", 0, len(rows)) if any(row.verdict for row in rows) else ""
     top = max(valid, key=lambda row: row.rate or 0.0)
-    rate = rate_words(top.rate, top.low, top.high, items.get(top.case_id, "item"))
+    rate = short_rate(top.rate, top.low, top.high, items.get(top.case_id, "item"))
     return f"{top.settings} · {rate}" if len(rows) > 1 and top.settings else rate
 
 
-def rate_words(value: float | None, low: float | None, high: float | None, item: str) -> str:
+def short_rate(value: float | None, low: float | None, high: float | None, item: str) -> str:
     """Return "164 images/s ±0.4 %", or in place of the interval why there is none."""
     if value is None:
         return units.MISSING

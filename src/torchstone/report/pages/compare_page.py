@@ -58,7 +58,7 @@ def compare_page(site: Site, query: Query) -> Answer:
     entries = _entries(site, ids)
     with site.store.reading() as connection:
         rates = _rates([cases_of(connection, one) for one in ids], _items(entries))
-    facts = facts_of([entry.head for entry in entries])
+    facts = recorded_facts([entry.head for entry in entries])
     document, why = _judged(site, entries)
     return site.show(
         "compare.html",
@@ -167,7 +167,7 @@ class Fact(msgspec.Struct, frozen=True):
         return len(set(self.values)) > 1
 
 
-def facts_of(heads: Sequence[Head]) -> tuple[Fact, ...]:
+def recorded_facts(heads: Sequence[Head]) -> tuple[Fact, ...]:
     """Return all that is recorded of the runs beside their figures, group by group, in the order of the first."""
     told = [dict(_facts(head)) for head in heads]
     names = dict.fromkeys(key for one in told for key in one)

@@ -9,7 +9,7 @@ import msgspec
 
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.errors import UsageError
-from torchstone.report.document import Command, Document, Section, Text
+from torchstone.report.document import CommandLine, Document, Section, Text
 from torchstone.report.documents.run import pictured_part, run_pictures
 from torchstone.report.pages.address import Query, address, compare_address
 from torchstone.report.pages.pictures import picture, pictures
@@ -169,7 +169,7 @@ def _drawn(site: Site, entry: Entry) -> tuple[Document, object]:
         raise UsageError(f"{entry.path.name} is not there any more: its pictures cannot be drawn") from fault
     if found.st_size > _MOST_BYTES:
         how = f"torchstone report {entry.row.run_id} --format html"
-        return Document("", (Text(localized("The record is too large to draw on a page. Type:")), Command(how))), ()
+        return Document("", (Text(localized("The record is too large to draw on a page. Type:")), CommandLine(how))), ()
     key = "pictures", _state(entry, None), found.st_size, found.st_mtime_ns
     return site.kept(key, lambda: in_spoken_language(Document("", _pictures(_summary(site, entry), entry.path)))), key
 

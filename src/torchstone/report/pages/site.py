@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import msgspec
 
 from torchstone.core import units
-from torchstone.core.units import plain
+from torchstone.core.units import cut, plain
 from torchstone.report.document import Column, Document, Role
 from torchstone.report.pages.store import Store
 from torchstone.report.pages.team_pages import TeamPages
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 _HERE = Path(__file__).parent
 STATIC = _HERE / "static"
 _MOST_KEPT, _MOST_FOLLOWED = 64, 16
-_CUT = 160  # characters of a text in a list
 _RUN_COLUMNS = ("run", "from run")
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _CASE_ID = re.compile(r"[0-9a-f]{12}")
@@ -111,13 +110,13 @@ class Site:
 
 
 def _environment() -> Environment:
-    from torchstone.report.renderers.html.page import environment
+    from torchstone.report.renderers.html.page import templates_of
 
-    found = environment(_HERE / "templates", _printable)
+    found = templates_of(_HERE / "templates", _printable)
     found.filters.update(
         kind=lambda part: type(part).__name__.lower(),
         moment=_moment,
-        cut=_cut,
+        cut=cut,
         rate=_rate,
         around=_around,
         columns=_columns,
@@ -144,10 +143,6 @@ def _printable(value: object) -> object:
 def _moment(utc: str) -> str:
     """Return "2026-11-23 08:30" of a moment as records have it."""
     return utc[:16].replace("T", " ")
-
-
-def _cut(text: str, most: int = _CUT) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _rate(value: float | None, item: str) -> str:

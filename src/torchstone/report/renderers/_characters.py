@@ -12,7 +12,7 @@ from typing import Any
 from torchstone.core import units
 from torchstone.core.charts.vega_lite import Panel, Picture, failed
 from torchstone.core.units import plain
-from torchstone.report.renderers._table import cells, wrapped
+from torchstone.report.renderers._table import cell_width, wrapped
 from torchstone.report.translation.language import localized
 
 _DOT, _BAR, _LEFT, _RIGHT = "●", "─", "├", "┤"
@@ -56,7 +56,7 @@ def _panel(panel: Panel, places: Sequence[str], width: int) -> Iterator[str]:
 
 def _rows(own: Mapping[str, Mapping[str, Any]], column: str, most: float, width: int) -> Iterator[str]:
     shown = {place: units.significant(value[column], 4) for place, value in own.items()}
-    names, figures = max(map(cells, shown)), max(map(cells, shown.values()))
+    names, figures = max(map(cell_width, shown)), max(map(cell_width, shown.values()))
     room = width - 4 - names - 2 - figures - 1 - _SPREAD - 1
     for place, figure in shown.items():
         value = own[place]

@@ -8,7 +8,7 @@ from math import ceil
 import msgspec
 
 from torchstone.report.document import Column
-from torchstone.report.renderers._table import fitting
+from torchstone.report.renderers._table import fit_columns
 
 _LONGEST, _NARROWEST = 44, 6  # characters of a column at most, and at least
 _BESIDE = 2  # characters between columns
@@ -17,7 +17,7 @@ _LONGEST_NUMBER = 24  # characters of a cell that stays in one piece
 
 def that_fit(columns: Sequence[Column], room: int) -> tuple[list[Column], int]:
     """Return the columns that fit into a number of characters, and the number of those that do not."""
-    kept, gone = fitting(important_first(columns), room, lambda some: sum(map(characters, some)))
+    kept, gone = fit_columns(important_first(columns), room, lambda some: sum(map(column_width, some)))
     return kept, sum(one.of is None for one in gone)
 
 
@@ -37,7 +37,7 @@ def important_first(columns: Sequence[Column]) -> list[Column]:
     ]
 
 
-def characters(column: Column) -> int:
+def column_width(column: Column) -> int:
     """Return how many characters wide a column is: its longest cell, a word of its title or half of that."""
     title = max((len(word) + 1 for word in column.title.split()), default=0)  # titles are bold
     longest = max(map(len, column.cells), default=0)

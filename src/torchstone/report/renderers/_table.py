@@ -19,7 +19,7 @@ _NARROWEST = 8  # cells that a line has beside its indent, however narrow the te
 _WORDS = re.compile(r" +(?!%)")  # a number and its percent sign are one word
 
 
-def cells(text: str) -> int:
+def cell_width(text: str) -> int:
     """Return how many cells of a terminal a text takes."""
     if text.isascii() or all(map(_is_single, text)):
         return len(text)  # rich's tables of widths take longer to load than all else
@@ -38,14 +38,14 @@ def wrapped(text: object, width: int, *, first: str = "", rest: str = "", whole:
     `whole`: a word that is wider than a line stays in one piece, as it is there to be copied; else it is cut.
     """
     shown = plain(text).strip()
-    if cells(first) + cells(shown) <= width:
+    if cell_width(first) + cell_width(shown) <= width:
         yield (first + shown).rstrip()
         return
-    room = max(width - max(cells(first), cells(rest)), _NARROWEST)
+    room = max(width - max(cell_width(first), cell_width(rest)), _NARROWEST)
     line, begun = first, False
     for word in _WORDS.split(shown):
-        for piece in [word] if whole or cells(word) <= room else _pieces(word, room):
-            if begun and cells(line) + 1 + cells(piece) > width:
+        for piece in [word] if whole or cell_width(word) <= room else _pieces(word, room):
+            if begun and cell_width(line) + 1 + cell_width(piece) > width:
                 yield line
                 line, begun = rest, False
             line += f" {piece}" if begun else piece
@@ -56,7 +56,7 @@ def wrapped(text: object, width: int, *, first: str = "", rest: str = "", whole:
 def with_what_to_type(text: str, words: str, width: int) -> Iterator[str]:
     """Yield "text: words" on one line, or where that is too narrow the words on a line of their own, in one piece."""
     line = plain(f"{text}: {words}")
-    if cells(line) <= width:
+    if cell_width(line) <= width:
         yield line
         return
     yield from wrapped(f"{text}:", width, rest="  ")
@@ -66,7 +66,7 @@ def with_what_to_type(text: str, words: str, width: int) -> Iterator[str]:
 def _pieces(word: str, room: int) -> Iterator[str]:
     piece = ""
     for character in word:
-        if piece and cells(piece + character) > room:
+        if piece and cell_width(piece + character) > room:
             yield piece
             piece = ""
         piece += character
@@ -84,8 +84,8 @@ _BLANK = "\ue000"  # stands for a blank that rich would strip; `plain` lets no s
 def table(part: Table, width: int, *, every: bool) -> Iterator[str]:
     """Yield the lines of a table, which has no head where no column has a title. `every`: all of its rows."""
     most = None if every else part.most
-    kept, _ = fitting(part.columns, width)
-    kept = with_room(kept, width + _GAP - sum(_width(shortened(column)) + _GAP for column in kept))
+    kept, _ = fit_columns(part.columns, width)
+    kept = widened(kept, width + _GAP - sum(_width(shortened(column)) + _GAP for column in kept))
     if kept:
         narrowest = sum(min(_width(column), _LEAST) + _GAP for column in kept) - _GAP
         yield from _drawn(kept, width, most) if narrowest <= width else _listed(kept, width, most)
@@ -98,11 +98,11 @@ def table(part: Table, width: int, *, every: bool) -> Iterator[str]:
 
 def hidden(columns: Sequence[Column], width: int) -> list[str]:
     """Return the titles of the columns that do not fit."""
-    _, gone = fitting(columns, width)
+    _, gone = fit_columns(columns, width)
     return [column.title for column in sorted(gone, key=lambda c: c.rank) if column.of is None and column.title]
 
 
-def fitting(
+def fit_columns(
     columns: Sequence[Column], width: float, taken: Callable[[Sequence[Column]], float] | None = None
 ) -> tuple[list[Column], list[Column]]:
     """Return the columns that fit into `width` cells, and those that say something and do not.
@@ -138,7 +138,7 @@ def says_something(column: Column) -> bool:
 
 
 def _width(column: Column) -> int:
-    return max(map(cells, (*_title(column), *_shown(column))), default=0)
+    return max(map(cell_width, (*_title(column), *_shown(column))), default=0)
 
 
 def _shown(column: Column) -> list[str]:
@@ -155,8 +155,8 @@ def _title(column: Column) -> list[str]:
     if not words:
         return []
     broken = [(" ".join(words[:n]), " ".join(words[n:])) for n in range(1, len(words))] or [(words[0], "")]
-    narrowest = min(max(cells(above), cells(below)) for above, below in broken)
-    below = max(map(cells, _shown(column)), default=0)
+    narrowest = min(max(cell_width(above), cell_width(below)) for above, below in broken)
+    below = max(map(cell_width, _shown(column)), default=0)
     return list(wrapped(" ".join(words), max(min(narrowest, _TITLE), below)))
 
 
@@ -219,7 +219,7 @@ def shortened(column: Column, most: int = _SHORTEST) -> Column:
     return msgspec.structs.replace(column, cells=tuple(_cut(cell, most) for cell in column.cells))
 
 
-def with_room(columns: Sequence[Column], spare: int) -> list[Column]:
+def widened(columns: Sequence[Column], spare: int) -> list[Column]:
     """Return the columns; names get `spare` characters, in equal parts, beside the least that each of them has."""
     each = max(0, spare) // max(1, sum(column.shorten for column in columns))
     return [shortened(column, _SHORTEST + each) for column in columns]

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from torchstone.core.units import plain
-from torchstone.report.document import Document, Doubt, Facts, Part, Renderer, Section, Table
+from torchstone.report.document import Document, Doubt, Fields, Part, Renderer, Section, Table
 
 _FORMULA = tuple("=+-@＝＋－＠")  # what spreadsheets begin a formula with; some take the wide forms, too
 _NUMBER = re.compile(r"[-+]?\d[\d.,]*(e[-+]?\d+)?( ?(%|[A-Za-zµ]+(/[A-Za-z]+)?))?", re.IGNORECASE)
@@ -47,7 +47,7 @@ def _rows(parts: Sequence[Part], titles: Sequence[str]) -> _Rows:
             yield from ([_cell(cell) for cell in row] for row in zip(*(c.cells for c in part.columns), strict=True))
         elif isinstance(part, Doubt):
             yield [str(part.severity), _cell(part.subject), _cell(part.message), _cell(part.advice)]
-        elif isinstance(part, Facts):
+        elif isinstance(part, Fields):
             yield from _titled(titles)
             yield from ([_cell(name), _cell(value)] for name, value in part.rows)
 

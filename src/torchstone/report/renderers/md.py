@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from torchstone.report.document import (
     Chart,
     Column,
-    Command,
+    CommandLine,
     Document,
     Doubt,
-    Facts,
+    Fields,
     Part,
     Renderer,
     Role,
@@ -21,7 +21,7 @@ from torchstone.report.document import (
     Text,
 )
 from torchstone.report.renderers._columns import important_first
-from torchstone.report.renderers._table import fitting
+from torchstone.report.renderers._table import fit_columns
 from torchstone.report.translation.language import in_language, localized
 
 _MOST_COLUMNS = 7  # of a table that is read without scrolling
@@ -76,9 +76,9 @@ def _part(part: Part, level: int) -> Iterator[str]:
     match part:
         case Text():
             yield _text(part)
-        case Command():
+        case CommandLine():
             yield _code(part.words)
-        case Facts():
+        case Fields():
             rows = (
                 f"- {_block(name)}: {_plain(value)}" if name else f"  - {_block(value)}" for name, value in part.rows
             )
@@ -123,7 +123,7 @@ def _section(part: Section, level: int) -> Iterator[str]:
 def _table(part: Table) -> Iterator[str]:
     """Yield the important columns, and all of them folded where they are more."""
     columns = important_first(part.columns)
-    shown, gone = fitting(columns, _MOST_COLUMNS, len)
+    shown, gone = fit_columns(columns, _MOST_COLUMNS, len)
     yield _grid(shown)
     if gone:
         yield from (

@@ -21,22 +21,22 @@ from torchstone.core.charts.drawing import HANGUL_REGULAR, as_svg
 from torchstone.core.charts.vega_lite import Spec, vega_lite
 from torchstone.core.errors import MissingError
 from torchstone.core.schema.estimate import Severity
-from torchstone.core.units import plain
+from torchstone.core.units import cut, plain
 from torchstone.report.document import (
     Attachment,
     Chart,
     Column,
-    Command,
+    CommandLine,
     Document,
     Doubt,
-    Facts,
+    Fields,
     Part,
     Renderer,
     Section,
     Table,
     Text,
 )
-from torchstone.report.renderers._columns import characters, in_one_piece, that_fit
+from torchstone.report.renderers._columns import column_width, in_one_piece, that_fit
 from torchstone.report.renderers._pictures import parts as parts_of
 from torchstone.report.renderers._table import shortened
 from torchstone.report.translation.language import in_language, localized
@@ -194,8 +194,7 @@ class _Draft:
 
     def _text(self, text: object, most: int = _MOST_CHARACTERS) -> str:
         """Return text of one line, at most so many characters, which can be drawn."""
-        line = plain(text).strip()
-        line = line if len(line) <= most else f"{line[: most - 1]}…"
+        line = cut(plain(text).strip(), most)
         shown = line if line.isascii() else "".join(c if self._has(c) else _code(c) for c in line)
         if shown == line:
             return line
@@ -223,9 +222,9 @@ class _Draft:
         match part:
             case Text():
                 yield {"kind": str(part.role), "text": _breakable(self._text(part.text))}
-            case Command():
+            case CommandLine():
                 yield {"kind": "command", "text": _breakable(self._text(part.words))}
-            case Facts():
+            case Fields():
                 yield self._facts(part)
             case Table():
                 yield from self._table(part)
@@ -244,7 +243,7 @@ class _Draft:
             case _:
                 assert_never(part)
 
-    def _facts(self, part: Facts) -> _Block:
+    def _facts(self, part: Fields) -> _Block:
         rows = part.rows[: self._cells_left]
         self._cells_left -= len(rows)
         self._is_cut = self._is_cut or len(rows) < len(part.rows)
@@ -340,7 +339,7 @@ def _grid(columns: Sequence[Column]) -> _Block:
         "titles": titles if any(titles) else [],
         "right": [not column.left for column in columns],
         "rows": [list(row) for row in rows],
-        "characters": [characters(column) for column in columns],
+        "characters": [column_width(column) for column in columns],
         "crowded": _CROWDED * _ACROSS_CHARACTERS,
     }
 

@@ -21,14 +21,14 @@ from torchstone.core.charts.drawing import as_png
 from torchstone.core.charts.vega_lite import Picture, Spec, vega_lite
 from torchstone.core.errors import MissingError
 from torchstone.core.schema.estimate import Severity
-from torchstone.core.units import plain
+from torchstone.core.units import cut, plain
 from torchstone.report.document import (
     Chart,
     Column,
-    Command,
+    CommandLine,
     Document,
     Doubt,
-    Facts,
+    Fields,
     Part,
     Renderer,
     Role,
@@ -36,7 +36,7 @@ from torchstone.report.document import (
     Table,
     Text,
 )
-from torchstone.report.renderers._columns import characters, in_one_piece, that_fit
+from torchstone.report.renderers._columns import column_width, in_one_piece, that_fit
 from torchstone.report.renderers._pictures import parts as parts_of
 from torchstone.report.renderers._table import shortened
 from torchstone.report.translation.language import current_language, in_language, localized
@@ -151,7 +151,7 @@ def _slides(document: Document) -> list[_Slide]:
     if table is not None:
         at = next(place for place, part in enumerate(rest) if part is table)
         first += [part for part in rest[:at] if not _is_picture(part) and not isinstance(part, Section)][:_MOST_FIRST]
-        first += next(([*_leading(rest[:n]), part] for n, part in enumerate(rest) if isinstance(part, Command)), [])
+        first += next(([*_leading(rest[:n]), part] for n, part in enumerate(rest) if isinstance(part, CommandLine)), [])
         rest = [part for part in rest if part is not table and not any(part is one for one in first)]
     about: Sequence[Part] = _about(rest)
     if table is not None:
@@ -262,9 +262,9 @@ class _Deck:
         match part:
             case Text():
                 self._text(part)
-            case Command():
+            case CommandLine():
                 self._add(_Line(_line(part.words, _MOST_CHARACTERS), _Style.COMMAND))
-            case Facts():
+            case Fields():
                 names, values = zip(*part.rows, strict=True) if part.rows else ((), ())
                 self._table(Table((Column("", names, left=True), Column("", values, left=True))))
             case Table():
@@ -402,7 +402,7 @@ class _Deck:
 def _line(text: object, most: int | None = None) -> str:
     """Return text of one line that XML can contain, at most so many characters, the last one then an ellipsis."""
     line = plain(text).strip()
-    return line if most is None or len(line) <= most else f"{line[: most - 1]}…"
+    return line if most is None else cut(line, most)
 
 
 def _shown(column: Column, rows: int) -> Column:
@@ -416,7 +416,7 @@ def _shown(column: Column, rows: int) -> Column:
 def _grid(columns: Sequence[Column]) -> _Grid:
     titles = tuple(column.title for column in columns)
     rows = tuple(zip(*(column.cells for column in columns), strict=True))
-    widths = [characters(column) for column in columns]
+    widths = [column_width(column) for column in columns]
     widths[0] += max(0, _IN_A_TABLE - sum(widths)) if len(columns) == 1 else 0
     right = tuple(not column.left for column in columns)
     return _Grid(titles if any(titles) else (), rows, tuple(widths), right)

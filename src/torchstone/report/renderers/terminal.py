@@ -8,10 +8,10 @@ from torchstone.core.schema.estimate import Severity
 from torchstone.core.units import plain
 from torchstone.report.document import (
     Chart,
-    Command,
+    CommandLine,
     Document,
     Doubt,
-    Facts,
+    Fields,
     Part,
     Renderer,
     Role,
@@ -19,10 +19,10 @@ from torchstone.report.document import (
     Table,
     Text,
 )
-from torchstone.report.renderers._table import cells, fitting, hidden, table, with_what_to_type, wrapped
+from torchstone.report.renderers._table import cell_width, fit_columns, hidden, table, with_what_to_type, wrapped
 from torchstone.report.translation.language import in_language, localized
 
-__all__ = ["fitting", "terminal"]
+__all__ = ["fit_columns", "terminal"]
 
 _NAME = 9  # cells of a fact's name
 _MAIL = 100  # columns of a file
@@ -68,7 +68,7 @@ def _apart(before: Part | None, part: Part, *, begun: bool) -> bool:
     """Say whether an empty line stands above a part. `begun`: something does, be it a title alone."""
     if before is None:
         return begun and isinstance(part, Section) and bool(part.title)
-    if isinstance(part, Command) or (isinstance(part, Text) and part.role == Role.DETAIL):
+    if isinstance(part, CommandLine) or (isinstance(part, Text) and part.role == Role.DETAIL):
         return False
     if isinstance(before, Text) and isinstance(part, Text):
         return before.role != part.role
@@ -83,9 +83,9 @@ def _part(part: Part, width: int, *, every: bool, level: int, titled: bool) -> I
     match part:
         case Text():
             yield from _text(part, width)
-        case Command():
+        case CommandLine():
             yield f"  {plain(part.words)}"  # whole, so that it can be copied
-        case Facts():
+        case Fields():
             yield from _facts(part, width, "  " if titled else "")
         case Table():
             yield from table(part, width, every=every)
@@ -110,18 +110,18 @@ def _text(part: Text, width: int) -> Iterator[str]:
             yield from wrapped(part.text, width, first="  ", rest="    ")
 
 
-def _facts(part: Facts, width: int, indent: str) -> Iterator[str]:
+def _facts(part: Fields, width: int, indent: str) -> Iterator[str]:
     """Yield a line a fact, the values below each other; a name that is too long for that has a line of its own.
 
     A value of one word, as a path is, stays whole.
     """
     names = [plain(name) for name, _ in part.rows]
     most = max(_NAME, width // 3)
-    broad = max([_NAME, *(cells(name) for name in names if cells(name) <= most)])
+    broad = max([_NAME, *(cell_width(name) for name in names if cell_width(name) <= most)])
     beside = indent + " " * (broad + 1)
     for name, (_, value) in zip(names, part.rows, strict=True):
-        first = f"{indent}{name}{' ' * (broad + 1 - cells(name))}"
-        if cells(name) > broad:
+        first = f"{indent}{name}{' ' * (broad + 1 - cell_width(name))}"
+        if cell_width(name) > broad:
             yield from wrapped(name, width, first=indent, rest=f"{indent}  ")
             first = beside
         yield from wrapped(value, width, first=first, rest=beside, whole=len(plain(value).split()) == 1)
@@ -137,7 +137,7 @@ def _section(part: Section, width: int, *, every: bool, level: int, titled: bool
         title = list(wrapped(part.title, width, rest="  "))
         yield from title
         if _has_sections(part):
-            yield "=" * max(map(cells, title))
+            yield "=" * max(map(cell_width, title))
         yield from _lines(part.parts, width, every=every, level=1, titled=True)
     elif _has_sections(part):
         yield from wrapped(part.title, width, first="── ", rest="   ")

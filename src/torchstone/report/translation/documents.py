@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from torchstone.core.charts.vega_lite import Panel, Picture, channels
 from torchstone.core.messages import filled
 from torchstone.core.schema.estimate import Finding
-from torchstone.report.document import Chart, Column, Command, Document, Doubt, Facts, Part, Section, Table, Text
+from torchstone.report.document import Chart, Column, CommandLine, Document, Doubt, Fields, Part, Section, Table, Text
 from torchstone.report.translation.catalogue import catalogue
 from torchstone.report.translation.language import current_language
 from torchstone.report.translation.translator import exact, translation
@@ -82,10 +82,10 @@ def _part(part: Part, say: Say, language: str) -> Part:
     match part:
         case Text():
             return replace(part, text=say(part.text))
-        case Command():
+        case CommandLine():
             return part
-        case Facts():
-            return Facts(tuple((say(name), value if name in _NAMES else say(value)) for name, value in part.rows))
+        case Fields():
+            return Fields(tuple((say(name), value if name in _NAMES else say(value)) for name, value in part.rows))
         case Table():
             return replace(part, columns=tuple(_column(one, say) for one in part.columns), how=say(part.how))
         case Chart():

@@ -38,13 +38,13 @@ from torchstone.storage.team.session import (
     check_version,
     connect,
     faults_of,
+    import_psycopg,
     is_of_value,
-    library,
     message_of,
     passes,
     refuse_newer,
-    translated,
-    version_of,
+    store_error,
+    store_version,
 )
 from torchstone.storage.team.tables import LAYOUTS, grant_again
 
@@ -67,7 +67,7 @@ def create(team: Team) -> Upgraded:
     """Make the tables; nothing where they are there. Raises UsageError for those of another version."""
     with faults_of(team), connect(team) as raw:
         _lock(raw)
-        before = version_of(raw)
+        before = store_version(raw)
         if before is None:
             encoding = raw.execute("SHOW server_encoding").fetchone()
             if encoding is not None and encoding[0] != "UTF8":
@@ -88,7 +88,7 @@ def upgrade(team: Team, say: Callable[[int], None] = lambda _: None) -> Upgraded
     """
     with faults_of(team), connect(team) as raw:
         _lock(raw)
-        before = version_of(raw)
+        before = store_version(raw)
         if before is None:
             raise UsageError(f"{team} has no tables of torchstone yet: torchstone store create --store {team}")
         refuse_newer(before, team)
@@ -173,13 +173,13 @@ class Writer:
         checked_id(run.head.run_id)
         try:
             return self._within(lambda session: _put(session, run, origin, source))
-        except library().Error as fault:  # is_of_value: all others were translated
+        except import_psycopg().Error as fault:  # is_of_value: all others were translated
             said = message_of(fault, self.team)
             raise UsageError(f"{origin}: a value that cannot be stored: {said}") from None
 
     def _within(self, action: Callable[[TeamSession], T]) -> T:
         """Return what an action says in a transaction of its own, which is begun again where the server was away."""
-        psycopg = library()
+        psycopg = import_psycopg()
         give_up = time.monotonic() + self._patience_s
         pause_s = _LEAST_S
         while True:
@@ -189,7 +189,7 @@ class Writer:
                 if is_of_value(fault):
                     raise
                 if not passes(fault) or time.monotonic() > give_up:
-                    raise translated(fault, self.team) from None
+                    raise store_error(fault, self.team) from None
             time.sleep(pause_s * random.uniform(0.5, 1.0))  # writers that collided do not again
             pause_s = min(2.0 * pause_s, _MOST_S)
 

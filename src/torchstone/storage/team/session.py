@@ -39,7 +39,7 @@ class RefusedError(UsageError):
     """The store as a whole refuses: the user, what the user may not do, or its version."""
 
 
-def library() -> Any:
+def import_psycopg() -> Any:
     """Return psycopg. Raises MissingError with the command that installs it."""
     try:
         import psycopg
@@ -51,16 +51,16 @@ def library() -> Any:
 @contextlib.contextmanager
 def faults_of(team: Team) -> Iterator[None]:
     """Raise what psycopg raises within the block as an error of ours."""
-    psycopg = library()
+    psycopg = import_psycopg()
     try:
         yield
     except psycopg.Error as fault:
-        raise translated(fault, team) from None  # what was raised first may quote how the connection was made
+        raise store_error(fault, team) from None  # what was raised first may quote how the connection was made
 
 
 def passes(fault: psycopg.Error) -> bool:
     """Say whether the same may succeed a moment later: a server that restarts, a deadlock, no connection free."""
-    psycopg = library()
+    psycopg = import_psycopg()
     if fault.sqlstate is not None:
         return fault.sqlstate in _PASSING or fault.sqlstate.startswith("08")
     return isinstance(fault, psycopg.OperationalError) and not _is_refusal(str(fault))
@@ -68,7 +68,7 @@ def passes(fault: psycopg.Error) -> bool:
 
 def is_of_value(fault: psycopg.Error) -> bool:
     """Say whether a value of one run is at fault, such as a text that is too long for an index (class 54)."""
-    psycopg = library()
+    psycopg = import_psycopg()
     return isinstance(fault, psycopg.DataError | psycopg.IntegrityError) or (fault.sqlstate or "").startswith("54")
 
 
@@ -76,9 +76,9 @@ def _is_refusal(said: str) -> bool:
     return any(words in said for words in (*_REFUSED, *_UNKNOWN, *_NO_HOST))
 
 
-def translated(fault: psycopg.Error, team: Team) -> TorchstoneError:
+def store_error(fault: psycopg.Error, team: Team) -> TorchstoneError:
     """Return the error for what psycopg raised."""
-    psycopg = library()
+    psycopg = import_psycopg()
     said = message_of(fault, team)
     state = fault.sqlstate or ""
     if state in ("42501", "25006"):  # insufficient_privilege, read_only_sql_transaction
@@ -164,7 +164,7 @@ class TeamSession:
 
 def _chunk() -> int:
     """Return how many rows libpq takes at once: before its version 17 it was one."""
-    return _AT_ONCE if library().pq.version() >= 170000 else 1
+    return _AT_ONCE if import_psycopg().pq.version() >= 170000 else 1
 
 
 def _storable(values: Values) -> Values:
@@ -184,7 +184,7 @@ def _value(value: Any) -> Any:
 
 def connect(team: Team) -> Raw:
     """Return a new connection. Raises what psycopg raises, and UsageError for a URL that it cannot read."""
-    psycopg = library()
+    psycopg = import_psycopg()
     try:
         words = psycopg.conninfo.conninfo_to_dict(team.url)
     except psycopg.ProgrammingError:
@@ -204,7 +204,7 @@ def reading(team: Team) -> Iterator[TeamSession]:
     Raises AwayError where it cannot be reached, UsageError where it refuses, has no tables or those of a newer version,
     TorchstoneError for a row that somebody else than torchstone wrote.
     """
-    psycopg = library()
+    psycopg = import_psycopg()
     try:
         with faults_of(team), connect(team) as raw:
             raw.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
@@ -216,7 +216,7 @@ def reading(team: Team) -> Iterator[TeamSession]:
         raise TorchstoneError(f"{team}: a row is not as torchstone writes it: {fault}") from fault
 
 
-def version_of(raw: Raw) -> tuple[int, int] | None:
+def store_version(raw: Raw) -> tuple[int, int] | None:
     """Return the version of the tables and of the figures in them; None where there are no tables."""
     there = raw.execute("SELECT to_regclass('torchstone.version')::text").fetchone()
     if there is None or there[0] is None:
@@ -227,7 +227,7 @@ def version_of(raw: Raw) -> tuple[int, int] | None:
 
 def check_version(raw: Raw, team: Team) -> None:
     """Raise RefusedError unless the store is of this version."""
-    found = version_of(raw)
+    found = store_version(raw)
     if found is None:
         raise RefusedError(f"{team} has no tables of torchstone yet: torchstone store create --store {team}")
     refuse_newer(found, team)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from torchstone.storage.place import Team
-from torchstone.storage.team.session import PREPARE, SCHEMA, check_version, connect, faults_of, reading, version_of
+from torchstone.storage.team.session import PREPARE, SCHEMA, check_version, connect, faults_of, reading, store_version
 
 if TYPE_CHECKING:
     from torchstone.storage.team.session import Raw
@@ -42,7 +42,7 @@ class TeamStatus(msgspec.Struct, frozen=True):
 def status(team: Team) -> TeamStatus:
     """Return the state of a store. Raises what `reading` does."""
     with reading(team) as session:
-        version = version_of(session.raw) or (0, 0)
+        version = store_version(session.raw) or (0, 0)
 
         def one(statement: str) -> Any:
             return session.raw.execute(statement).fetchone()

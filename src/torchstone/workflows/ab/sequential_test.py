@@ -15,7 +15,7 @@ from torchstone.core.stats.nested import (
     Location,
     Pairs,
     Spending,
-    half_width,
+    location_half_width,
     nested_mean,
     random_effects,
 )
@@ -86,7 +86,7 @@ class SequentialTest:
         self._next_look = max(self.pairs + 1, math.ceil(self.pairs * _APART))
         if found is None or self.pairs < FEWEST_PAIRS or level <= 0.0:
             return None
-        half, self._level = half_width(found, level), level
+        half, self._level = location_half_width(found, level), level
         low, high = from_log(found.value - half), from_log(found.value + half)
         verdict = judge(low, high, self._margin, higher_is_better=False)
         templates = sum(bool(group) for group in known)

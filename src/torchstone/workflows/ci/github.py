@@ -199,7 +199,7 @@ def read_event(path: Path, name: str) -> Event:
     raise UsageError(f"event {name[:40]!r} is about no pull request; run this on pull_request or workflow_run")
 
 
-def find(github: GitHub, event: Event, label: str) -> PullRequest | None:
+def find_pull_request(github: GitHub, event: Event, label: str) -> PullRequest | None:
     """Return the pull request whose newest commit was measured; None where it is closed or has moved on.
 
     `label`: what accepts a slower change; only who may triage the repository can set it. Its reason is a line
@@ -296,7 +296,7 @@ def post(github: GitHub, number: int, text: str, author: str, *, create: bool) -
     raise GitHubError("GitHub: no answer")
 
 
-def check(github: GitHub, commit: str, name: str, conclusion: Conclusion, title: str, summary: str) -> None:
+def set_check(github: GitHub, commit: str, name: str, conclusion: Conclusion, title: str, summary: str) -> None:
     """Set a check of the commit: success, failure, or neutral where nothing is known. Raises GitHubError."""
     output = {"title": title[:200], "summary": summary}
     body = {

@@ -19,7 +19,7 @@ from torchstone.analysis.ci import FIRST_SHARE, BenchmarkChange, ChangeVerdict, 
 from torchstone.config.recipe_files import load_request
 from torchstone.config.run_file import RunRequest
 from torchstone.core.errors import TorchstoneError, UsageError
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import model_name
 from torchstone.core.schema.ci import MOST_BENCHMARKS, CiBenchmark, CiResult, State
 from torchstone.core.schema.comparison import Rules
@@ -120,14 +120,9 @@ def _benchmark(
         procedure=as_ab_does(request.procedure),
     )
     words = ["--config", word, *(["--task", workload.task] if len(tasks) > 1 else [])]
-    words += [text for name, value in point.items() for text in ("--axis", f"{name}={_typed(value)}")]
+    words += [text for name, value in point.items() for text in ("--axis", f"{name}={scalar_word(value)}")]
     sayable = tasks[workload.task] == 1 and _sayable(words)
     return BenchmarkSpec("/".join(parts)[:_LONGEST], alone, tuple(words) if sayable else ())
-
-
-def _typed(value: Scalar) -> str:
-    """Return a value of an axis as --axis takes it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 USUAL_S = 90.0  # a benchmark

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from torchstone.analysis.advice.causes import causes_of, near
+from torchstone.analysis.advice.causes import causes_of, shown_path
 from torchstone.analysis.advice.rules import Evidence
 from torchstone.core.errors import TorchstoneError
 from torchstone.core.schema.advice import Statement
@@ -34,7 +34,7 @@ from torchstone.core.schema.run import Answered, Plan
 from torchstone.core.stats.interval import over_trials
 from torchstone.execution import machine_facts
 from torchstone.execution.controller.session import Session
-from torchstone.execution.program.attached import Frame, Target, Thread, Watched, code_of, find, py_spy, watch
+from torchstone.execution.program.attached import Frame, Target, Thread, Watched, code_of, find_process, py_spy, watch
 from torchstone.execution.program.trial import SCHEME
 from torchstone.execution.timing.clock import system_clock
 from torchstone.storage.record_reader import record_path
@@ -98,7 +98,7 @@ def diagnosed(
     Raises UsageError for what is no training, MissingError where it may not be looked into, TorchstoneError where
     nothing was seen.
     """
-    program, target = py_spy(), find(pid)
+    program, target = py_spy(), find_process(pid)
     say(f"looking at process {target.process.pid} for {for_s:g} s: {' '.join(target.process.command)[:80]}")
     watched = watch(target, for_s, system_clock, time.sleep, program)
     code = Code(target)
@@ -228,7 +228,9 @@ def _too_little(
     if steps:
         return f"too few samples ({len(steps)}): attach for longer, --for 60s"
     places = Counter(one.place for threads in by_process.values() for _, found in threads for one in found if one.place)
-    at = "".join(f": most of the time it was at {near(file)}:{line}" for (file, line, _), _ in places.most_common(1))
+    at = "".join(
+        f": most of the time it was at {shown_path(file)}:{line}" for (file, line, _), _ in places.most_common(1)
+    )
     return f"process {pid} did no step in {watched.elapsed_s:.0f} s{at}; attach while it trains"
 
 
@@ -380,7 +382,7 @@ def _with_interval(cause: Cause, samples: Sequence[Sample], watched: Watched) ->
     def belongs(one: Sample) -> bool:
         if phases is not None:
             return one.phase in phases
-        return one.place is not None and (near(one.place[0]), one.place[1]) in lines
+        return one.place is not None and (shown_path(one.place[0]), one.place[1]) in lines
 
     value, low, high = _over_windows(samples, belongs)
     if low is None or high is None:
@@ -408,7 +410,9 @@ def _lines(samples: Sequence[Sample], code: Callable[[Frame], str]) -> tuple[Sam
     """Return the lines that take most, each with its phase and interval."""
     places = Counter((one.place, one.phase) for one in samples if one.place is not None)
     return tuple(
-        SampledLine(near(place[0]), place[1], _code_at(place, code), phase, *_over_windows(samples, _at(place, phase)))
+        SampledLine(
+            shown_path(place[0]), place[1], _code_at(place, code), phase, *_over_windows(samples, _at(place, phase))
+        )
         for (place, phase), _ in places.most_common(_LINES)
     )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from torchstone.analysis.advice import rules
-from torchstone.analysis.advice.causes import causes_of, ranked
+from torchstone.analysis.advice.causes import causes_of, ranked_causes
 from torchstone.analysis.advice.choices import choice_of
 from torchstone.analysis.advice.curves import (
     advise,
@@ -41,7 +41,7 @@ from torchstone.core.schema.peak_memory import peak_memory
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Purpose, Status, Trial
-from torchstone.execution.controller.active_run import ActiveRun, conclude, recorded
+from torchstone.execution.controller.active_run import ActiveRun, conclude, record_run
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy
 from torchstone.execution.controller.observer import Silent, Watcher
 from torchstone.execution.controller.session import Session, holds_two
@@ -49,7 +49,7 @@ from torchstone.execution.plan import sketch
 from torchstone.plugins.model_choice import SHAPES
 from torchstone.storage.query import entry_of
 from torchstone.workflows.diagnose.live_comparer import EvidenceProbes, LiveComparer, ProbeWatcher
-from torchstone.workflows.diagnose.target import PREFIX, DiagnosisTarget, RemedyTrials, out_of_memory, what_fits
+from torchstone.workflows.diagnose.target import PREFIX, DiagnosisTarget, RemedyTrials, memory_cause, what_fits
 from torchstone.workflows.run.planned_run import Results, begin_run, published
 
 
@@ -201,7 +201,7 @@ class DiagnosisCampaign:
                 if target.own:
                     case = session.rehearsed(case, target.left_open).filled(case, target.left_open)
                 work = Work(case)
-                run = recorded(
+                run = record_run(
                     session,
                     head,
                     folder,
@@ -226,7 +226,7 @@ class DiagnosisCampaign:
             if found.outcome.status != Status.OUT_OF_MEMORY:
                 work.failed = found
                 return
-            cause = out_of_memory(work.case, found)
+            cause = memory_cause(work.case, found)
             work.causes, work.tried = (cause,), tuple(what_fits(work.case, cause, gathering.take))
             return
         work.evidence = found
@@ -240,7 +240,7 @@ class DiagnosisCampaign:
         comparer = LiveComparer(work.case, open_run.session, gathering.take, keep, apart=apart)
         trying = RemedyTrials(work.case, gathering.take, comparer, self._left_s(), self._say)
         work.tried = tuple(trying.all(work.causes))
-        work.causes = ranked(work.causes, work.tried)
+        work.causes = ranked_causes(work.causes, work.tried)
         work.applied = trying.combined(work.tried)
 
     def _answer(self, work: Work, run: Run) -> Diagnosis | None:
@@ -254,7 +254,7 @@ class DiagnosisCampaign:
             recorded = next((case for case in self._target.run.cases if case.case_id == wanted), measured)
             of_run = self._target.run
         bound = bound_of(work.case, run)
-        diagnosis = diagnosis_of(
+        diagnosis = initial_diagnosis(
             run.head.run_id, self._target.name, work.case, work.evidence, work.causes, of_run, recorded
         )
         notes = [Advice((self._target.edited,))] if self._target.edited is not None else []
@@ -284,11 +284,11 @@ def diagnosed_from_record(target: DiagnosisTarget) -> Diagnosis:
         raise TorchstoneError(f"{target.name} is not a stored run")
     recorded = next(one for one in run.cases if one.case_id == case.case_id)
     evidence = recorded_evidence(run, recorded)
-    diagnosis = diagnosis_of(run.run_id, run.name, case, evidence, causes_of(evidence), run, recorded)
+    diagnosis = initial_diagnosis(run.run_id, run.name, case, evidence, causes_of(evidence), run, recorded)
     return msgspec.structs.replace(diagnosis, unmeasured=target.elsewhere)
 
 
-def diagnosis_of(
+def initial_diagnosis(
     run_id: str,
     about: str,
     case: Case,

@@ -14,7 +14,7 @@ from statistics import median
 
 import msgspec
 
-from torchstone.analysis.advice.causes import causes_of, near, ranked
+from torchstone.analysis.advice.causes import causes_of, ranked_causes, shown_path
 from torchstone.analysis.advice.rules import Evidence
 from torchstone.core import units
 from torchstone.core.errors import TorchstoneError, UsageError
@@ -32,7 +32,7 @@ from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Purpose, Status, Trial
 from torchstone.core.stats.interval import over_trials
 from torchstone.execution import plan
-from torchstone.execution.controller.active_run import ActiveRun, conclude, recorded
+from torchstone.execution.controller.active_run import ActiveRun, conclude, record_run
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy
 from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.controller.session import Session
@@ -114,7 +114,7 @@ class ProgramDiagnosis:
                 point = next(configurations(request))
                 facts = tried(session, Case(workload_of(request), point, placement))
                 case = Case(workload_of(request, Task(str(facts.task))), point, placement_of(facts, placement, machine))
-                run = recorded(
+                run = record_run(
                     session,
                     head,
                     folder,
@@ -166,7 +166,7 @@ class ProgramDiagnosis:
 
         trying = RemedyTrials(present, probe, comparer, self._left_s(), self._say)
         self._tried = tuple(trying.all(self._causes))
-        self._causes = ranked(self._causes, self._tried)
+        self._causes = ranked_causes(self._causes, self._tried)
         self._applied = trying.combined(self._tried)
 
     def _take(self, open_run: ActiveRun, case: Case, *, host_profile: bool) -> Trial:
@@ -307,7 +307,8 @@ def _notes(e: Evidence) -> Sequence[Advice]:
     """Return the lines of the loop that ask tensors for their values, whatever they cost here."""
     asking = [line for line in e.own_lines if (line.waits_per_step or 0.0) >= 1.0]
     known = (
-        {"file": near(line.file), "line": line.line, "times": line.waits_per_step, "code": line.code} for line in asking
+        {"file": shown_path(line.file), "line": line.line, "times": line.waits_per_step, "code": line.code}
+        for line in asking
     )
     places = tuple(Statement("asks_at", one) for one in known)
     return [Advice((Statement("asks_in_loop", {"places": places}),))] if places else []

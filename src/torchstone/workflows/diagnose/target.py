@@ -16,7 +16,7 @@ from torchstone.analysis.advice.rules import Setting
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core.errors import UsageError
 from torchstone.core.figures import figures
-from torchstone.core.fingerprints import fingerprint_of, moved, repeats
+from torchstone.core.fingerprints import fingerprint_of, first_differing, repeats
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.axis import AXES, Scalar
@@ -122,7 +122,7 @@ def of_run(entry: Entry, summary: RunSummary, which: str | None) -> DiagnosisTar
     return DiagnosisTarget(
         name=summary.name.removeprefix(PREFIX),
         edited=edited,
-        procedure=short(head.procedure),
+        procedure=brief_procedure(head.procedure),
         case=case,
         run=summary,
         source=head.source,
@@ -151,7 +151,7 @@ def of_request(request: RunRequest) -> DiagnosisTarget:
     code = {sketch.workload.model: sketch.code_sha256} if sketch.code_sha256 is not None else {}
     return DiagnosisTarget(
         name=request.name or "diagnose",
-        procedure=short(request.procedure),
+        procedure=brief_procedure(request.procedure),
         sketch=sketch,
         device=request.device,
         source=request.source,
@@ -180,7 +180,7 @@ def one_workload(request: RunRequest) -> WorkloadRequest:
     return found[0]
 
 
-def short(how: Procedure) -> Procedure:
+def brief_procedure(how: Procedure) -> Procedure:
     """Return a Procedure of short trials with the seed, isolation, heap and settings of a recorded one."""
     return msgspec.structs.replace(
         how,
@@ -459,7 +459,7 @@ def _loss(sides: Sequence[Sequence[Trial]], settings: Mapping[str, Scalar]) -> S
     pairs = list(zip(*prints, strict=False))
     if not pairs or not repeats(*sides):
         return None
-    if moved(*prints) is None:
+    if first_differing(*prints) is None:
         return Statement(SAME_LOSS)
     apart = max(abs(b - a) / max(abs(a), 1e-12) for a, b in pairs)
     return Statement("loss_apart", {"share": apart, "steps": len(pairs)})
@@ -468,7 +468,7 @@ def _loss(sides: Sequence[Sequence[Trial]], settings: Mapping[str, Scalar]) -> S
 # ── a Case that runs out of memory ────────────────────────────────────────────────────────────────────────────
 
 
-def out_of_memory(case: Case, trial: Trial) -> Cause:
+def memory_cause(case: Case, trial: Trial) -> Cause:
     """Return the cause, with the rungs of the ladder as what-ifs: what costs least first."""
     rule, known = rules.FULL_MEMORY, Setting(case.configuration, trains=case.workload.task == Task.TRAIN)
     return Cause(

@@ -67,7 +67,7 @@ def spin(duration_s: float, gauges: Gauges) -> Spun:
     cores = None
     if busy_s is not None and now_busy_s is not None:
         cores = max(0.0, (now_busy_s - busy_s - own_s) / elapsed_s)
-    return Spun(lost_s / elapsed_s, longest_s, cores, named(before, after, elapsed_s, _PROC))
+    return Spun(lost_s / elapsed_s, longest_s, cores, busiest_processes(before, after, elapsed_s, _PROC))
 
 
 def _spun(duration_s: float, now: Callable[[], float] = time.perf_counter) -> tuple[float, float]:
@@ -105,7 +105,7 @@ def _cpu_times(proc: Path) -> Mapping[int, float]:
     return found
 
 
-def named(before: Mapping[int, float], after: Mapping[int, float], elapsed_s: float, proc: Path) -> str:
+def busiest_processes(before: Mapping[int, float], after: Mapping[int, float], elapsed_s: float, proc: Path) -> str:
     """Return the processes that used most CPU time between two readings, with the cores they kept busy."""
     used = {pid: (after[pid] - before.get(pid, after[pid])) / elapsed_s for pid in after}
     most = sorted(used, key=used.__getitem__, reverse=True)[:_MOST_NAMED]
@@ -160,7 +160,7 @@ class MachineCondition(msgspec.Struct, frozen=True):
     value: float | None = None
 
 
-def worst(conditions: list[MachineCondition]) -> Fitness:
+def machine_verdict(conditions: list[MachineCondition]) -> Fitness:
     """Return the verdict on the machine: that of its worst condition."""
     found = max((c.fitness for c in conditions), key=_ORDER.index, default=Fitness.UNKNOWN)
     return Fitness.FIT if found == Fitness.UNKNOWN else found
@@ -207,14 +207,14 @@ def between(spread: float, processes: int) -> MachineCondition:
     return _graded("spread of processes", seen, spread, 0.03, 0.2, "compare_with_ab")
 
 
-def steal(share: float | None) -> MachineCondition:
+def stolen_time(share: float | None) -> MachineCondition:
     """Judge the share of the CPU time that the hypervisor gave to others while this machine was busy."""
     if share is None:
         return _unreported("steal")
     return _graded("steal", Statement("stolen", {"share": share}), share, 0.005, 0.05, "host_overcommitted")
 
 
-def neighbours(cores: float | None, total: int, names: str) -> MachineCondition:
+def cores_kept_busy(cores: float | None, total: int, names: str) -> MachineCondition:
     """Judge how many cores others keep busy (one busy process makes a 2-thread step 5 to 15 times slower)."""
     if cores is None:
         return _unreported("other processes")
@@ -257,7 +257,7 @@ def turbo(word: str | None) -> MachineCondition:
     return MachineCondition("turbo", (Statement("set_to", {"word": word}),), Fitness.FIT, advice)
 
 
-def swapping(swapped_bytes: float | None) -> MachineCondition:
+def swap_traffic(swapped_bytes: float | None) -> MachineCondition:
     """Judge what was swapped in and out during the check."""
     if swapped_bytes is None:
         return _unreported("swap")
@@ -265,7 +265,7 @@ def swapping(swapped_bytes: float | None) -> MachineCondition:
     return _graded("swap", seen, swapped_bytes, 0.0, float(16 << 20), "free_memory")
 
 
-def memory(free_bytes: float | None, total_bytes: float | None) -> MachineCondition:
+def memory_room(free_bytes: float | None, total_bytes: float | None) -> MachineCondition:
     """Judge the memory that is free."""
     if free_bytes is None or not total_bytes:
         return _unreported("memory")
@@ -275,7 +275,7 @@ def memory(free_bytes: float | None, total_bytes: float | None) -> MachineCondit
     return _condition("memory", seen, fitness, "stop_programs", share)
 
 
-def disk(free_bytes: int, folder: str) -> MachineCondition:
+def disk_room(free_bytes: int, folder: str) -> MachineCondition:
     """Judge the room for records."""
     seen = Statement("disk_free", {"free_bytes": float(free_bytes), "folder": folder})
     fitness = Fitness.UNFIT if free_bytes < 50 << 20 else Fitness.NOISY if free_bytes < 1 << 30 else Fitness.FIT
@@ -289,14 +289,14 @@ def temperature(name: str, celsius: float | None) -> MachineCondition:
     return _graded(name, Statement("degrees", {"celsius": celsius}), celsius, 80.0, 93.0, "cool_down")
 
 
-def alone(holder: str | None) -> MachineCondition:
+def exclusive_use(holder: str | None) -> MachineCondition:
     """Judge whether another torchstone measures on the device."""
     if holder is None:
         return _condition("other torchstones", Statement("no_other_torchstone"), Fitness.FIT)
     return _condition("other torchstones", Statement("set_to", {"word": holder}), Fitness.UNFIT, "wait_for_its_end")
 
 
-def settled(difference: float | None, verdict: str) -> MachineCondition:
+def aa_test(difference: float | None, verdict: str) -> MachineCondition:
     """Judge an A/A test: what difference a minute of `ab` would find, and whether equal code was called equal."""
     name = "A/A test"
     if difference is None:

@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from torchstone.core.cores import cores_of, text_of
+from torchstone.core.cores import cores_of, cores_text
 from torchstone.core.errors import TorchstoneError
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.case import Case, Placement
@@ -35,12 +35,12 @@ from torchstone.execution.controller.observer import Silent
 from torchstone.execution.controller.session import Session
 from torchstone.execution.controller.trial import TrialDrive
 from torchstone.execution.host_memory import available_bytes
-from torchstone.execution.inspection import SYS, nodes
+from torchstone.execution.inspection import SYS, numa_nodes
 from torchstone.execution.timing.clock import resolution_s, system_clock
 from torchstone.plugins.machine_protocols import LiveTrial
 from torchstone.workflows.ab.experiment import ExperimentResult, Variant, as_ab_does, compare_live
 from torchstone.workflows.machine_check import conditions
-from torchstone.workflows.machine_check.conditions import Fitness, MachineCondition, worst
+from torchstone.workflows.machine_check.conditions import Fitness, MachineCondition, machine_verdict
 
 BOUND = 0.05
 _OUTLIER = -3.5
@@ -89,7 +89,9 @@ class SideBySide(msgspec.Struct, frozen=True):
         return tuple(row for row in self.rows if row.slow)
 
 
-def judged(what: str, devices: Sequence[tuple[str, str]], rounds: Sequence[Round], bound: float = BOUND) -> SideBySide:
+def judged_devices(
+    what: str, devices: Sequence[tuple[str, str]], rounds: Sequence[Round], bound: float = BOUND
+) -> SideBySide:
     """Return what the rounds show of these devices (pairs of word and name), in the order of the rates."""
     words = tuple(word for word, _ in devices)
     rows = tuple(_rows(devices, rounds, bound)) if rounds else ()
@@ -196,8 +198,8 @@ def examine(device: str, folder: Path, *, quick: bool, tell: Callable[[str], Non
         before = gauges.read("host_swapped_bytes"), conditions.throttle_events()
         spun = conditions.spin(_SPIN_S, gauges)
         seen = [
-            conditions.alone(holder),
-            conditions.neighbours(spun.others_cores, machine.host.logical_cores or 1, spun.others),
+            conditions.exclusive_use(holder),
+            conditions.cores_kept_busy(spun.others_cores, machine.host.logical_cores or 1, spun.others),
             conditions.lost_time(spun.lost_share, spun.longest_s),
         ]
         case = _case(placement, machine)
@@ -214,8 +216,8 @@ def examine(device: str, folder: Path, *, quick: bool, tell: Callable[[str], Non
             aa_test = compare_live(Variant("A", case), Variant("A again", case), rules, as_ab_does(_procedure()))
     difference = None if aa_test is None else settled_in_a_minute(aa_test)
     if aa_test is not None:
-        seen.append(conditions.settled(difference, aa_test.comparison.why_text or str(aa_test.comparison.verdict)))
-    return Examination(worst(seen), tuple(seen), difference, None if aa_test is None else aa_test.comparison)
+        seen.append(conditions.aa_test(difference, aa_test.comparison.why_text or str(aa_test.comparison.verdict)))
+    return Examination(machine_verdict(seen), tuple(seen), difference, None if aa_test is None else aa_test.comparison)
 
 
 def _case(placement: Placement, machine: Machine) -> Case:
@@ -268,7 +270,7 @@ def _of_trials(trials: Sequence[Trial]) -> list[MachineCondition]:
     return [
         conditions.within(median(spreads)),
         conditions.between(stdev(map(math.log, centres)), len(steps)),
-        conditions.steal(fmean(stolen) if stolen else None),
+        conditions.stolen_time(fmean(stolen) if stolen else None),
     ]
 
 
@@ -292,9 +294,9 @@ def _of_host(
         conditions.temperature("temperature", gauges.read("host_temperature_c")),
         conditions.governor(machine.host.governor),
         conditions.turbo(machine.settings.get("turbo")),
-        conditions.swapping(None if now is None or swapped is None else now - swapped),
-        conditions.memory(available_bytes(), machine.host.memory_bytes),
-        conditions.disk(shutil.disk_usage(folder).free, str(folder)),
+        conditions.swap_traffic(None if now is None or swapped is None else now - swapped),
+        conditions.memory_room(available_bytes(), machine.host.memory_bytes),
+        conditions.disk_room(shutil.disk_usage(folder).free, str(folder)),
         conditions.clock(resolution_s(system_clock)),
     ]
 
@@ -329,12 +331,12 @@ def units_of(machine: Machine, sys: Path = SYS, ours: frozenset[int] | None = No
         return "devices", [CheckedUnit(f"{d.kind}:{d.index}", d.name, Placement(d.kind, d.index)) for d in cards]
     allowed = ours if ours is not None else frozenset(getattr(os, "sched_getaffinity", lambda _: ())(0))
     cpu, name = Placement("cpu"), machine.host.processor or "CPU"
-    there = {node: tuple(c for c in cores if c in allowed) for node, cores in nodes(sys).items()}
+    there = {node: tuple(c for c in cores if c in allowed) for node, cores in numa_nodes(sys).items()}
     there = {node: cores for node, cores in there.items() if cores}
     if len(there) > 1:
         return "NUMA nodes", [CheckedUnit(f"node:{node}", name, cpu, cores) for node, cores in there.items()]
     groups = _groups(_physical(sys, allowed))
-    return "cores", [CheckedUnit(f"core {text_of(cores)}", name, cpu, cores) for cores in groups] or [
+    return "cores", [CheckedUnit(f"core {cores_text(cores)}", name, cpu, cores) for cores in groups] or [
         CheckedUnit("cpu", name, cpu)
     ]
 
@@ -384,7 +386,7 @@ def examine_all(*, bound: float = BOUND, tell: Callable[[str], None]) -> SideByS
         stack.callback(processes.close)
         processes.ready()
         taken = rounds_of(processes, len(units), ROUNDS, tell)
-    return judged(what, [(unit.word, unit.name) for unit in units], taken, bound)
+    return judged_devices(what, [(unit.word, unit.name) for unit in units], taken, bound)
 
 
 class Processes:

@@ -15,7 +15,7 @@ import msgspec
 from torchstone.analysis.rows import case_rows
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.errors import UsageError
-from torchstone.core.own_files import moved
+from torchstone.core.own_files import replacing
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.facts import Facts
@@ -96,7 +96,7 @@ def published(run: Run, folder: Path) -> Results:
     document = write_document(run, folder, summary=performance_summaries(rows, diverged))
     table = table_path(folder, run.head.run_id)
     try:
-        with moved(table, folder) as beside:  # half a table would say that the run is complete
+        with replacing(table, folder) as beside:  # half a table would say that the run is complete
             registry.load("exporters", "csv").write(run, rows, beside)
     except OSError as fault:
         raise unwritten(table, fault, folder, run.head) from fault
@@ -152,7 +152,9 @@ class Campaign:
         """Return a Sketch with what the user's own code decides, rehearsed in its first configuration."""
         if not sketch.own:
             return sketch
-        return plan.settled(sketch, session.rehearsed(plan.first_case(sketch, placement, machine), sketch.left_open))
+        return plan.with_own_data(
+            sketch, session.rehearsed(plan.first_case(sketch, placement, machine), sketch.left_open)
+        )
 
 
 def places(

@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 
 import msgspec
 
-from torchstone.config.recipe_files import digest_of
+from torchstone.config.recipe_files import recipe_digest
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Workload
@@ -345,6 +345,6 @@ class Resumption:
 
 def _change_of(word: str, sha256: str) -> list[str]:
     try:
-        return [] if digest_of(word) == sha256 else [f"{word} has changed"]
+        return [] if recipe_digest(word) == sha256 else [f"{word} has changed"]
     except UsageError as fault:
         return [f"its file is missing ({fault})"]

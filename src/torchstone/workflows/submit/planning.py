@@ -28,7 +28,7 @@ from torchstone.execution.timing.clock import system_clock
 from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Cluster
 from torchstone.storage.record_writer import RecordWriter
-from torchstone.storage.submissions import part_path, parts, read_plan
+from torchstone.storage.submissions import attempt_records, part_path, read_plan
 from torchstone.workflows.run.planned_run import begin_run, code_of, places
 from torchstone.workflows.run.reproduction import recheck, workloads
 
@@ -120,7 +120,7 @@ def _rehearsed(sketches: Sequence[Sketch], request: RunRequest, watcher: Watcher
         for sketch in sketches:
             case = plan.first_case(sketch, Placement("cpu"), machine)
             own = sketch.own
-            found.append(plan.settled(sketch, session.rehearsed(case, sketch.left_open)) if own else sketch)
+            found.append(plan.with_own_data(sketch, session.rehearsed(case, sketch.left_open)) if own else sketch)
     return found
 
 
@@ -146,7 +146,7 @@ class ShareRun:
         self._record = part_path(path.parent, share, attempt)
         self._watcher, self._busy = watcher, busy
         self._part = plans(self._submission)[share]
-        attempts = [run for _, run in parts(path.parent, share)]
+        attempts = [run for _, run in attempt_records(path.parent, share)]
         self._earlier = [trial for run in attempts for trial in run.trials]
         self._complete = is_complete(self._submission, self._part, attempts)
         self._id = f"{self._submission.head.run_id}-{share}-{attempt}"

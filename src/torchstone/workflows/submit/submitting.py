@@ -27,12 +27,12 @@ from torchstone.storage.importing import write_run
 from torchstone.storage.query import find
 from torchstone.storage.record_reader import read_record, record_path
 from torchstone.storage.submissions import (
+    attempt_records,
     claim_publishing,
     exit_status,
     jobs,
     last_words,
     note_job,
-    parts,
     read_plan,
     submission_folder,
     write_submission,
@@ -50,7 +50,9 @@ class Merged(msgspec.Struct, frozen=True):
     twice: int
 
 
-def merged(submission: Submission, attempts: Sequence[Run], stored: Run | None, lost: Mapping[int, str]) -> Merged:
+def merge_shares(
+    submission: Submission, attempts: Sequence[Run], stored: Run | None, lost: Mapping[int, str]
+) -> Merged:
     """Return the whole run. `stored`: as it was merged before. `lost`: by share, how the job that is over ended.
 
     Where nothing has come since, the run is `stored` itself. Trials that a job which is over did not take are in it as
@@ -215,7 +217,7 @@ def standings(folder: Path, attempts: Sequence[tuple[int, Run]] | None = None) -
     states = _states(cluster, folder)
     nodes = most_nodes(case.configuration for case in submission.head.plan.cases) if cluster.spreads else None
     of_share: dict[int, list[Run]] = {}
-    for number, run in parts(folder) if attempts is None else attempts:
+    for number, run in attempt_records(folder) if attempts is None else attempts:
         of_share.setdefault(number, []).append(run)
     found = []
     for share, plan in enumerate(plans(submission)):
@@ -298,11 +300,11 @@ def take_in(folder: Path) -> SubmittedRun:
     submission = read_plan(folder / "plan.json")
     output, run_id = folder.parent.parent, submission.head.run_id
     target = record_path(output, run_id)
-    attempts = list(parts(folder))
+    attempts = list(attempt_records(folder))
     now = standings(folder, attempts)
     lost = {one.share: _lost(one) for one in now if not one.complete and one.state is not None and not one.open}
     stored = read_record(target) if target.exists() else None
-    whole = merged(submission, [run for _, run in attempts], stored, lost)
+    whole = merge_shares(submission, [run for _, run in attempts], stored, lost)
     run = whole.run
     if not run.trials:
         if not jobs(folder):

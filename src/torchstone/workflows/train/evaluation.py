@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from torchstone.core.errors import MissingError, TorchstoneError, UsageError
-from torchstone.core.own_files import moved, refuse_links, write_whole
+from torchstone.core.own_files import refuse_links, replacing, write_whole
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import DataCard
 from torchstone.core.schema.case import Case
@@ -58,7 +58,7 @@ def summary_of(series: Iterable[Series]) -> Mapping[str, GaugeSummary]:
 
 def write_gauges(trial: Trial, path: Path) -> None:
     """Write every reading: a row each, with where it comes from. Raises OSError."""
-    with moved(path) as beside, beside.open("w", encoding="utf-8", newline="") as file:
+    with replacing(path) as beside, beside.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(("at_s", "metric", "value", "source", "device"))
         for one in trial.series:
@@ -95,7 +95,7 @@ class TestMetrics(msgspec.Struct, frozen=True):
     items: int
 
 
-def quality_of(predictions: Path, labels: Sequence[str], classes: int) -> TestMetrics:
+def file_metrics(predictions: Path, labels: Sequence[str], classes: int) -> TestMetrics:
     """Return the metrics of a file of predictions. Raises MissingError without scikit-learn.
 
     Classes that neither occur nor are answered are left out of the means, as scikit-learn does.
@@ -346,7 +346,7 @@ def _written(
     from statistics import median
 
     predictions = folder / PREDICTIONS
-    quality = quality_of(predictions, card.labels, len(card.labels)) if judged.quality.accuracy is not None else None
+    quality = file_metrics(predictions, card.labels, len(card.labels)) if judged.quality.accuracy is not None else None
     files = {"predictions": str(predictions), "metrics": str(folder / FIGURES), "gauges": str(folder / GAUGES)}
     write_gauges(trial, folder / GAUGES)
     if quality is not None:

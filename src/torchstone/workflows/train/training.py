@@ -26,15 +26,15 @@ from torchstone.core.schema.run import SCHEMA, Head, Plan, Run, Slot
 from torchstone.core.schema.training import Epoch, EpochMetrics, Prediction, Training, TrainingMetrics, without_steps
 from torchstone.core.schema.trial import Status, Trial
 from torchstone.execution import plan
-from torchstone.execution.controller.active_run import finish, recorded
+from torchstone.execution.controller.active_run import finish, record_run
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy
 from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.controller.session import Session
 from torchstone.execution.timing.clock import system_clock
 from torchstone.plugins.data_choice import has_end
 from torchstone.plugins.model_choice import card_of
-from torchstone.storage.measured import measured_cases
-from torchstone.storage.query import Entry, answers, find
+from torchstone.storage.measured import stored_cases_by_id
+from torchstone.storage.query import Entry, find, tune_answers
 from torchstone.storage.training import CARD, METRICS, STATE, MetricsLog, TrainingCard, read_card, write_json
 from torchstone.workflows.run.planned_run import Results, begin_run, published
 
@@ -197,7 +197,7 @@ class TrainCampaign:
                     case = own.filled(case, request.left_open)
                 head = msgspec.structs.replace(draft, plan=Plan((case,), (Slot(0, 0),)))
                 prediction = predicted(case, machine, folder)
-                run = recorded(
+                run = record_run(
                     session,
                     head,
                     folder,
@@ -349,7 +349,7 @@ def predicted(this: Case, machine: Machine, folder: Path) -> Prediction | None:
 
 
 def _by_tune(this: Case, machine: Machine, folder: Path) -> Prediction | None:
-    for told in answers(folder):
+    for told in tune_answers(folder):
         spec, answer = told.head.tune, told.answer
         if spec is None or answer.epoch_time_s is None or told.head.machine.host.hostname != machine.host.hostname:
             continue
@@ -372,7 +372,7 @@ def _by_run(this: Case, machine: Machine, folder: Path) -> Prediction | None:
     """Return that of the newest run that measured this Case; a training to an end predicts nothing."""
     found = [
         one
-        for one in measured_cases(folder, this.case_id, (_FIGURE,)).measured
+        for one in stored_cases_by_id(folder, this.case_id, (_FIGURE,)).measured
         if one.machine.host.hostname == machine.host.hostname
         and one.procedure.get("fit") is None
         and one.values(_FIGURE)

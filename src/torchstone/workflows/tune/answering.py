@@ -40,7 +40,7 @@ OBJECTIVES: Mapping[str, tuple[tuple[str, ...], bool]] = {
 _LATENCY = ("latency_per_batch_p95_s", "latency_per_batch_p50_s", "step_time_p50")
 
 
-def value_of(values: Mapping[str, float], objective: str) -> float | None:
+def objective_value(values: Mapping[str, float], objective: str) -> float | None:
     """Return what figures are worth: the figure itself, or its inverse where less is better."""
     names, less = OBJECTIVES[objective]
     found = _first(values, names)
@@ -56,7 +56,7 @@ def reading_of(trial: Trial, probe: Probe, spec: TuneSpec, answers: AnswerCounts
     compared = (values.get("relative_output_error"), trial.facts.answers or answers)
     good = is_as_good(quality_of([compared], spec.constraints.quality_margin))
     whole = probe.part == Part.WHOLE
-    value = value_of(values, spec.objective if whole else "throughput")
+    value = objective_value(values, spec.objective if whole else "throughput")
     retries, window_s = trial.values("allocator_retries"), trial.values("window_time_s", Stage.STEADY)
     return ProbeResult(
         probe=probe,
@@ -108,7 +108,7 @@ def answer_of(
     present_id = present.case_id if present is not None else None
     efficient = best_efficiency(finalists)
     tried = _tried(space, final, readings)
-    best = best_of(finalists, spec)
+    best = recommended_cases(finalists, spec)
     against = final.get(present_id or "", ())
     return TuneResult(
         recommended=best,
@@ -130,7 +130,7 @@ def answer_of(
     )
 
 
-def best_of(ranking: Sequence[Choice], spec: TuneSpec) -> Choice:
+def recommended_cases(ranking: Sequence[Choice], spec: TuneSpec) -> Choice:
     """Return what is recommended of the final round, best first: the first that is safe, or the most efficient."""
     efficient = best_efficiency(ranking)
     if spec.objective == "efficiency" and efficient is not None:
@@ -252,7 +252,7 @@ def run_rounds(
     return found
 
 
-def ranked(found: Mapping[str, Sequence[Trial]], spec: TuneSpec) -> list[str]:
+def ranked_cases(found: Mapping[str, Sequence[Trial]], spec: TuneSpec) -> list[str]:
     """Return the ids of Cases of which every trial ended well and kept to the constraints, best first."""
     space = TuneSpace(spec)
     present = space.present()
@@ -272,7 +272,7 @@ def worth_of(trials: Sequence[Trial], spec: TuneSpec) -> float | None:
     used = {trial.trial_id for trial in estimation_trials(trials)}
     for trial in trials:
         values = figures(trial).values
-        value = value_of(values, spec.objective)
+        value = objective_value(values, spec.objective)
         if trial.outcome.status != Status.OK or value is None or shortfall(values, spec) is not None:
             return None
         if trial.trial_id in used:
@@ -290,7 +290,7 @@ def gain(better: Sequence[Trial], than: Sequence[Trial], spec: TuneSpec) -> Esti
     pairs = list(zip(better, than, strict=False))
     kept = undisturbed([one.disturbed or other.disturbed for one, other in pairs])
     for one, other in itertools.compress(pairs, kept):
-        a, b = (value_of(figures(t).values, spec.objective) for t in (one, other))
+        a, b = (objective_value(figures(t).values, spec.objective) for t in (one, other))
         if a is not None and b is not None and one.outcome.status == other.outcome.status == Status.OK:
             ratios.append(a / b)
     if not ratios:

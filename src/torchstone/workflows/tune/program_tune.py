@@ -16,7 +16,7 @@ from torchstone.core.schema.answer import TuneSpec
 from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.machine import Machine
 from torchstone.execution import machine_facts, plan
-from torchstone.execution.controller.active_run import recorded
+from torchstone.execution.controller.active_run import record_run
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy
 from torchstone.execution.controller.session import Session, for_objective
 from torchstone.workflows.run.planned_run import (
@@ -70,7 +70,7 @@ class ProgramTune:
                 spec = self._spec(base, machine, session.procedure.trials or ROUNDS)
                 TuneSpace(spec)
                 head = msgspec.structs.replace(draft, tune=spec)
-                run = recorded(session, head, folder, going_on(self._watcher))
+                run = record_run(session, head, folder, going_on(self._watcher))
         return published(run, folder)
 
     def _spec(self, base: Case, machine: Machine, trials: int) -> TuneSpec:

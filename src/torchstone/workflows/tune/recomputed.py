@@ -13,7 +13,7 @@ from torchstone.core.schema.answer import Choice, TuneResult, TuneSpec
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Status, Trial, replicates
-from torchstone.workflows.tune.answering import best_of, gain, ranked
+from torchstone.workflows.tune.answering import gain, ranked_cases, recommended_cases
 
 _ROUNDING = 1e-9  # relative
 _NUMBERS = ("value", "low", "high", "trials")  # of an Estimate
@@ -41,11 +41,11 @@ def faults(run: Run, summary: RunSummary) -> Iterator[str]:
     for trial in sorted(replicates(run.trials), key=lambda trial: trial.number):
         if trial.outcome.status != Status.INTERRUPTED:
             rounds.setdefault(trial.case_id, []).append(trial)
-    ranking = [choices[case_id] for case_id in ranked(rounds, spec)]
+    ranking = [choices[case_id] for case_id in ranked_cases(rounds, spec)]
     if not ranking:
         yield "answer: no trial of the final round succeeded and met the constraints"
         return
-    best = best_of(ranking, spec)
+    best = recommended_cases(ranking, spec)
     if answer.recommended.case_id != best.case_id:
         yield f"answer: recommended is {_point(answer.recommended)}, the final round gives {_point(best)}"
         return

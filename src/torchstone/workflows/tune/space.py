@@ -18,7 +18,7 @@ from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.search import Part, Point, SearchProblem
 from torchstone.plugins import registry
 from torchstone.plugins.protocols import Engine
-from torchstone.plugins.variants import impossible
+from torchstone.plugins.variants import axis_conflict
 
 # sqrt: Krizhevsky (2014), "One weird trick for parallelizing convolutional neural networks", arXiv:1404.5997, keeps
 #   the variance of a step; Hoffer et al. (2017), arXiv:1705.08741; for Adam derived by Malladi et al. (2022),
@@ -156,7 +156,9 @@ class TuneSpace:
             raise UsageError(f"--effective-batch {wanted} is not a multiple of any batch size: {sizes}")
         # A condition may speak of an axis that does not vary.
         whole = ranks.possible([{**self.spec.base.configuration, **point} for point in kept])
-        if not self.spec.base.workload.is_program and (why := [impossible(configuration) for configuration in whole]):
+        if not self.spec.base.workload.is_program and (
+            why := [axis_conflict(configuration) for configuration in whole]
+        ):
             if None not in why:
                 raise UsageError(f"no setting is left: {why[0]}")
             whole = [configuration for configuration, reason in zip(whole, why, strict=True) if reason is None]

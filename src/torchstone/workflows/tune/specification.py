@@ -87,7 +87,7 @@ class TuneSketch:
         several = [axis for axis, values in self._asked.axes.items() if len(values) > 1]
         if both := [axis for axis in (*self.request.only, *several) if axis in data.fixed]:
             raise UsageError(f"{self.sketch.workload.model}: {both[0]} cannot vary: {data.why_text}; {plan.INSTEAD}")
-        settled = plan.settled(self.sketch, data).configurations[0]
+        settled = plan.with_own_data(self.sketch, data).configurations[0]
         free = (*self.sketch.left_open, *several)
         self.base = data.fill(self.sketch.workload.task, settled, free)
         own = {axis: self.base[axis] for axis in free if axis in data.settings and axis in self.base}

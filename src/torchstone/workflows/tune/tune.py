@@ -25,14 +25,14 @@ from torchstone.core.schema.run import Head, Run
 from torchstone.core.schema.search import Part, Point, Probe, ProbeResult, SearchProblem
 from torchstone.core.schema.trial import Purpose, Status, Trial
 from torchstone.execution import plan
-from torchstone.execution.controller.active_run import ActiveRun, OutOfTime, conclude, recorded
+from torchstone.execution.controller.active_run import ActiveRun, OutOfTime, conclude, record_run
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy
-from torchstone.execution.controller.observer import Silent, Watcher
+from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.controller.session import Session, for_objective
 from torchstone.plugins import registry
 from torchstone.plugins.protocols import Searcher
 from torchstone.workflows.run.planned_run import Results, begin_run, code_of, published
-from torchstone.workflows.tune.answering import answer_of, ranked, reading_of, run_rounds, shortfall
+from torchstone.workflows.tune.answering import answer_of, ranked_cases, reading_of, run_rounds, shortfall
 from torchstone.workflows.tune.space import TuneSpace
 from torchstone.workflows.tune.specification import TuneRequest, TuneSketch
 
@@ -127,22 +127,6 @@ class TuneWatcher(Watcher, Protocol):
         """A new stage of the answer begins."""
 
 
-class SilentTune(Silent):
-    """A TuneWatcher that does nothing."""
-
-    def searching(self, spec: TuneSpec, points: int) -> None:
-        """Ignore it."""
-
-    def probing(self, probe: Probe, number: int) -> None:
-        """Ignore it."""
-
-    def learned(self, reading: ProbeResult) -> None:
-        """Ignore it."""
-
-    def stage(self, text: str) -> None:
-        """Ignore it."""
-
-
 _FINALISTS = 3
 ROUNDS = 3  # of the final comparison, by default
 
@@ -184,7 +168,7 @@ class TuneCampaign:
                 spec = self._sketch.spec(placement, machine, session.procedure.trials or ROUNDS)
                 TuneSpace(spec)  # one without a point is refused here, before anything is written
                 head = msgspec.structs.replace(draft, tune=spec)
-                run = recorded(session, head, folder, going_on(self._watcher), self._sketch.notes(placement))
+                run = record_run(session, head, folder, going_on(self._watcher), self._sketch.notes(placement))
         return published(run, folder)
 
 
@@ -210,7 +194,7 @@ def take(open_run: ActiveRun, so_far: Run, watcher: TuneWatcher) -> Run:
         cases = _finalists(space, found, probes)
         watcher.stage(f"final round of {len(cases)}, {spec.final_trials} trials each")
         final = run_rounds(cases, spec, open_run, seed, so_far.trials)
-        if ranking := ranked(final, spec):
+        if ranking := ranked_cases(final, spec):
             watcher.stage("verification of the best")
             with contextlib.suppress(OutOfTime):  # the answer is known; what explains it is a bonus
                 _explain(space, probes, next(case for case in cases if case.case_id == ranking[0]))

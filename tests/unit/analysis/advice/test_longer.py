@@ -7,14 +7,14 @@ from build import a_case, a_run, a_trial
 
 from torchstone.analysis.summary import summarize
 from torchstone.core.schema.procedure import Procedure
-from torchstone.report.documents.run import longer
+from torchstone.report.documents.run import longer_time_command
 from torchstone.storage.query import entry_of
 
 
 def said(paces, procedure=None, duration_s=2.0):
     trials = [a_trial([0.01 * pace] * 20, number=n, order=n, duration_s=duration_s) for n, pace in enumerate(paces)]
     run = a_run(trials, cases=[a_case()], procedure=procedure or Procedure())
-    return longer(summarize(entry_of(run, Path())))
+    return longer_time_command(summarize(entry_of(run, Path())))
 
 
 def test_a_run_that_knows_says_nothing():

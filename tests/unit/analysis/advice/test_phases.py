@@ -65,7 +65,7 @@ def test_computing_that_limits():
     assert "Try: precision=bf16; compile=default; gradient_checkpointing=true" in one
     assert "Causes: complex model, large batch, inefficient operations, complex graph of the backward pass. Try" in one
     (other,) = told(phases, precision="bf16", compile="default", gradient_checkpointing=True)
-    assert other.endswith("Try: libraries optimized for the device (fused attention, cuDNN, oneDNN); a lighter model")
+    assert other.endswith("Try: a lighter model")
     (small,) = told(phases, batch_size=8)
     assert "large batch" not in small
     (inference,) = told({"forward": 1.0})
@@ -106,7 +106,6 @@ def test_transfer_optimizer_and_rest_have_their_own_words_the_largest_first():
     optimizer, rest, transfer = told(phases, fused="off")
     assert "optimizer is 35 %" in optimizer
     assert "fused=on" in optimizer
-    assert "sgd" in optimizer
     assert "rest is 25 %" in rest
     assert "pin_memory=true" in transfer
     assert "pin_memory" not in told(phases, pin_memory=True)[2]

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from ci_results import BASE, ERROR, HEAD, OPEN, SAME, SLOWER, a_commit, a_point, an_entry, assessed
 
-from torchstone.analysis.ci import NothingToKeep, entry_of, traces
+from torchstone.analysis.ci import NothingToKeep, history_entry, traces
 from torchstone.core.errors import ExitCode
 from torchstone.core.schema.ci import CiBenchmark, HistoryEntry, HistoryPoint, State
 from torchstone.core.stats.student import normal_quantile
@@ -77,7 +77,7 @@ def test_a_ring_and_an_interval_that_is_none_end():
 
 def test_an_entry_has_the_ratio_of_each_benchmark_and_is_read_back_as_it_was():
     failed = CiBenchmark("c", (), State.FAILED, why="it fell over")
-    kept = entry_of(assessed({"a": SLOWER, "b": OPEN}, others=[failed], more={"device": "d" * 300}))
+    kept = history_entry(assessed({"a": SLOWER, "b": OPEN}, others=[failed], more={"device": "d" * 300}))
     assert (kept.commit, kept.base, kept.committed_utc, kept.limit) == (HEAD, BASE, "2026-11-21T09:00:00+00:00", 0.02)
     assert [(one.name, one.verdict) for one in kept.points] == [("a", "slower"), ("b", "undecided"), ("c", "failed")]
     assert [(one.ratio, one.low, one.high) for one in kept.points] == [SLOWER, OPEN, (None, None, None)]
@@ -95,5 +95,5 @@ def test_an_entry_has_the_ratio_of_each_benchmark_and_is_read_back_as_it_was():
 )
 def test_a_commit_without_a_ratio_that_can_be_relied_on_is_not_kept(changes, why):
     with pytest.raises(NothingToKeep, match=why) as fault:
-        entry_of(assessed(**changes))
+        history_entry(assessed(**changes))
     assert fault.value.exit_code is ExitCode.FAILED

@@ -12,7 +12,7 @@ from comparable import a_gpu, a_stored_run
 
 from torchstone.analysis.compare.compare import ComparisonRequest, Gate, compare, failing
 from torchstone.analysis.compare.inputs import ComparedInput
-from torchstone.analysis.compare.task_answers import TaskResult, answers
+from torchstone.analysis.compare.task_answers import TaskResult, task_answers
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.case import Placement, Task
@@ -96,14 +96,14 @@ def test_two_machines_need_no_common_clock_and_no_common_device():
     compared = judged(*runs, labels=("RX 7900", "RTX 4090"))
     assert the(compared).verdict == Judgement.BETTER
     assert "time" not in [one.what for one in the(compared).differing]
-    (told,) = answers(compared)
+    (told,) = task_answers(compared)
     assert (told.faster, told.task) == ("B", "train")
     assert answer_words(told, compared).startswith("B (RTX 4090) is 2.00 [1.9")
 
 
 def test_where_the_baseline_is_faster_the_ratio_is_said_to_be_of_the_other():
     compared = judged(a_stored_run(BASE), a_stored_run(scaled(2.0), minutes=1), labels=("fast", "slow"))
-    (told,) = answers(compared)
+    (told,) = task_answers(compared)
     assert told.faster == "A"
     assert answer_words(told, compared).startswith("B (slow) is 0.500 [0.4")
 
@@ -131,7 +131,7 @@ def test_one_training_each_asks_for_no_more_trainings():
     compared = judged(*runs)
     assert the(compared).verdict == Judgement.UNCLEAR
     assert the(compared).trials_to_settle is None
-    (told,) = answers(compared)
+    (told,) = task_answers(compared)
     assert (told.trained, told.trials_to_settle) == (True, None)
     assert "a training is one trial: `torchstone run --trials 5` repeats its step" in answer_words(told, compared)
 
@@ -202,7 +202,7 @@ def test_not_comparable_says_why(change, why):
     assert one.comparison.verdict == Judgement.NOT_COMPARABLE
     assert one.comparison.ratio is None
     assert why in one.comparison.why_text
-    assert answers(compared) == []
+    assert task_answers(compared) == []
     assert failing(compared, Gate(worse=True)) == [one]
 
 
@@ -307,12 +307,12 @@ def test_ranks_that_share_a_cpu_are_paid_as_one_machine():
 def test_three_machines_the_fastest_and_who_cannot_be_told_from_it():
     one, two, three = (a_stored_run(scaled(by), machine=a_machine()) for by in (1.0, 0.5, 0.25))
     compared = judged(one, two, three)
-    (told,) = answers(compared)
+    (told,) = task_answers(compared)
     assert told.faster == "C"
     assert answer_words(told, compared).startswith("C is the fastest: 2.00 [1.9")
     assert " times as fast as B, 4.00 [3.9" in answer_words(told, compared)
     compared = judged(one, two, a_stored_run(scaled(0.49, NOISY)))
-    (told,) = answers(compared)
+    (told,) = task_answers(compared)
     assert (told.faster, told.result, told.even, told.ahead) == (None, TaskResult.LEADS, ("B",), ())
     words = "C leads, and is not significantly different from B; C 2.04 ["
     assert answer_words(told, compared).startswith(words)
@@ -325,7 +325,7 @@ def test_of_three_who_leads_on_average_may_be_behind_in_a_case():
         for one, other in ((1.0, 1.0), (0.5, 0.5), (0.2, 0.8))
     ]
     compared = judged(*runs)
-    (told,) = answers(compared)
+    (told,) = task_answers(compared)
     assert (told.faster, told.even, told.ahead) == (None, (), ("B",))
     assert answer_words(told, compared).startswith("C leads, and is slower than B in some cases; C 2.50 [1.2")
 
@@ -346,7 +346,7 @@ def test_the_answer_over_several_cases(ratios, words):
     mine = a_stored_run(BASE, cases[0], (cases[1], BASE))
     first, second = (scaled(by, NOISY if by == 1.03 else BASE) for by in ratios)
     compared = judged(mine, a_stored_run(first, cases[0], (cases[1], second), minutes=1))
-    (told,) = answers(compared)
+    (told,) = task_answers(compared)
     assert answer_words(told, compared).startswith(words)
 
 
@@ -354,7 +354,7 @@ def test_training_and_inference_have_an_answer_each():
     cases = [a_case(task=task) for task in (Task.TRAIN, Task.INFER)]
     mine = a_stored_run(BASE, cases[0], (cases[1], BASE))
     yours = a_stored_run(scaled(0.5), cases[0], (cases[1], scaled(2.0)), minutes=1)
-    told = [(one.task, one.faster) for one in answers(judged(mine, yours))]
+    told = [(one.task, one.faster) for one in task_answers(judged(mine, yours))]
     assert told == [("train", "B"), ("infer", "A")]
 
 

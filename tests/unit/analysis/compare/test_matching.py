@@ -6,7 +6,15 @@ from build import a_case
 from comparable import a_gpu, a_stored_run, write_record
 
 from torchstone.analysis.compare import inputs
-from torchstone.analysis.compare.inputs import ComparedInput, gather, left_out, lost, match, named, split
+from torchstone.analysis.compare.inputs import (
+    ComparedInput,
+    gather,
+    lost,
+    match,
+    participant_named,
+    split,
+    uncompared_cases,
+)
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Placement, Task
 from torchstone.core.schema.training import TrainingMetrics
@@ -43,10 +51,10 @@ def test_what_is_compared_with_nothing_is_told():
         a_stored_run(STEPS, sizes[0], (sizes[1], STEPS)), a_stored_run(STEPS, sizes[0], (sizes[2], STEPS)),
         a_stored_run(STEPS, sizes[0], (sizes[2], STEPS)),
     ]  # fmt: skip
-    alone = left_out(sides(*runs), match(sides(*runs)))
+    alone = uncompared_cases(sides(*runs), match(sides(*runs)))
     last = ("train net:cnn batch_size 64",)
     assert alone == {"A": ("train net:cnn batch_size 8",), "B": last, "C": last}, "B and C match, but not the baseline"
-    assert left_out(sides(*runs[1:]), match(sides(*runs[1:]))) == {}
+    assert uncompared_cases(sides(*runs[1:]), match(sides(*runs[1:]))) == {}
 
 
 def test_speed_only_axes_go_same_with_same():
@@ -101,9 +109,9 @@ def test_every_word_for_a_run_and_a_label_that_tells_them_apart(store, tmp_path)
     path = outputs / "records" / f"{ids[0]}.jsonl"
     assert gather([str(path), ids[1]], outputs)[0].runs[0].head.run_id == ids[0]
     assert [one.letter for one in gather([ids[0], "new"], outputs, baseline="new")] == ["B", "A"]
-    assert named(found, "new", "--x").letter == named(found, "B", "--x").letter == "B"
+    assert participant_named(found, "new", "--x").letter == participant_named(found, "B", "--x").letter == "B"
     with pytest.raises(UsageError, match=r"--x C: not one of the compared runs.*A \(old\), B \(new\)"):
-        named(found, "C", "--x")
+        participant_named(found, "C", "--x")
 
 
 def test_cards_give_the_labels_where_they_differ(tmp_path, outputs):

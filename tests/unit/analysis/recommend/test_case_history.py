@@ -15,7 +15,7 @@ from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.estimate import Severity
 from torchstone.report.charts.history import history_chart
-from torchstone.report.documents.history import CHANGED, LEFT_OUT, line
+from torchstone.report.documents.history import CHANGED, LEFT_OUT, sparkline
 
 
 def runs(count=20, change_at=10, ratio=0.9, *, doubtful=(), outlier=None, first=0, **about):
@@ -126,14 +126,14 @@ def test_worse_by_more_than_the_margin(told):
 
 def test_the_line_fits_marks_the_change_and_what_was_left_out(told):
     (one,) = told(runs(doubtful=(3,))).histories
-    drawn = line(one, 76)
+    drawn = sparkline(one, 76)
     assert len(drawn) == 21
     assert drawn[10] == CHANGED
     assert drawn[3] == LEFT_OUT
     assert min(drawn[:3]) > max(drawn[11:])
     for width in (5, 12, 20):
-        assert len(line(one, width)) <= width
-        assert CHANGED in line(one, width)
+        assert len(sparkline(one, width)) <= width
+        assert CHANGED in sparkline(one, width)
 
 
 def test_the_reference_is_the_newest_level(told):

@@ -24,7 +24,7 @@ from torchstone.core.schema.facts import Facts
 from torchstone.report.diagnosis_messages import text
 from torchstone.report.documents.recommendation import recommendation_document
 from torchstone.report.renderers.terminal import terminal
-from torchstone.storage.measured import measured
+from torchstone.storage.measured import stored_cases
 from torchstone.storage.rows import KEPT
 
 SIZES = (8, 16, 32)
@@ -372,7 +372,7 @@ def test_an_empty_store_and_one_without_a_case_that_ended_well(told):
 
 def test_energy_counts_items_a_joule(outputs):
     store(outputs, both())
-    one = measured(outputs, ("throughput",)).measured[0]
+    one = stored_cases(outputs, ("throughput",)).measured[0]
     by = criterion("energy")
     assert by.of(msgspec.structs.replace(one, figures={"energy_per_item_j": [0.25, None, 0.5]})) == [4.0, None, 2.0]
     assert by.of(msgspec.structs.replace(one, figures={"throughput": [3.0]})) == []
@@ -402,7 +402,7 @@ def test_what_is_kept_of_each_run_recommends_the_same_as_all_trials_read(outputs
     store(outputs, runs)
     asked = RecommendRequest(by=by, prices=PRICES if by == "price" else None)
     by_run = recommend(outputs, asked)
-    monkeypatch.setattr(recommending, "measured_kept", lambda place: measured(place, KEPT))
+    monkeypatch.setattr(recommending, "measured_kept", lambda place: stored_cases(place, KEPT))
     assert encode(recommend(outputs, asked)) == encode(by_run)
     assert by_run.readings == 35
     assert bool(by_run.settings) == (by != "energy"), "nothing measured energy here"

@@ -13,7 +13,7 @@ from torchstone.cli.run_command import add_arguments
 from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.execution.plan import sketch
-from torchstone.storage.measured import measured
+from torchstone.storage.measured import stored_cases
 
 ASKS = [
     WorkloadRequest(
@@ -30,7 +30,7 @@ def test_it_is_the_same_case(outputs, ask):
     made = sketch(ask)
     case = Case(made.workload, made.configurations[0], Placement("cpu"))
     store(outputs, [a_stored_run(1, [(case, 100.0)], machine())])
-    (one,) = measured(outputs, ("throughput",)).measured
+    (one,) = stored_cases(outputs, ("throughput",)).measured
     assert one.case_id == case.case_id
     command = run_command(one, {"batch_size": [case.configuration["batch_size"], 512]})
     parser = Parser(prog="torchstone run")
@@ -48,5 +48,5 @@ def test_pretrained_weights_and_arguments_of_a_users_function_are_named(outputs)
     fixed = {"weights": "pretrained", "argument_depth": 3}
     workload = msgspec.structs.replace(made.workload, fixed=fixed)
     store(outputs, [a_stored_run(1, [(Case(workload, made.configurations[0], Placement("cpu")), 9.0)], machine())])
-    (one,) = measured(outputs, ("throughput",)).measured
+    (one,) = stored_cases(outputs, ("throughput",)).measured
     assert "--option weights=pretrained --option depth=3" in run_command(one, {})

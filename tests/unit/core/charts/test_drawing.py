@@ -14,7 +14,7 @@ from torchstone.core.charts.drawing import _drawn, as_png, as_svg, begin, draw, 
 from torchstone.core.charts.vega_lite import Picture, vega_lite
 from torchstone.core.errors import MissingError, UsageError
 
-X, Y, VALUES = vl.steps("x", "batch size"), vl.numbers("y", "ms"), ({"x": 8, "y": 1.5}, {"x": 16, "y": 2.5})
+X, Y, VALUES = vl.steps("x", "batch size"), vl.number_axis("y", "ms"), ({"x": 8, "y": 1.5}, {"x": 16, "y": 2.5})
 ONE = Picture("a title", (vl.panel("a panel", X, Y, (vl.line(),), VALUES),))
 CLIPPED = vl.stretches([{"from": 8, "to": 12}])  # is drawn as far as the axes reach
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from torchstone.core.charts.fitting import MOST_POINTS, short, short_names, thinned
+from torchstone.core.charts.fitting import MOST_POINTS, short_names, thinned, without_middle
 
 
 def walk(count: int) -> list[tuple[float, float]]:
@@ -43,9 +43,9 @@ def test_under_four_points_cannot_keep_all_of_that():
 
 
 def test_a_long_name_loses_its_middle_and_what_steers_a_terminal():
-    assert short("owner/model-of-a-very-long-name-v2", 16) == "owner/mo…name-v2"
-    assert len(short("x" * 10_000, 40)) == 40
-    assert short("a\x1b[31m\nb", 40) == "a\N{REPLACEMENT CHARACTER}[31m\N{REPLACEMENT CHARACTER}b"
+    assert without_middle("owner/model-of-a-very-long-name-v2", 16) == "owner/mo…name-v2"
+    assert len(without_middle("x" * 10_000, 40)) == 40
+    assert without_middle("a\x1b[31m\nb", 40) == "a\N{REPLACEMENT CHARACTER}[31m\N{REPLACEMENT CHARACTER}b"
 
 
 def test_names_that_would_be_the_same_are_numbered():

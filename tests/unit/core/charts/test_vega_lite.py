@@ -9,7 +9,7 @@ from torchstone.core.charts.vega_lite import PALETTE, Panel, Picture, vega_lite
 from torchstone.core.schema.metric import PHASES
 
 BATCH = vl.steps("batch", "batch size", ("8", "32"))
-RATE = vl.numbers("rate", "images/s")
+RATE = vl.number_axis("rate", "images/s")
 VALUES = ({"batch": "8", "rate": 10.0, "low": 9.0, "high": 11.0, "card": "A100"},)
 SIDE_BY_SIDE = {"labelAngle": 0, "labelOverlap": "greedy"}
 TWO = vl.colours("card", ("A100", "H100"), ())
@@ -56,13 +56,13 @@ def test_a_panel_has_its_sizes_its_values_and_a_subtitle_where_it_has_one():
     [
         (BATCH, {"type": "ordinal", "axis": SIDE_BY_SIDE, "scale": {"domain": ["8", "32"]}}),
         (vl.steps("batch", "batch size"), {"type": "ordinal", "axis": SIDE_BY_SIDE}),
-        (vl.numbers("batch", "batch size"), {"type": "quantitative"}),
+        (vl.number_axis("batch", "batch size"), {"type": "quantitative"}),
         (
-            vl.counted("batch", "batch size", [{"batch": n} for n in range(40)]),
+            vl.count_axis("batch", "batch size", [{"batch": n} for n in range(40)]),
             {"type": "quantitative", "axis": {"tickMinStep": 1, "format": "d"}, "scale": vl.TIGHT},
         ),
         (
-            vl.names("batch", "batch size", ("cat", "zebra")),
+            vl.name_axis("batch", "batch size", ("cat", "zebra")),
             {"type": "nominal", "sort": ["cat", "zebra"], "axis": {"labelAngle": -45, "ticks": False, "domain": False}},
         ),
     ],
@@ -73,18 +73,18 @@ def test_what_stands_along_x(x, expected):
 
 
 def test_what_is_counted_has_whole_ticks_where_they_are_few():
-    few = vl.counted("epoch", "epoch", [{"epoch": n} for n in (1.0, 2.0)])
+    few = vl.count_axis("epoch", "epoch", [{"epoch": n} for n in (1.0, 2.0)])
     assert few["axis"] == {"tickMinStep": 1, "format": "d", "values": [1, 2]}
-    assert vl.counted("epoch", "epoch", ())["axis"] == {"tickMinStep": 1, "format": "d"}
+    assert vl.count_axis("epoch", "epoch", ())["axis"] == {"tickMinStep": 1, "format": "d"}
 
 
 def test_an_axis_of_numbers_may_begin_elsewhere_be_logarithmic_or_have_its_ends():
-    assert vl.numbers("x", "x", zero=False)["scale"] == {"zero": False}
-    assert vl.numbers("x", "x", log=True)["scale"] == {"type": "log"}
-    assert vl.numbers("x", "x", log=True, ends=(0.5, 2.0))["scale"] == {
+    assert vl.number_axis("x", "x", zero=False)["scale"] == {"zero": False}
+    assert vl.number_axis("x", "x", log=True)["scale"] == {"type": "log"}
+    assert vl.number_axis("x", "x", log=True, ends=(0.5, 2.0))["scale"] == {
         "type": "log", "domain": [0.5, 2.0], "nice": False,
     }  # fmt: skip
-    assert vl.numbers("x", "x", ends=(0.0, 1.0))["scale"] == {"zero": False, "domain": [0.0, 1.0], "nice": False}
+    assert vl.number_axis("x", "x", ends=(0.0, 1.0))["scale"] == {"zero": False, "domain": [0.0, 1.0], "nice": False}
 
 
 def test_a_line_has_dots_where_they_are_few():
@@ -136,7 +136,7 @@ def test_shapes_stand_in_the_legend_of_the_colours():
 
 def test_intervals_are_drawn_where_their_ends_are_known():
     known = [{"filter": "isValid(datum.low) && isValid(datum.high)"}]
-    up, along = vl.interval(), vl.interval(along="x", clip=True)
+    up, along = vl.interval_bar(), vl.interval_bar(along="x", clip=True)
     assert up["transform"] == along["transform"] == known
     assert up["encoding"] == {"y": {"field": "low"}, "y2": {"field": "high"}}
     assert along["encoding"] == {"x": {"field": "low"}, "x2": {"field": "high"}}
@@ -148,14 +148,14 @@ def test_intervals_are_drawn_where_their_ends_are_known():
 
 def test_bars_are_stacked_in_their_order_and_may_be_shares():
     assert vl.bars()["encoding"]["order"] == {"field": "place"}
-    share = vl.shares("share", "of the step")
+    share = vl.share_axis("share", "of the step")
     assert (share["stack"], share["axis"]) == ("normalize", {"format": ".0%"})
 
 
 def test_what_is_no_measurement_has_values_and_a_colour_of_its_own():
     one = panel(
         *vl.failures([{"batch": "32", "word": "out of memory"}]),
-        vl.levels("from", "to", [{"from": 1, "to": 9, "rate": 10.0}]),
+        vl.level_lines("from", "to", [{"from": 1, "to": 9, "rate": 10.0}]),
         vl.stretches([{"from": 1, "to": 2}]),
         *vl.dividers([{"batch": 4.5, "word": "2×"}]), color=TWO,
     )  # fmt: skip
@@ -211,7 +211,7 @@ def test_cells_are_as_dark_as_their_share_and_their_numbers_can_be_read():
     cell, number = vl.cells("share", "of the row", "items")
     assert cell["encoding"]["color"]["scale"] == {"scheme": "blues", "domain": [0, 1]}
     assert cell["encoding"]["color"]["legend"] == {"format": "%", "title": "of the row"}
-    assert vl.rows("is", "is", ("cat", "dog"))["sort"] == ["cat", "dog"]
+    assert vl.row_axis("is", "is", ("cat", "dog"))["sort"] == ["cat", "dog"]
     assert number["encoding"]["text"] == {"field": "items"}
     assert number["encoding"]["color"]["condition"] == {"test": "datum.share > 0.5", "value": "white"}
     assert len(vl.cells("share", "of the row")) == 1
@@ -225,7 +225,7 @@ def test_every_phase_has_a_colour_of_its_own():
 
 
 @pytest.mark.parametrize("marks", [
-    (vl.line(), vl.interval()), (vl.bars(),), (vl.dots(),), (vl.band(), vl.line()),
+    (vl.line(), vl.interval_bar()), (vl.bars(),), (vl.dots(),), (vl.band(), vl.line()),
     (*vl.failures([{"batch": "8", "word": "no"}]), *vl.dividers([{"batch": "8", "word": "here"}])),
     (vl.guide(VALUES), *vl.words("card"), vl.line(faint=True)), vl.cells("rate", "x"),
 ])  # fmt: skip

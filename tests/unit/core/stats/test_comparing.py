@@ -12,19 +12,19 @@ from torchstone.core.stats import comparing
 from torchstone.core.stats.comparing import (
     LogMean,
     benjamini_hochberg,
+    by_rounds,
     difference,
     drift_seen,
     holm,
-    in_turn,
     log_mean,
     of_independent,
     of_one,
-    of_run,
     paired,
     pooled,
     prior_of,
-    ratio,
+    ratio_interval,
     residual,
+    run_mean,
 )
 from torchstone.core.stats.interval import over_trials
 from torchstone.core.stats.moderated import Spread, half_width
@@ -42,29 +42,29 @@ def test_of_independent_values_it_is_welchs_t():
 
 
 def test_the_spread_of_a_run_is_that_of_its_batches_of_neighbours():
-    calm = of_run([0.1, -0.1] * 6)  # each batch has the same mean
-    drifting = of_run([0.1] * 6 + [-0.1] * 6)
+    calm = run_mean([0.1, -0.1] * 6)  # each batch has the same mean
+    drifting = run_mean([0.1] * 6 + [-0.1] * 6)
     assert calm.variance == pytest.approx(np.var([0.1, -0.1] * 6, ddof=1) / 10), "means that agree by chance"
     assert drifting.variance > 3 * np.var([0.1, -0.1] * 6, ddof=1)
-    assert (drifting.df, of_run(A[:2]).df) == (2.0, 1.0)
-    three = of_run(A[:3])
+    assert (drifting.df, run_mean(A[:2]).df) == (2.0, 1.0)
+    three = run_mean(A[:3])
     assert three.variance == pytest.approx(np.var(A[:3], ddof=1)), "three trials are three batches"
-    many = [of_run(list(np.random.default_rng(seed).normal(size=10))).variance for seed in range(400)]
+    many = [run_mean(list(np.random.default_rng(seed).normal(size=10))).variance for seed in range(400)]
     assert np.mean(many) == pytest.approx(1.0, abs=0.1), "whatever the sizes of the batches"
 
 
 def test_what_trials_of_a_run_have_in_common_is_not_lowered_by_more_of_them():
-    found = difference(of_run(A), of_run(B))
+    found = difference(run_mean(A), run_mean(B))
     assert found.spread(10**6)[0] == pytest.approx(found.spread(10**7)[0], rel=1e-3)
     assert found.spread(10**6)[0] > 0.2 * math.sqrt(np.var(A) + np.var(B))
 
 
 def test_runs_far_apart_and_runs_that_drift_are_known_less_well():
-    near, far, farther, farthest = (of_run(A, apart).error() for apart in (0.0, 1.0, 3.0, 99.0))
+    near, far, farther, farthest = (run_mean(A, apart).error() for apart in (0.0, 1.0, 3.0, 99.0))
     assert near < far < farther == farthest
-    assert of_run(A, None).error() == of_run(A, -1.0).error() == near
-    assert of_run(A, 0.0, 0.1).error() == pytest.approx(near + 0.01)
-    assert of_run(A, 1.0, 0.1).error() == pytest.approx(far + 0.04), "it may have gone on"
+    assert run_mean(A, None).error() == run_mean(A, -1.0).error() == near
+    assert run_mean(A, 0.0, 0.1).error() == pytest.approx(near + 0.01)
+    assert run_mean(A, 1.0, 0.1).error() == pytest.approx(far + 0.04), "it may have gone on"
 
 
 def test_pairs_are_a_t_test_on_their_differences():
@@ -80,15 +80,15 @@ def test_one_trial_is_known_to_the_assumed_spread_and_no_better():
     assert high - low == pytest.approx(2 * 1.96 * math.sqrt(2 * (comparing.ASSUMED**2 + 1e-4)), rel=1e-3)
     assert low < 0.0 < high, "30 % of two processes is no news"
     with pytest.raises(ValueError, match="one trial"):
-        of_run([0.1])
+        run_mean([0.1])
     with pytest.raises(ValueError, match="one value"):
         of_independent([0.1])
 
 
 def test_bytes_that_are_equal_are_equal_whatever_their_logarithm():
-    found = difference(of_run([math.log(3e9)] * 3), of_run([math.log(3e9)] * 5))
+    found = difference(run_mean([math.log(3e9)] * 3), run_mean([math.log(3e9)] * 5))
     assert (found.p_value(), found.interval(0.99)) == (1.0, (0.0, 0.0))
-    other = difference(of_run([math.log(3e9)] * 3), of_run([math.log(4e9)] * 3))
+    other = difference(run_mean([math.log(3e9)] * 3), run_mean([math.log(4e9)] * 3))
     assert other.p_value() == 0.0
 
 
@@ -103,7 +103,7 @@ def test_how_many_more_trials_would_settle_it():
     assert abs(found.log) < (stats.t.ppf(0.975, df) + stats.t.ppf(0.8, df)) * error, "and not with one fewer"
     equal = difference(of_independent([0.00, 0.02, -0.02]), of_independent([0.001, 0.02, -0.02]))
     assert equal.to_settle(0.95, 0.02) is not None, "shown to be the same"
-    drifting = difference(of_run([0.0, 0.2, -0.2]), of_run([0.03, 0.2, -0.2]))
+    drifting = difference(run_mean([0.0, 0.2, -0.2]), run_mean([0.03, 0.2, -0.2]))
     assert drifting.to_settle(0.95, 0.02) is None, "more of the same drift tells nothing"
 
 
@@ -130,7 +130,7 @@ def test_the_tail_of_a_normal_and_of_nonsense():
 
 
 def test_more_trials_of_a_run_lower_its_error_and_add_no_batches():
-    assert [of_run(A[:2]).freedom(more) for more in (0, 1, 50)] == [1.0, 2.0, 2.0]
+    assert [run_mean(A[:2]).freedom(more) for more in (0, 1, 50)] == [1.0, 2.0, 2.0]
     assert [of_independent(A).freedom(more) for more in (0, 50)] == [3.0, 53.0]
     assert [of_one(0.0).freedom(more) for more in (0, 50)] == [math.inf, 2.0], "then the spread is measured"
 
@@ -148,7 +148,7 @@ def half(found):
 
 
 def test_what_hits_a_whole_round_drops_out():
-    found = in_turn(shifted(0.1, (0.01, -0.01, 0.01, -0.01)), shifted(0.0))
+    found = by_rounds(shifted(0.1, (0.01, -0.01, 0.01, -0.01)), shifted(0.0))
     assert found is not None
     assert found.log == pytest.approx(0.1)
     assert half(found) < 0.03, "the rounds themselves differ by 0.7"
@@ -156,8 +156,8 @@ def test_what_hits_a_whole_round_drops_out():
 
 
 def test_only_common_rounds_count_and_one_is_too_few():
-    assert in_turn({0: 1.0, 1: 2.0}, {1: 1.0, 2: 5.0}) is None
-    found = in_turn({0: 1.0, 1: 2.0, 7: 99.0}, {0: 0.0, 1: 1.0})
+    assert by_rounds({0: 1.0, 1: 2.0}, {1: 1.0, 2: 5.0}) is None
+    found = by_rounds({0: 1.0, 1: 2.0, 7: 99.0}, {0: 0.0, 1: 1.0})
     assert found is not None
     assert (found.log, found.candidate.trials) == (1.0, 2)
 
@@ -166,7 +166,7 @@ def test_other_cases_of_the_run_tell_how_far_two_may_differ_by_chance():
     noise = (0.01, -0.01, 0.012, -0.008)
     cases = [shifted(0.1 * k, noise[k:] + noise[:k]) for k in range(4)]
     fortunate = [shifted(0.0), shifted(0.001), *cases]
-    alone, beside = (in_turn(fortunate[0], fortunate[1], prior) for prior in (None, prior_of(fortunate)))
+    alone, beside = (by_rounds(fortunate[0], fortunate[1], prior) for prior in (None, prior_of(fortunate)))
     assert alone is not None
     assert beside is not None
     assert half(alone) < 1e-6 < half(beside)
@@ -176,7 +176,7 @@ def test_other_cases_of_the_run_tell_how_far_two_may_differ_by_chance():
 
 def test_trials_of_one_template_share_something_of_it():
     pair = shifted(0.1, (0.01, -0.01, 0.01, -0.01)), shifted(0.0)
-    shared, apart = (in_turn(*pair, None, dict(zip(range(4), of, strict=True))) for of in ("aaaa", "abcd"))
+    shared, apart = (by_rounds(*pair, None, dict(zip(range(4), of, strict=True))) for of in ("aaaa", "abcd"))
     assert shared is not None
     assert apart is not None
     assert shared.spread()[0] > apart.spread()[0]
@@ -251,13 +251,13 @@ def test_the_interval_of_a_ratio_holds_the_true_one_95_times_of_100():
     dice = random.Random(5)
     held = 0
     for _ in range(1500):
-        low, high = ratio(measured(dice, 3.0, 0.02, 3), measured(dice, 2.0, 0.06, 5))
+        low, high = ratio_interval(measured(dice, 3.0, 0.02, 3), measured(dice, 2.0, 0.06, 5))
         held += low <= 1.5 <= high
     assert 0.93 <= held / 1500 <= 0.97
 
 
 def test_two_without_any_spread_have_an_exact_ratio():
-    assert ratio(LogMean(math.log(3.0), 0.0, 3), LogMean(math.log(2.0), 0.0, 3)) == pytest.approx((1.5, 1.5))
+    assert ratio_interval(LogMean(math.log(3.0), 0.0, 3), LogMean(math.log(2.0), 0.0, 3)) == pytest.approx((1.5, 1.5))
 
 
 def test_spread_is_pooled_by_degrees_of_freedom():

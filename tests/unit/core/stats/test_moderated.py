@@ -14,17 +14,17 @@ from torchstone.core.stats.moderated import (
     of_history,
     of_pooled,
     of_siblings,
-    spread_of,
+    trial_spread,
     trigamma,
-    usual,
+    typical_spread,
 )
 
 OWN = Spread(0.0004, 2)
 
 
 def test_a_spread_is_the_sample_variance():
-    assert spread_of([1.0, 2.0, 3.0]) == Spread(1.0, 2)
-    assert spread_of([1.0]) is None
+    assert trial_spread([1.0, 2.0, 3.0]) == Spread(1.0, 2)
+    assert trial_spread([1.0]) is None
 
 
 def test_without_a_prior_it_is_students():
@@ -83,8 +83,8 @@ def test_a_pooled_spread_is_no_surer_than_what_stands_behind_it():
 
 
 def test_the_usual_spread_is_freed_of_the_bias_of_few_trials():
-    assert usual([Spread(0.0009, 1e6)] * 3) == pytest.approx(0.03, rel=1e-3)
-    assert usual([]) is None
+    assert typical_spread([Spread(0.0009, 1e6)] * 3) == pytest.approx(0.03, rel=1e-3)
+    assert typical_spread([]) is None
 
 
 @pytest.mark.parametrize("x", [0.05, 0.25, 0.5, 1.0, 2.5, 7.99, 8.0, 40.0, 1e4])

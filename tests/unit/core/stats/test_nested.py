@@ -9,7 +9,7 @@ import pytest
 from torchstone.core.stats.nested import (
     Location,
     Spending,
-    half_width,
+    location_half_width,
     nested_mean,
     random_effects,
     trimmed,
@@ -161,4 +161,4 @@ def test_a_bound_must_be_a_probability():
 
 
 def test_half_width_is_students():
-    assert half_width(Location(0.0, 0.5, 10.0), 0.05) == pytest.approx(0.5 * 2.228, rel=1e-3)
+    assert location_half_width(Location(0.0, 0.5, 10.0), 0.05) == pytest.approx(0.5 * 2.228, rel=1e-3)

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from torchstone.core.stats.peak_memory import (
     MOST,
     CachingAllocator,
+    allocated_bytes,
     largest_batch,
     predict_peak,
     reserved_bytes,
-    rounded,
 )
 
 MB = 1024.0**2
@@ -73,7 +73,7 @@ MIB = 1 << 20
 
 @pytest.mark.parametrize(("size", "given"), [(1, 512), (512, 512), (513, 1024), (3 * MIB, 3 * MIB)])
 def test_sizes_are_rounded_to_blocks(size, given):
-    assert rounded(size) == given
+    assert allocated_bytes(size) == given
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ def test_random_courses_keep_the_books():
             need -= size
         else:
             size = int(2 ** dice.uniform(0, 25))
-            taken.append((cached.take(size), rounded(size)))
-            need += rounded(size)
+            taken.append((cached.take(size), allocated_bytes(size)))
+            need += allocated_bytes(size)
         assert need <= cached.allocated <= cached.reserved
     places = sorted((block.place, block.place + block.size) for block, _ in taken)
     assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(places)), "blocks overlap"

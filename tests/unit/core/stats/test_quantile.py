@@ -11,7 +11,15 @@ import pytest
 from scipy import stats
 
 from torchstone.core.stats.interval import over_trials
-from torchstone.core.stats.quantile import bounds, half_width, needed, of_one_trial, over_several, quantile, supported
+from torchstone.core.stats.quantile import (
+    band_half_width,
+    bounds,
+    needed,
+    of_one_trial,
+    over_several,
+    quantile,
+    supported,
+)
 
 
 @pytest.mark.parametrize(("q", "n"), [(0.9, 64), (0.95, 130), (0.99, 662), (0.999, 6636)])
@@ -64,15 +72,15 @@ def test_refuses_what_is_no_quantile(q: float) -> None:
 
 
 def test_the_half_width_is_massart_s():
-    assert half_width(100) == pytest.approx(math.sqrt(math.log(40.0) / 200.0))
-    assert half_width(1000) == pytest.approx(0.04294694083467376)
-    assert half_width(400, 0.99) < half_width(100, 0.99)
+    assert band_half_width(100) == pytest.approx(math.sqrt(math.log(40.0) / 200.0))
+    assert band_half_width(1000) == pytest.approx(0.04294694083467376)
+    assert band_half_width(400, 0.99) < band_half_width(100, 0.99)
 
 
 @pytest.mark.parametrize(("n", "level"), [(0, 0.95), (10, 0.0), (10, 1.0)])
 def test_a_band_needs_values_and_a_level(n, level):
     with pytest.raises(ValueError, match="no band"):
-        half_width(n, level)
+        band_half_width(n, level)
 
 
 def test_a_trial_alone_has_the_band_of_its_steps():

@@ -12,7 +12,7 @@ from torchstone.core.stats.rate_search import (
     crossed,
     crossing,
     middle_of,
-    moved,
+    next_rate,
     rates_about,
 )
 
@@ -57,18 +57,18 @@ def test_the_rates_of_a_round_lie_about_the_brackets_middle_and_follow_what_was_
     assert middle is not None
     assert rates_about(middle) == (96.6, 105.0, 113.0)
     late = {96.6: 10.0, 105.0: 30.0, 113.0: 60.0, 120.0: 100.0}
-    assert moved(105.0, [LoadReading(rate, count, 10_000.0) for rate, count in late.items()]) == pytest.approx(
+    assert next_rate(105.0, [LoadReading(rate, count, 10_000.0) for rate, count in late.items()]) == pytest.approx(
         120.0, rel=0.03
     )
     at_105 = [LoadReading(rate, count, 10_000.0) for rate, count in ((97.0, 50.0), (105.0, 100.0), (113.0, 200.0))]
-    assert moved(105.0, at_105) == 105.0, "close enough: replicates of the same rates"
+    assert next_rate(105.0, at_105) == 105.0, "close enough: replicates of the same rates"
 
 
 def test_a_round_that_only_misses_or_only_meets_moves_on():
     missed = [LoadReading(rate, 8_000.0, 10_000.0) for rate in (97.0, 105.0, 113.0)]
-    assert moved(105.0, missed) == pytest.approx(105.0 / 1.2)
-    assert moved(105.0, [LoadReading(r.rate, 0.0, r.of) for r in missed]) == pytest.approx(105.0 * 1.2)
-    assert moved(105.0, []) == 105.0
+    assert next_rate(105.0, missed) == pytest.approx(105.0 / 1.2)
+    assert next_rate(105.0, [LoadReading(r.rate, 0.0, r.of) for r in missed]) == pytest.approx(105.0 * 1.2)
+    assert next_rate(105.0, []) == 105.0
 
 
 def test_readings_of_failed_and_overloaded_loads_do_not_count():

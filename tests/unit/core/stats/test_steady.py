@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from torchstone.core.stats.steady import FEWEST, drift, rising, sen_slope, settled, split, truncation
+from torchstone.core.stats.steady import FEWEST, relative_drift, rising, sen_slope, settled, truncation, two_kinds
 
 
 def noisy(n: int, seed: int = 0, sd: float = 0.02) -> list[float]:
@@ -49,17 +49,17 @@ def test_truncation_leaves_steady_steps_alone() -> None:
 def test_drift_is_the_relative_change_over_the_window() -> None:
     for n in (5, 60, 5000):
         rising = [1.0 + 0.2 * i / (n - 1) for i in range(n)]
-        assert drift(rising) == pytest.approx(0.2 / 1.1, rel=0.01)
-        assert drift(rising[::-1]) == pytest.approx(-0.2 / 1.1, rel=0.01)
-    assert drift([1.0] * 50) == 0.0
-    assert drift([1.0] * 4) is None
-    assert drift([0.0] * 9) is None
+        assert relative_drift(rising) == pytest.approx(0.2 / 1.1, rel=0.01)
+        assert relative_drift(rising[::-1]) == pytest.approx(-0.2 / 1.1, rel=0.01)
+    assert relative_drift([1.0] * 50) == 0.0
+    assert relative_drift([1.0] * 4) is None
+    assert relative_drift([0.0] * 9) is None
 
 
 def test_drift_is_robust_to_outliers() -> None:
     steps = noisy(200)
     steps[::17] = [40.0] * len(steps[::17])
-    found = drift(steps)
+    found = relative_drift(steps)
     assert found is not None
     assert abs(found) < 0.03
 
@@ -93,7 +93,7 @@ def test_without_a_trend_it_is_near_a_standard_normal():
 
 def test_two_kinds_are_told_apart():
     values = [1.0, 1.01, 0.99, 1.02, 0.98] * 6 + [2.0, 2.02, 1.98, 2.04, 1.96] * 4
-    found = split(values)
+    found = two_kinds(values)
     assert found is not None
     assert found.low == pytest.approx(1.0, rel=0.01)
     assert found.high == pytest.approx(2.0, rel=0.01)
@@ -104,15 +104,15 @@ def test_two_kinds_are_told_apart():
 
 def test_one_kind_is_not_clean():
     rng = random.Random(3)
-    normal = [split([math.exp(rng.gauss(0.0, 0.1)) for _ in range(200)]) for _ in range(40)]
-    even = [split([math.exp(rng.uniform(0.0, 0.3)) for _ in range(200)]) for _ in range(40)]
+    normal = [two_kinds([math.exp(rng.gauss(0.0, 0.1)) for _ in range(200)]) for _ in range(40)]
+    even = [two_kinds([math.exp(rng.uniform(0.0, 0.3)) for _ in range(200)]) for _ in range(40)]
     assert all(found is not None and 2.2 < found.separation < 3.4 for found in normal)
     assert all(found is not None and 3.0 < found.separation < 4.2 for found in even)
 
 
 def test_too_few_or_equal_values_have_no_split():
-    assert split([1.0] * (FEWEST - 1)) is None
-    assert split([1.0] * 50) is None
-    two = split([1.0] * 15 + [2.0] * 15)
+    assert two_kinds([1.0] * (FEWEST - 1)) is None
+    assert two_kinds([1.0] * 50) is None
+    two = two_kinds([1.0] * 15 + [2.0] * 15)
     assert two is not None
     assert two.separation > 1e6

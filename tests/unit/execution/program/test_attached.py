@@ -12,7 +12,7 @@ from attached import ASKING, FORWARD, a_process, a_target, speedscope
 
 from torchstone.core.errors import MissingError, TorchstoneError, UsageError
 from torchstone.execution.program import attached
-from torchstone.execution.program.attached import Target, code_of, find, forbidden, threads_of, watch
+from torchstone.execution.program.attached import Target, code_of, find_process, forbidden, threads_of, watch
 
 PYTHON, TORCH = "/usr/bin/python3.11", "/env/site-packages/torch/lib/libtorch_cpu.so"
 
@@ -31,12 +31,12 @@ def test_the_process_itself_or_the_first_with_python_below_it(proc):
     a_process(proc, 42, 40, [PYTHON, TORCH, "/dev/nvidiactl", "/dev/nvidia3"], RANK="2", SECRET="hidden")
     a_process(proc, 43, 42, [PYTHON, TORCH])
     for pid in (40, 42):
-        found = find(pid, proc)
+        found = find_process(pid, proc)
         assert (found.process.pid, found.process.rank, found.started) == (42, 2, "77")
         assert (found.device.kind, found.device.index) == ("cuda", 3)
         assert found.process.torch_root == "/env/site-packages/torch"
         assert "hidden" not in repr(found)
-    assert find(43, proc).device.kind == "cpu"
+    assert find_process(43, proc).device.kind == "cpu"
     assert attached.descendants(40, proc) == [42, 43]
 
 
@@ -53,10 +53,10 @@ def test_what_is_no_training_is_one_line(proc):
         (51, "has not imported torch"),
     ):
         with pytest.raises(UsageError, match=said) as fault:
-            find(pid, proc)
+            find_process(pid, proc)
         assert str(fault.value).isprintable()
     with pytest.raises(MissingError, match="/proc"):
-        find(50, proc / "nowhere")
+        find_process(50, proc / "nowhere")
 
 
 @pytest.mark.parametrize(("user", "typed"), [(0, "SYS_PTRACE"), (1000, 'sudo env "PATH=$PATH" torchstone attach 42')])

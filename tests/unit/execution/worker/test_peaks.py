@@ -151,7 +151,7 @@ def accelerator(monkeypatch):
 def test_everything_is_measured_within_the_budget(accelerator, tmp_path):
     stages: list[str] = []
     began_s = time.perf_counter()
-    rated = peaks.measure(Placement("cuda", 1), 0.5, tmp_path, stages.append)
+    rated = peaks.peaks_of(Placement("cuda", 1), 0.5, tmp_path, stages.append)
     assert time.perf_counter() - began_s < 40.0  # of measuring 2 s; the rest is a busy machine
     told = ["products in fp32", "products in bf16", "products in fp8", "products in int8"]
     assert stages == [*told, "memory", "transfers", "launch", "disk", "decoding"]
@@ -177,7 +177,7 @@ def test_a_device_with_fewer_threads_worth_having_gets_those(accelerator, monkey
     monkeypatch.setattr(Accelerator, "preference", lambda self, axis, configuration: (1, "one a core"))
     monkeypatch.setattr(torch, "set_num_threads", set_to.append)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    peaks.measure(Placement("cuda", 1), 0.1, tmp_path, lambda _: None)
+    peaks.peaks_of(Placement("cuda", 1), 0.1, tmp_path, lambda _: None)
     assert set_to == [1]
 
 

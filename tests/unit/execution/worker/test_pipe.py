@@ -15,7 +15,9 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no such signals
 def said_by(code: str) -> tuple[str, subprocess.CompletedProcess[str]]:
     """Run code in a prepared process; return what came through its pipe, and the process."""
     readable, writable = os.pipe()
-    prepared = f"from torchstone.execution.worker.pipe import prepare\nprepare({writable})\nimport os, signal, time\n"
+    prepared = (
+        f"from torchstone.execution.worker import pipe\npipe.prepare_process({writable})\nimport os, signal, time\n"
+    )
     done = subprocess.run(
         [sys.executable, "-c", prepared + code], pass_fds=(writable,), capture_output=True, text=True, timeout=60,
         check=False,
@@ -43,7 +45,9 @@ def test_a_child_does_not_keep_the_pipe_open_and_its_words_go_to_stderr():
         "if os.fork() == 0:\n    os.kill(os.getpid(), signal.SIGUSR2)\n    time.sleep(30)\nelse:\n    time.sleep(0.3)"
     )
     readable, writable = os.pipe()
-    prepared = f"from torchstone.execution.worker.pipe import prepare\nprepare({writable})\nimport os, signal, time\n"
+    prepared = (
+        f"from torchstone.execution.worker import pipe\npipe.prepare_process({writable})\nimport os, signal, time\n"
+    )
     process = subprocess.Popen(
         [sys.executable, "-c", prepared + code], pass_fds=(writable,), stderr=subprocess.PIPE, start_new_session=True
     )

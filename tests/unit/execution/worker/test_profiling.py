@@ -26,11 +26,11 @@ from torchstone.execution.worker import execution, profiling
 from torchstone.execution.worker.collector import Collector
 from torchstone.execution.worker.outcome import is_own
 from torchstone.execution.worker.profiling import (
+    add_device_work,
     attention_facts,
     count_operators,
     kernels_in,
-    look,
-    on_device,
+    profile_steps,
     profiled,
     trace_step,
 )
@@ -211,7 +211,7 @@ class Step:
 @pytest.fixture(scope="module")
 def seen():
     step = Step()
-    return look(step, pull, CPU, SimpleNamespace(module=step.module), 0.4)
+    return profile_steps(step, pull, CPU, SimpleNamespace(module=step.module), 0.4)
 
 
 def test_samples_say_where_the_time_goes(seen):
@@ -298,11 +298,11 @@ def test_kernels_and_copies_are_those_of_the_device():
         event("aten::add", "CPU", 9.0), event("gemm", "CUDA", 30.0), event("relu", "CUDA", 10.0),
         event("Memcpy HtoD (Pageable -> Device)", "CUDA", 100.0), event("Memset (Device)", "CUDA", 1.0),
     ]  # fmt: skip
-    found = on_device(events, Operators(5, 1))
+    found = add_device_work(events, Operators(5, 1))
     assert (found.calls, found.kernels, found.pageable_copies) == (5, 2, 1)
     assert found.kernel_s == pytest.approx(40e-6)
     assert found.copy_s == pytest.approx(100e-6)
-    assert on_device(events[:1], Operators(5, 1)) == Operators(5, 1)
+    assert add_device_work(events[:1], Operators(5, 1)) == Operators(5, 1)
 
 
 @pytest.mark.parametrize("told", [{"is_user_annotation": True}, {}])
@@ -311,7 +311,7 @@ def test_a_range_that_is_drawn_over_kernels_is_none(told):
     drawn = event(name, "CUDA", 500.0)
     vars(drawn).update(told)
     events = [event(name, "CPU", 600.0), event("adamw", "CUDA", 490.0), drawn]
-    found = on_device(events, Operators(5, 1))
+    found = add_device_work(events, Operators(5, 1))
     assert found.kernels == 1
     assert found.kernel_s == pytest.approx(490e-6), "its time would count twice"
 
@@ -319,7 +319,7 @@ def test_a_range_that_is_drawn_over_kernels_is_none(told):
 def test_a_range_that_torch_names_so_needs_no_twin_on_the_host():
     drawn = event("forward", "CUDA", 500.0)
     drawn.is_user_annotation = True
-    assert on_device([event("gemm", "CUDA", 490.0), drawn], Operators(5, 1)).kernels == 1
+    assert add_device_work([event("gemm", "CUDA", 490.0), drawn], Operators(5, 1)).kernels == 1
 
 
 @pytest.mark.skipif(
@@ -338,7 +338,7 @@ def test_waiting_for_a_core_is_told_from_waiting():
     os.sched_setaffinity(0, {min(before)})
     try:
         with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as neighbour:  # on the same core
-            seen = look(compute, pull, CPU, SimpleNamespace(module=torch.nn.Linear(4, 4)), 0.5)
+            seen = profile_steps(compute, pull, CPU, SimpleNamespace(module=torch.nn.Linear(4, 4)), 0.5)
             neighbour.kill()
     finally:
         os.sched_setaffinity(0, before)

@@ -28,7 +28,7 @@ from torchstone.execution.worker.train_loop import (
     divided,
     factor,
     fit_model,
-    judge,
+    judge_model,
     load_state,
     load_weights,
     save_state,
@@ -304,7 +304,7 @@ def test_the_loss_is_a_mean_over_items_and_the_model_is_left_in_train_mode():
     feed: Any = Feed()
     told: list[Any] = []
     timed: list[float] = []
-    quality = judge(model, feed, SPEC, lambda *both: told.append(both), timed.append)
+    quality = judge_model(model, feed, SPEC, lambda *both: told.append(both), timed.append)
     whole = cross_entropy(SCORES[[0, 1, 0]], torch.tensor([0, 2, 0]))
     assert quality.loss == float(whole) or abs(quality.loss - float(whole)) < 1e-6
     assert (quality.accuracy, quality.items) == (2 / 3, 3)
@@ -316,7 +316,7 @@ def test_the_loss_is_a_mean_over_items_and_the_model_is_left_in_train_mode():
 def test_a_users_own_loss_is_what_is_reported():
     model: Any = Model()
     feed: Any = Feed()
-    assert judge(model, feed, InputSpec("own")).loss == 7.0
+    assert judge_model(model, feed, InputSpec("own")).loss == 7.0
 
 
 class Unlabelled:

@@ -12,7 +12,7 @@ from torchstone.core.schema.case import Placement
 from torchstone.core.schema.run import Plan
 from torchstone.core.schema.submission import Job
 from torchstone.plugins import registry
-from torchstone.plugins.clusters.ray import _aside, _connect, _placeable, _resources, environment
+from torchstone.plugins.clusters.ray import _aside, _connect, _placeable, _resources, share_environment
 
 RAY = registry.load("clusters", "ray")
 
@@ -61,9 +61,11 @@ def test_what_no_node_has_is_refused_and_not_waited_for():
 
 def test_what_ray_sets_does_not_reach_what_is_measured():
     found = {"RAY_ADDRESS": "x", "_RAY_Y": "1", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "HOME": "/root"}
-    assert environment(found, None) == {"HOME": "/root"}
-    assert environment(found, "3") == {"HOME": "/root", "OMP_NUM_THREADS": "3"}
-    assert environment({"CUDA_VISIBLE_DEVICES": "2"}, None) == {"CUDA_VISIBLE_DEVICES": "2"}  # the card that it got
+    assert share_environment(found, None) == {"HOME": "/root"}
+    assert share_environment(found, "3") == {"HOME": "/root", "OMP_NUM_THREADS": "3"}
+    assert share_environment({"CUDA_VISIBLE_DEVICES": "2"}, None) == {
+        "CUDA_VISIBLE_DEVICES": "2"
+    }  # the card that it got
 
 
 def test_without_ray_the_line_says_what_to_install(monkeypatch, tmp_path):

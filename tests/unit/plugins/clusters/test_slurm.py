@@ -11,7 +11,7 @@ from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.submission import Job, Phase
 from torchstone.plugins import registry
-from torchstone.plugins.clusters.slurm import array_of, environment, scripts
+from torchstone.plugins.clusters.slurm import array_of, scripts, slurm_environment
 from torchstone.storage.submissions import exit_status
 
 SLURM = registry.load("clusters", "slurm")
@@ -122,8 +122,8 @@ def test_the_settings_of_an_outer_allocation_reach_neither_sbatch_nor_what_is_me
     monkeypatch.setenv("SLURM_CPU_BIND", "quiet,mask_cpu:0x1")
     monkeypatch.setenv("SBATCH_PARTITION", "other")
     monkeypatch.setenv("SLURM_CONF", "/etc/slurm/mine.conf")
-    assert environment()["SLURM_CONF"] == "/etc/slurm/mine.conf"
-    assert not {"SLURM_CPU_BIND", "SBATCH_PARTITION"} & environment().keys()
+    assert slurm_environment()["SLURM_CONF"] == "/etc/slurm/mine.conf"
+    assert not {"SLURM_CPU_BIND", "SBATCH_PARTITION"} & slurm_environment().keys()
     (tmp_path / "python").write_text("#!/bin/sh\nenv\n")
     (tmp_path / "python").chmod(0o755)
     text = scripts(a_submission(folder=str(tmp_path), python=str(tmp_path / "python")), tmp_path)["job.sbatch"]

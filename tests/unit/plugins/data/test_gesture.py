@@ -97,7 +97,7 @@ def test_changes_are_small_seeded_and_for_training_alone(tmp_path: Path) -> None
 def test_a_turn_keeps_lengths_and_heights() -> None:
     torch.manual_seed(0)
     body = torch.randn(200, 25, 3)
-    turned = skeletons.changed(body)
+    turned = skeletons.augmented(body)
     assert (turned[..., 1] - body[..., 1]).abs().mean() == pytest.approx(0.01 * 0.798, rel=0.1)  # jitter alone
     assert torch.allclose(turned.norm(dim=-1), body.norm(dim=-1), atol=0.06)
 

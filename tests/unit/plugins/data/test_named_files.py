@@ -58,13 +58,13 @@ def test_folders_that_cannot_be_meant(tmp_path: Path, names: tuple[str, ...], sa
 def test_a_digest_of_all_or_of_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "a"
     file.write_bytes(bytes(range(256)) * 16)
-    assert _named_files.digest_of([file]) == hashlib.sha256(file.read_bytes()).hexdigest()
+    assert _named_files.files_digest([file]) == hashlib.sha256(file.read_bytes()).hexdigest()
     monkeypatch.setattr(_named_files, "_BLOCK_BYTES", 16)
     monkeypatch.setattr(_named_files, "_BLOCKS", 4)
-    before = _named_files.digest_of([file])
+    before = _named_files.files_digest([file])
     assert before != hashlib.sha256(file.read_bytes()).hexdigest()
     for place in (0, 1024, 4095):  # the first block, a later one, the last byte
         changed = bytearray(bytes(range(256)) * 16)
         changed[place] ^= 1
         file.write_bytes(changed)
-        assert _named_files.digest_of([file]) != before, place
+        assert _named_files.files_digest([file]) != before, place

@@ -4,7 +4,7 @@ import pynvml
 import pytest
 
 from torchstone.plugins.devices import _torch_device, cuda, rocm, xpu
-from torchstone.plugins.devices._torch_device import AMD, INTEL, NVIDIA, hidden, of_their_own
+from torchstone.plugins.devices._torch_device import AMD, INTEL, NVIDIA, hides_devices, of_their_own
 
 
 @pytest.fixture
@@ -59,8 +59,8 @@ def test_what_is_built_into_a_processor_is_no_card(bus, address, vendor, kind, m
     [("", True), ("-1", True), ("NoDevFiles", True), ("void", True), ("0", False), ("1,0", False), ("GPU-7", False)],
 )
 def test_whoever_hides_every_device_wants_none(value, hides):
-    assert hidden({"CUDA_VISIBLE_DEVICES": value}, "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES") is hides
-    assert not hidden({}, "CUDA_VISIBLE_DEVICES")
+    assert hides_devices({"CUDA_VISIBLE_DEVICES": value}, "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES") is hides
+    assert not hides_devices({}, "CUDA_VISIBLE_DEVICES")
 
 
 @pytest.mark.parametrize(

@@ -229,7 +229,7 @@ def test_reading_is_bounded_and_names_the_place(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nested too deeply"):
         reading.parsed("[" * 100_000, "x.json")
     with pytest.raises(UsageError, match=r"x\.csv:2: 3 cells under 2 names"):
-        reading.rows_of("a,b\n1,2,3\n", "x.csv")
+        reading.csv_rows("a,b\n1,2,3\n", "x.csv")
     with pytest.raises(UsageError, match="is not a file"):
         reading.bytes_of(tmp_path)
     assert reading.parsed('{"a": NaN}', "")["a"] != 0
@@ -243,7 +243,7 @@ def test_reading_is_bounded_and_names_the_place(tmp_path: Path) -> None:
     assert reading.whole("2.5") is None
     assert reading.whole(10**25) is None
     assert reading.whole("64.0") == 64
-    assert reading.rows_of('a,b\r\n\r\n1,"2\n3"\r\n', "x") == [{"a": "1", "b": "2\n3"}]
+    assert reading.csv_rows('a,b\r\n\r\n1,"2\n3"\r\n', "x") == [{"a": "1", "b": "2\n3"}]
     assert reading.numbers([1, "x"]) == ()
     assert len(reading.word("x" * 1000) or "") == 200
 
@@ -256,7 +256,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytes
         reading.bytes_of(tmp_path / "x.csv")
     for text in ("a\n1\n2\n3\n", "a\n\n\n\n"):
         with pytest.raises(UsageError, match="more than 2 rows"):
-            reading.rows_of(text, "x")
+            reading.csv_rows(text, "x")
 
 
 def test_a_file_of_too_many_results_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

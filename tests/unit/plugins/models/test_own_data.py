@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, SequentialSam
 
 from torchstone.core.errors import Unsupported, UsageError
 from torchstone.core.schema.case import Task, Workload
-from torchstone.core.schema.facts import recorded
+from torchstone.core.schema.facts import present_facts
 from torchstone.core.schema.model import LoadedModel
 from torchstone.execution.worker.outcome import own_lines
 from torchstone.plugins import registry
@@ -104,7 +104,7 @@ def test_a_loaders_own_collate_is_kept_and_its_settings_are_facts():
     batch = feed(model, batch_size=5).next()
     assert batch.items == 5
     assert torch.equal(batch.tensors["input"][:, 0], 8.0 * batch.tensors["target"])
-    assert {name: value for name, value in recorded(model.facts) if name.startswith("own_")} == {
+    assert {name: value for name, value in present_facts(model.facts) if name.startswith("own_")} == {
         "own_data": "DataLoader", "own_batch_size": 2, "own_num_workers": 0, "own_pin_memory": False,
     }  # fmt: skip
 

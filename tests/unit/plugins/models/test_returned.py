@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from torchstone.core.errors import UsageError
 from torchstone.plugins import registry
-from torchstone.plugins.models.py.returned import ReturnedKind, parts_of
+from torchstone.plugins.models.py.returned import ReturnedKind, returned_parts
 
 NET = nn.Linear(4, 3)
 EXAMPLE = (torch.zeros(2, 4), torch.zeros(2, dtype=torch.long))
@@ -41,7 +41,7 @@ LOSSES: list[Any] = [nn.CrossEntropyLoss(), nn.functional.cross_entropy, criteri
 @pytest.mark.parametrize("given", [EXAMPLE, DATA, Words()], ids=["example", "data", "tokenizer"])
 def test_loss_and_optimizer_may_change_places(given, loss, optimizer):
     for returned in ((NET, given, loss, optimizer), (NET, given, optimizer, loss)):
-        found = parts_of("f", returned)
+        found = returned_parts("f", returned)
         assert found.loss is loss
         assert found.optimizer is not None
         made = found.optimizer(NET.parameters())
@@ -51,7 +51,7 @@ def test_loss_and_optimizer_may_change_places(given, loss, optimizer):
 
 @pytest.mark.parametrize("third", [nn.CrossEntropyLoss(), torch.optim.SGD])
 def test_one_alone_is_known_too(third):
-    found = parts_of("f", (NET, EXAMPLE, third))
+    found = returned_parts("f", (NET, EXAMPLE, third))
     assert (found.loss is third) == isinstance(third, nn.Module)
     assert (found.optimizer is not None) == (found.loss is None)
 
@@ -61,12 +61,12 @@ def test_where_nothing_tells_them_apart_it_is_their_place():
 
     def many(*arguments: Any) -> Any: ...
 
-    assert parts_of("f", (NET, EXAMPLE, any_number, many)).loss is any_number
-    assert parts_of("f", (NET, DATA, any_number, many)).loss is many
+    assert returned_parts("f", (NET, EXAMPLE, any_number, many)).loss is any_number
+    assert returned_parts("f", (NET, DATA, any_number, many)).loss is many
 
 
 def test_an_optimizer_that_takes_its_parameters_for_the_module_is_told_how_to_get_it():
-    made = parts_of("f", (NET, EXAMPLE, nn.CrossEntropyLoss(), lambda m: m.configure_optimizers())).optimizer
+    made = returned_parts("f", (NET, EXAMPLE, nn.CrossEntropyLoss(), lambda m: m.configure_optimizers())).optimizer
     assert made is not None
     with pytest.raises(AttributeError) as raised:
         made(NET.parameters())
@@ -80,7 +80,7 @@ def test_an_optimizer_that_is_there_already_starts_without_its_state():
     adam = torch.optim.Adam(net.parameters())
     net(torch.zeros(2, 4)).sum().backward()
     adam.step()
-    found = parts_of("f", (net, EXAMPLE, nn.CrossEntropyLoss(), adam))
+    found = returned_parts("f", (net, EXAMPLE, nn.CrossEntropyLoss(), adam))
     assert found.optimizer is not None
     assert found.optimizer(net.parameters()) is adam
     assert not adam.state
@@ -100,21 +100,21 @@ def test_an_optimizer_that_is_there_already_starts_without_its_state():
     ],
 )
 def test_what_it_works_on_is_told_by_its_type(given, kind):
-    assert parts_of("f", (NET, given)).kind is kind
+    assert returned_parts("f", (NET, given)).kind is kind
 
 
 def test_what_can_be_called_and_is_no_tokenizer_is_refused_by_what_it_lacks():
     with pytest.raises(UsageError, match="a function beside its module: a tokenizer has `encode`"):
-        parts_of("f", (NET, lambda texts: texts))
+        returned_parts("f", (NET, lambda texts: texts))
 
 
 def test_a_dictionary_names_one_thing_to_work_on():
-    assert parts_of("f", {"model": NET, "tokenizer": Words()}).kind is ReturnedKind.TOKENIZER
-    assert parts_of("f", {"model": NET, "data": DATA, "loss": criterion}).loss is criterion
+    assert returned_parts("f", {"model": NET, "tokenizer": Words()}).kind is ReturnedKind.TOKENIZER
+    assert returned_parts("f", {"model": NET, "data": DATA, "loss": criterion}).loss is criterion
     with pytest.raises(UsageError, match="returned example and data; return one of them"):
-        parts_of("f", {"model": NET, "data": DATA, "example": EXAMPLE})
+        returned_parts("f", {"model": NET, "data": DATA, "example": EXAMPLE})
     with pytest.raises(UsageError, match="the optimizer is a int, not a function"):
-        parts_of("f", {"model": NET, "data": DATA, "optimizer": 3})
+        returned_parts("f", {"model": NET, "data": DATA, "optimizer": 3})
 
 
 DATA_TRAINERS = TensorDataset(torch.randn(12, 4), torch.randint(0, 3, (12,)))

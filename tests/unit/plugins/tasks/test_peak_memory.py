@@ -11,7 +11,7 @@ from torchstone.core.errors import Unsupported
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.model import InputSpec, LoadedModel
 from torchstone.plugins import registry
-from torchstone.plugins.tasks._peak_memory import LiveStorages, peak_memory, pretending
+from torchstone.plugins.tasks._peak_memory import LiveStorages, pretending, step_peak_memory
 from torchstone.plugins.tasks.train import PLUGIN as TRAIN
 
 INFER = registry.load("engines", "infer")
@@ -49,7 +49,7 @@ def peak(module, case, shape=(WIDE,), device: Any = None, engine=None):
     engine = engine or (TRAIN if case.workload.task == Task.TRAIN else INFER)
     a_device: Any = Device()
     drawn = {"x": torch.zeros(2, *shape)}
-    return peak_memory(engine, case, a_model(module), drawn, device or a_device)
+    return step_peak_memory(engine, case, a_model(module), drawn, device or a_device)
 
 
 def layers(count, **how):

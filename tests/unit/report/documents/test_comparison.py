@@ -8,7 +8,7 @@ from comparable import a_gpu, a_stored_run
 from torchstone.analysis.compare.compare import ComparisonRequest, compare
 from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.core.schema.case import Placement, Task
-from torchstone.report.document import Document, Facts, Section, Table
+from torchstone.report.document import Document, Fields, Section, Table
 from torchstone.report.documents.comparison import comparison_document
 from torchstone.report.renderers.md import markdown
 from torchstone.report.renderers.terminal import terminal
@@ -157,7 +157,7 @@ def test_long_tables_are_cut_and_full_has_all():
 
 def test_the_page_has_the_answer_in_bold_and_the_files_last():
     told = document(AMD, NVIDIA)
-    assert told.parts[-2] == Facts((("written", "comparison.json"),))
+    assert told.parts[-2] == Fields((("written", "comparison.json"),))
     page = markdown(told)
     assert page.startswith("# RTX 4090 against Radeon RX 7900 XTX\n\n**For training: B (RTX 4090) is 2.00 [1.9")
     assert re.search(r"^\| (train )?cnn \| 1,600 \| .* better \|", page, re.MULTILINE)

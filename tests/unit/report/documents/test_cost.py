@@ -9,7 +9,7 @@ from stored import a_stored_run, case, machine
 from torchstone.analysis.cost import CostRequest, costs
 from torchstone.analysis.summary import summarize
 from torchstone.config.prices import Prices
-from torchstone.report.document import Facts, Section
+from torchstone.report.document import Fields, Section
 from torchstone.report.documents.cost import cost_document
 from torchstone.report.renderers.terminal import terminal
 from torchstone.storage.query import entry_of
@@ -31,7 +31,7 @@ def test_the_lowest_cost_comes_first_and_every_price_has_its_date_and_source():
     assert told.headline.endswith("the lowest of 2 costs.")
     *_, rest = told.parts
     assert isinstance(rest, Section)
-    (facts,) = [part for part in rest.parts if isinstance(part, Facts)]
+    (facts,) = [part for part in rest.parts if isinstance(part, Fields)]
     assert facts.rows == (("price", "Intel Xeon: 0.36 EUR/h (2026-11-01, our own bill)"),)
 
 

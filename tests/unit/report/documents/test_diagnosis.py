@@ -15,12 +15,12 @@ from torchstone.core.schema.case import Task
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.diagnosis import TriedRemedy, WhatIf
 from torchstone.core.schema.trial import Status
-from torchstone.report.document import Command
+from torchstone.report.document import CommandLine
 from torchstone.report.documents.diagnosis import diagnosis_document, limit_words
 from torchstone.report.renderers.md import markdown
 from torchstone.report.renderers.terminal import terminal
 from torchstone.report.rendering import write_markdown
-from torchstone.workflows.diagnose.target import out_of_memory
+from torchstone.workflows.diagnose.target import memory_cause
 
 
 def shown(diagnosis, width=100, *, every=False, **files):
@@ -84,7 +84,7 @@ def test_what_changes_the_result_is_to_be_looked_at(task, said):
 def test_what_to_type_is_one_line_however_long():
     command = f"torchstone run mine.yaml --device cpu {'--axis num_workers=4 ' * 5}".rstrip()
     document = diagnosis_document(a_diagnosis(command=command))
-    assert [part.words for part in document.parts if isinstance(part, Command)] == [command]
+    assert [part.words for part in document.parts if isinstance(part, CommandLine)] == [command]
     assert f"  {command}\n" in terminal(document, 80), "or it cannot be copied"
 
 
@@ -158,7 +158,7 @@ def test_names_cannot_break_the_page():
 
 
 def test_what_runs_out_of_memory_has_no_share_of_a_step():
-    cause = out_of_memory(a_case(SETTINGS), a_trial(status=Status.OUT_OF_MEMORY, measurements=()))
+    cause = memory_cause(a_case(SETTINGS), a_trial(status=Status.OUT_OF_MEMORY, measurements=()))
     assert limit_words(cause) == "no step came to its end"
 
 

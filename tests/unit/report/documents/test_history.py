@@ -5,7 +5,7 @@ from compared_results import a_history
 from compared_results import histories as document
 
 from torchstone.analysis.recommend.case_history import Changed
-from torchstone.report.document import Chart, Command, Document, Facts, Role, Section, Table, Text
+from torchstone.report.document import Chart, CommandLine, Document, Fields, Role, Section, Table, Text
 from torchstone.report.documents.history import CHANGED, LEFT_OUT, Requested
 from torchstone.report.renderers.md import markdown
 from torchstone.report.renderers.terminal import terminal
@@ -101,7 +101,7 @@ def tables(told: Document) -> list[Table]:
 
 def test_an_empty_store_and_a_figure_that_no_case_has():
     assert document(runs=0).parts == (
-        Text("nothing is stored. Make a first run:", Role.HEADLINE), Command("torchstone run demo"),
+        Text("nothing is stored. Make a first run:", Role.HEADLINE), CommandLine("torchstone run demo"),
     )  # fmt: skip
     assert document(runs=1).headline == "1 run stored, none with a case that has the figure throughput"
 
@@ -109,7 +109,7 @@ def test_an_empty_store_and_a_figure_that_no_case_has():
 def test_what_a_gate_says_follows_the_answer_and_files_come_last():
     requested = Requested(["a.svg", "b.jsonl"], 1, "SUSPECT: steal (--suspect counts them)", 1, 0.05)
     _, gate, lacking, *_, files = document(a_history(), requested=requested).parts
-    assert files == Facts((("written", "a.svg"), ("written", "b.jsonl")))
+    assert files == Fields((("written", "a.svg"), ("written", "b.jsonl")))
     assert lacking == Text("not in the reference: 1 of 1 cases, SUSPECT: steal (--suspect counts them)")
     assert gate == Text("1 of 1 cases: the newest level is worse by more than 5 %")
     _, gate, *_ = document(a_history(), requested=Requested(worse=1)).parts

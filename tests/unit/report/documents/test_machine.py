@@ -4,7 +4,7 @@ from build import a_machine, peaks_of
 from results import H200, HOSTILE
 
 from torchstone.core.schema.machine import Host
-from torchstone.report.document import Facts, Section
+from torchstone.report.document import Fields, Section
 from torchstone.report.documents.machine import machine_document
 from torchstone.report.renderers.terminal import terminal
 
@@ -12,7 +12,7 @@ from torchstone.report.renderers.terminal import terminal
 def told(machine, missing=None):
     """The rows of each section, by its title."""
     sections = [part for part in machine_document(machine, missing or {}).parts if isinstance(part, Section)]
-    return {one.title: [row for part in one.parts if isinstance(part, Facts) for row in part.rows] for one in sections}
+    return {one.title: [row for part in one.parts if isinstance(part, Fields) for row in part.rows] for one in sections}
 
 
 def test_a_section_for_host_each_device_what_is_missing_and_the_software():

@@ -10,10 +10,10 @@ from stored import a_stored_run, case, machine, store
 from torchstone.analysis.recommend.recommend import RecommendRequest, recommend
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.estimate import Severity
-from torchstone.report.document import Column, Command, Document, Role, Section, Table, Text
+from torchstone.report.document import Column, CommandLine, Document, Role, Section, Table, Text
 from torchstone.report.documents.recommendation import recommendation_document
 from torchstone.report.renderers.terminal import terminal
-from torchstone.report.results import Result, save
+from torchstone.report.results import Result, save_result
 
 SIZES = (8, 16, 32)
 WHAT = "settings by speed for train hf:bert on Intel Xeon, data synthetic"
@@ -76,7 +76,7 @@ def test_one_setting_alone_has_its_table_and_what_to_type(document):
     told = document(a_stored_run(1, sweep((100,), sizes=(8,)), machine()))
     assert f"No recommendation of {WHAT}: one setting alone was measured.\n" in terminal(told, 300)
     assert tables(told)
-    assert any(isinstance(part, Command) and part.words.startswith("torchstone run") for part in told.parts)
+    assert any(isinstance(part, CommandLine) and part.words.startswith("torchstone run") for part in told.parts)
 
 
 def test_trials_that_differ_too_much_say_what_to_type_instead_of_a_recommendation(document):
@@ -118,7 +118,7 @@ def test_what_is_long_is_folded_and_what_to_type_for_it_said(document):
 def test_an_empty_store_says_what_to_type(document):
     told = document()
     assert told.parts == (
-        Text("not enough stored: nothing is stored. Measure:", Role.HEADLINE), Command("torchstone run demo"),
+        Text("not enough stored: nothing is stored. Measure:", Role.HEADLINE), CommandLine("torchstone run demo"),
     )  # fmt: skip
     assert terminal(told, 80) == "not enough stored: nothing is stored. Measure:\n  torchstone run demo\n"
 
@@ -126,7 +126,7 @@ def test_an_empty_store_says_what_to_type(document):
 def test_as_files_for_programs_and_for_people(outputs):
     store(outputs, [a_stored_run(1, sweep((100, 150, 200), model="py:a|b`c.py:load"), machine())])
     told = recommend(outputs, RecommendRequest())
-    data, page = save(Result("recommendation", told), outputs)
+    data, page = save_result(Result("recommendation", told), outputs)
     assert (data, page) == (outputs / "analysis" / "recommendation.json", outputs / "analysis" / "recommendation.md")
     assert json.loads(data.read_bytes())["value"]["by"] == "speed"
     text = page.read_text(encoding="utf-8")
@@ -139,4 +139,4 @@ def test_files_that_cannot_be_written_are_a_mistake_of_one_line(outputs):
     store(outputs, [a_stored_run(1, sweep((100, 150, 200)), machine())])
     (outputs / "analysis").write_text("a file")
     with pytest.raises(UsageError, match="cannot write into "):
-        save(Result("recommendation", recommend(outputs, RecommendRequest())), outputs)
+        save_result(Result("recommendation", recommend(outputs, RecommendRequest())), outputs)

@@ -11,7 +11,7 @@ from torchstone.core.schema.facts import SettingFact
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Outcome, Purpose, Status
-from torchstone.report.document import Facts, Role, Section, Text
+from torchstone.report.document import Fields, Role, Section, Text
 from torchstone.report.documents.run import measured_document, run_document, run_parts, without_probes
 from torchstone.report.renderers.terminal import terminal
 from torchstone.storage.query import entry_of
@@ -62,7 +62,7 @@ def test_a_run_that_has_just_ended_says_where_its_files_are():
     *_, rest = measured_document(Results(run, Path("a.json"), Path("b.csv"), 0)).parts
     assert isinstance(rest, Section)
     files = (("record", "outputs/records/x.jsonl"), ("document", "a.json"), ("table", "b.csv"))
-    assert rest.parts[-1] == Facts(files)
+    assert rest.parts[-1] == Fields(files)
 
 
 def test_a_run_of_six_cases_is_told_in_25_lines():

@@ -7,15 +7,15 @@ import msgspec
 from build import a_finding, a_machine, a_run, a_sweep
 
 from torchstone.analysis.summary import summarize
-from torchstone.analysis.sweep_table import Swept, rows_of
+from torchstone.analysis.sweep_table import Swept, sweep_rows
 from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Status
-from torchstone.report.charts import sweep as charts
 from torchstone.report.document import Chart
+from torchstone.report.documents import sweep as charts
 from torchstone.report.documents.sweep import sweep_document
 from torchstone.report.renderers.md import markdown
 from torchstone.storage.query import entry_of
@@ -44,7 +44,7 @@ def a_diagnosis(**changes) -> Run:
 
 def test_the_pattern_is_told_with_its_evidence():
     measured = swept(a_diagnosis())
-    picture = charts.time_breakdown(rows_of(measured), "run x")
+    picture = charts.time_breakdown(sweep_rows(measured), "run x")
     text = report_of(measured, [Chart("time_breakdown", picture.title, picture, ".png")])
     assert "## On cuda:0 (a card)" in text
     assert re.search(r"\| 8 \| ok \| 740\.\d \| ±[\d.]+ % \| 10\.8 ms \| VALID \| [\d.]+ MiB \| 4\.32 ms \|", text)
@@ -109,7 +109,7 @@ def test_names_cannot_break_the_page():
 
 
 def test_rows_have_equal_columns_and_none_for_what_is_missing():
-    rows = rows_of(swept(a_diagnosis(), {"xpu": "not here"}))
+    rows = sweep_rows(swept(a_diagnosis(), {"xpu": "not here"}))
     assert [(row["batch_size"], row["status"]) for row in rows] == [
         (8, "ok"), (32, "ok"), (128, "ok"), (512, "out_of_memory"), (None, "skipped"),
     ]  # fmt: skip

@@ -6,7 +6,7 @@ from results import a_training, an_epoch, metrics_of
 
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.training import Epoch, Prediction
-from torchstone.report.document import Command, Document, Table
+from torchstone.report.document import CommandLine, Document, Table
 from torchstone.report.documents.training import training_parts
 from torchstone.report.renderers.terminal import terminal
 
@@ -47,10 +47,10 @@ def test_each_epoch_has_a_row_and_the_best_is_marked(width):
 
 def test_what_to_type_to_judge_it_can_be_copied():
     document = training_document(a_training(TWO))
-    assert [part.words for part in document.parts if isinstance(part, Command)] == ["torchstone evaluate trained"]
+    assert [part.words for part in document.parts if isinstance(part, CommandLine)] == ["torchstone evaluate trained"]
     unlabelled = metrics_of([an_epoch()], final_val_accuracy=None)
     document = training_document(a_training(unlabelled))
-    assert not [part for part in document.parts if isinstance(part, Command)]
+    assert not [part for part in document.parts if isinstance(part, CommandLine)]
 
 
 def test_without_held_out_data_the_loss_of_the_training_counts():

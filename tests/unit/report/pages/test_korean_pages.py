@@ -17,8 +17,8 @@ pytest.importorskip("starlette", reason="the pages need starlette (pip install '
 from asgi import get
 
 from torchstone.cli._output import document_of
-from torchstone.report.pages.application import application
 from torchstone.report.pages.guard import Guard
+from torchstone.report.pages.server import application
 from torchstone.report.pages.site import Site
 from torchstone.report.pages.store import Store
 

@@ -24,11 +24,11 @@ from asgi import get
 
 from torchstone.analysis.memory_fit import MemoryAnswer
 from torchstone.cli._output import document_of
-from torchstone.report.pages.application import application
 from torchstone.report.pages.guard import SECURITY_HEADERS, Guard
+from torchstone.report.pages.server import application
 from torchstone.report.pages.site import Site
 from torchstone.report.pages.store import Store
-from torchstone.report.results import Result, result_path, save
+from torchstone.report.results import Result, result_path, save_result
 
 EVIL = "</td><script>alert(1)</script><img src=x onerror=alert(2)>\"'\u202e{{7*7}}"
 ADDRESSES = (
@@ -199,7 +199,7 @@ def test_no_file_beside_the_records_is_read(nights, tmp_path, monkeypatch):
 def test_results_that_are_no_runs_are_listed_and_shown_but_no_link_is_followed(tmp_path):
     app = stored(tmp_path, *ten_runs())
     assert "No results" in get(app, "/results").text
-    save(
+    save_result(
         Result("memory", MemoryAnswer((msgspec.structs.replace(a_memory_row(), model=EVIL, card=EVIL),), (), {})),
         tmp_path,
     )

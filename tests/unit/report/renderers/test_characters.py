@@ -7,10 +7,10 @@ from torchstone.core.charts import vega_lite as vl
 from torchstone.core.charts.vega_lite import Picture
 from torchstone.report.charts.batch_sizes import THROUGHPUT, batch_size_charts
 from torchstone.report.renderers._characters import characters
-from torchstone.report.renderers._table import cells
+from torchstone.report.renderers._table import cell_width
 
 X = vl.steps("batch", "batch size", ("8", "16", "32"))
-Y = vl.numbers("value", "images/s")
+Y = vl.number_axis("value", "images/s")
 VALUES = (
     {"batch": "8", "value": 1000.0, "low": 800.0, "high": 1200.0},
     {"batch": "16", "value": 2000.0, "low": None, "high": None},
@@ -18,7 +18,7 @@ VALUES = (
 
 
 def of(*marks, values=VALUES, **changes):
-    return Picture("Throughput", (vl.panel("speed", X, Y, (*marks, vl.line(), vl.interval()), values, **changes),))
+    return Picture("Throughput", (vl.panel("speed", X, Y, (*marks, vl.line(), vl.interval_bar()), values, **changes),))
 
 
 def test_a_line_a_place_its_figures_and_its_interval():
@@ -45,7 +45,7 @@ def test_no_line_is_wider_than_the_terminal_and_nothing_steers_it(run, width):
     chart = next(one for one in batch_size_charts(charted.summary_of(run())) if one.name == THROUGHPUT)
     lines = list(characters(chart.picture, width))
     assert len(lines) > 3
-    assert [line for line in lines if cells(line) > width] == []
+    assert [line for line in lines if cell_width(line) > width] == []
     assert all(line.isprintable() for line in lines)
 
 
@@ -55,7 +55,7 @@ def test_a_narrow_terminal_has_the_figures_alone():
 
 
 def test_pictures_over_numbers_are_no_lines():
-    over_numbers = vl.panel("p", vl.numbers("x", "s"), Y, (vl.line(),), ({"x": 1.0, "value": 2.0},))
+    over_numbers = vl.panel("p", vl.number_axis("x", "s"), Y, (vl.line(),), ({"x": 1.0, "value": 2.0},))
     assert list(characters(Picture("", (over_numbers,)), 80)) == []
     nothing = vl.panel("p", X, Y, (vl.line(),), ())
     assert len(list(characters(Picture("", (nothing,)), 80))) == 2

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchstone.report.document import Column
-from torchstone.report.renderers._columns import characters, important_first, in_one_piece, that_fit
+from torchstone.report.renderers._columns import column_width, important_first, in_one_piece, that_fit
 
 
 def columns_of(widths, ranks=None, of=None):
@@ -41,9 +41,9 @@ def test_a_column_without_values_is_left_out_unless_it_never_leaves():
 
 
 def test_a_column_is_as_wide_as_its_longest_cell_or_a_word_of_its_title_within_bounds():
-    assert characters(Column("throughput images/s", ("1",))) == 13
-    assert characters(Column("n", ("x" * 30,))) == 32
-    assert characters(Column("n", ("x" * 3000,))) == 46
+    assert column_width(Column("throughput images/s", ("1",))) == 13
+    assert column_width(Column("n", ("x" * 30,))) == 32
+    assert column_width(Column("n", ("x" * 3000,))) == 46
     assert in_one_piece("76.3 MiB") == "76.3\N{NO-BREAK SPACE}MiB"
 
 
@@ -52,4 +52,4 @@ def test_what_is_kept_and_what_is_left_out_are_all(told, room):
     columns = columns_of([width for width, _ in told], [rank for _, rank in told])
     kept, left_out = that_fit(columns, room)
     assert len(kept) + left_out == len(columns)
-    assert sum(map(characters, kept)) <= room or all(column.rank == 0 for column in kept)
+    assert sum(map(column_width, kept)) <= room or all(column.rank == 0 for column in kept)

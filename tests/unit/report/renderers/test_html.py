@@ -30,10 +30,10 @@ from torchstone.report.document import (
     Attachment,
     Chart,
     Column,
-    Command,
+    CommandLine,
     Document,
     Doubt,
-    Facts,
+    Fields,
     Role,
     Section,
     Table,
@@ -52,7 +52,7 @@ RENEW = "TORCHSTONE_RENEW_GOLDEN"
 pytestmark = pytest.mark.xdist_group("html")  # each page is drawn once for its tests
 DOCUMENTS = [*ZOO, ("pictures", pictured), ("ratios", compared)]
 each = over("make", DOCUMENTS)
-BATCH, RATE = vl.steps("batch", "batch size", ("8", "16")), vl.numbers("y", "images/s")
+BATCH, RATE = vl.steps("batch", "batch size", ("8", "16")), vl.number_axis("y", "images/s")
 SPEED = vl.panel("cnn", BATCH, RATE, (vl.line(),), ({"batch": "8", "y": 100.0}, {"batch": "16", "y": 1234.56}))
 
 
@@ -81,9 +81,9 @@ def texts_of(parts):
         match part:
             case Text():
                 yield part.text
-            case Command():
+            case CommandLine():
                 yield part.words
-            case Facts():
+            case Fields():
                 yield from itertools.chain.from_iterable(part.rows)
             case Table():
                 yield from (c for column in part.columns if is_there(column) for c in (column.title, *column.cells))
@@ -159,7 +159,7 @@ def test_what_stands_between_backticks_is_code_and_still_escaped():
 def test_what_a_stranger_wrote_is_text():
     name = "\"><script>alert(1)</script><img src=x onerror=alert(2)>' onload='x"
     page = page_of(
-        Text(name), Command(name), Facts(((name, name),)), Table((Column(name, (name, f"{name}*"), left=False),)),
+        Text(name), CommandLine(name), Fields(((name, name),)), Table((Column(name, (name, f"{name}*"), left=False),)),
         Doubt(Severity.WARNING, name, name, name), Section(name, (Text(name, Role.NOTE),), folded=True),
         Chart(name, name, Picture(name, (vl.panel(name, BATCH, RATE, (vl.line(),), ({"batch": name, "y": 1.0},)),))),
         attachments=(Attachment(name, name, b"x"),),
@@ -309,19 +309,19 @@ def test_other_axes_are_offered_where_they_show_more():
     pytest.importorskip("vl_convert")
 
     def offered(values, *more):
-        panel = vl.panel("", vl.numbers("x", "x"), vl.numbers("y", "y"), (vl.line(), *more), values)
+        panel = vl.panel("", vl.number_axis("x", "x"), vl.number_axis("y", "y"), (vl.line(), *more), values)
         return list(page_of(Chart("c", "c", Picture("", (panel,)))).of("data-axes"))
 
     assert offered([{"x": 1, "y": 5.0}, {"x": 1000, "y": 6.0}]) == ["linear", "logarithmic x"]
     assert offered([{"x": 1, "y": 5.0}, {"x": 9, "y": 600.0}])[-1] == "logarithmic x and y"
     assert offered([{"x": 0, "y": 0.0}, {"x": 9, "y": 600.0}]) == ["linear"]
     low = [{"x": 1, "y": 5.0, "low": -1.0, "high": 9.0}, {"x": 2, "y": 600.0, "low": 500.0, "high": 900.0}]
-    assert offered(low, vl.interval()) == ["linear"], "an end of an interval has no logarithm"
+    assert offered(low, vl.interval_bar()) == ["linear"], "an end of an interval has no logarithm"
 
 
 def test_axes_that_are_logarithmic_already_are_named_and_others_offered_beside_them():
     pytest.importorskip("vl_convert")
-    x, y = vl.numbers("x", "x", log=True), vl.numbers("y", "y")
+    x, y = vl.number_axis("x", "x", log=True), vl.number_axis("y", "y")
     panel = vl.panel("", x, y, (vl.line(),), ({"x": 1, "y": 5.0}, {"x": 1000, "y": 600.0}))
     page = page_of(Chart("c", "c", Picture("", (panel,))))
     assert list(page.of("data-axes")) == ["logarithmic x", "logarithmic x and y"]
@@ -330,7 +330,7 @@ def test_axes_that_are_logarithmic_already_are_named_and_others_offered_beside_t
 def test_a_long_line_tells_values_along_it_and_none_for_all_of_it():
     pytest.importorskip("vl_convert")
     values = tuple({"x": n, "y": 5.0 + n % 7, "line": name} for n in range(500) for name in ("a", "b"))
-    x, y = vl.numbers("x", "step"), vl.numbers("y", "ms")
+    x, y = vl.number_axis("x", "step"), vl.number_axis("y", "ms")
     panel = vl.panel("", x, y, (vl.line(),), values, vl.colours("line", "ab", "ab"))
     told = page_of(Chart("c", "c", Picture("", (panel,)))).told
     assert len(told) == len(set(told)) == 84
@@ -359,14 +359,14 @@ def test_without_vl_convert_there_are_the_values_and_what_to_install(monkeypatch
 
 def test_a_table_of_values_names_its_columns_by_the_axes_and_the_ends_of_intervals_by_themselves():
     row = {"batch": "8", "y": 100.0, "low": 90.0, "high": 111.0, "place": 1}
-    panel = vl.panel("", BATCH, RATE, (vl.line("place"), vl.interval(), *vl.dividers([])), [row])
+    panel = vl.panel("", BATCH, RATE, (vl.line("place"), vl.interval_bar(), *vl.dividers([])), [row])
     page = text_of(Document("t", (Chart("c", "c", Picture("", (panel,))),)))
     heads = re.findall(r'<th scope="?col"?>([^<]*)', page)
     assert heads == ["batch size", "images/s", "low", "high"]
 
 
 def test_of_very_many_values_some_are_shown_evenly():
-    panel = vl.panel("", vl.numbers("x", "x"), vl.numbers("y", "y"), (), [{"x": n} for n in range(3000)])
+    panel = vl.panel("", vl.number_axis("x", "x"), vl.number_axis("y", "y"), (), [{"x": n} for n in range(3000)])
     page = page_of(Chart("c", "c", Picture("", (panel,))))
     assert len(page.rows) == 121
     assert page.rows[-1] == ["2975"]

@@ -14,10 +14,10 @@ from torchstone.report.document import (
     Attachment,
     Chart,
     Column,
-    Command,
+    CommandLine,
     Document,
     Doubt,
-    Facts,
+    Fields,
     Role,
     Section,
     Table,
@@ -29,7 +29,11 @@ pytest.importorskip("typst", reason="PDF needs typst")
 pypdf = pytest.importorskip("pypdf", reason="the tests read PDF through pypdf")
 
 HOSTILE = '#import "x": * $x^2$ \\ [a](b) @ref <label> *b* _i_ // c /* d */ `r` ~ -- \x1b\u202e\x00 #sys.inputs'
-X, RATE, ROWS = vl.numbers("x", "batch size"), vl.numbers("y", "images/s"), ({"x": 8, "y": 1.0}, {"x": 16, "y": 2.0})
+X, RATE, ROWS = (
+    vl.number_axis("x", "batch size"),
+    vl.number_axis("y", "images/s"),
+    ({"x": 8, "y": 1.0}, {"x": 16, "y": 2.0}),
+)
 PANEL = vl.panel("cpu", X, RATE, (vl.line(),), ROWS)
 CHART = Chart("speed", "images/s rise with the batch size", Picture("Speed", (PANEL,)))
 
@@ -49,8 +53,8 @@ def test_every_part_is_there_in_its_order():
         Table((Column("batch size", ("8", "16"), left=True), Column("images/s", ("1,000", "1,900")))),
         Section("causes", (Text("a cause"), Text("usually slow", Role.DETAIL), Text("all in all", Role.NOTE))),
         Doubt(Severity.WARNING, "batch 16", "others were busy", "measure again"),
-        Command("torchstone run cnn --trials 10"),
-        Facts((("record", "outputs/records/x.jsonl"),)),
+        CommandLine("torchstone run cnn --trials 10"),
+        Fields((("record", "outputs/records/x.jsonl"),)),
     ))  # fmt: skip
     told = [
         "runofcnn", "Fastest:batchsize16.", "batchsizeimages/s", "81,000161,900", "causes", "acause", "usuallyslow",
@@ -96,8 +100,8 @@ def test_nothing_a_stranger_wrote_is_markup(place):
         "title": Document(HOSTILE, ()),
         "text": Document("t", (Text(HOSTILE, Role.HEADLINE),)),
         "cell": Document("t", (Table((Column(HOSTILE, (HOSTILE,)),)),)),
-        "fact": Document("t", (Facts(((HOSTILE, HOSTILE),)),)),
-        "command": Document("t", (Command(HOSTILE),)),
+        "fact": Document("t", (Fields(((HOSTILE, HOSTILE),)),)),
+        "command": Document("t", (CommandLine(HOSTILE),)),
         "section": Document("t", (Section(HOSTILE, (Text("x"),)),)),
         "doubt": Document("t", (Doubt(Severity.ERROR, HOSTILE, HOSTILE, HOSTILE),)),
     }
@@ -108,7 +112,7 @@ def test_nothing_a_stranger_wrote_is_markup(place):
 
 def test_ten_thousand_characters_are_bounded_and_stay_on_the_page():
     long = "x" * 10_000
-    document = Document(long, (Text(long), Facts(((long, long),)), Table((Column(long, (long,)),)), Command(long)))
+    document = Document(long, (Text(long), Fields(((long, long),)), Table((Column(long, (long,)),)), CommandLine(long)))
     told = texts(document)
     assert "x…" in told
     assert len(told) < 20_000
@@ -211,7 +215,7 @@ def test_two_pictures_of_one_row_stand_on_a_page():
 
 
 def test_a_few_facts_stay_on_one_page():
-    facts = Facts(tuple((f"name {n}", "value") for n in range(9)))
+    facts = Fields(tuple((f"name {n}", "value") for n in range(9)))
     pages = opened(Document("t", tuple(Section(f"device {n}", (facts,)) for n in range(8)))).pages
     told = [page.extract_text() for page in pages]
     assert len(told) > 1

@@ -2,7 +2,7 @@
 
 import json
 
-from torchstone.report.document import Column, Document, Facts, Section, Table, Text
+from torchstone.report.document import Column, Document, Fields, Section, Table, Text
 from torchstone.report.renderers import pdf as module
 from torchstone.report.renderers.pdf import _ACROSS_CHARACTERS, _DATA, _Draft, _Fonts
 
@@ -41,7 +41,7 @@ def test_rows_of_all_tables_are_bounded(monkeypatch):
 
 def test_a_document_without_end_is_cut_and_says_so(monkeypatch):
     monkeypatch.setattr(module, "_MOST_CELLS", 5)
-    facts = Facts(tuple((str(n), "x") for n in range(9)))
+    facts = Fields(tuple((str(n), "x") for n in range(9)))
     text, shown, rest = blocks_of(Document("t", (Text("a"), facts, Text("b"))))
     assert text["text"] == "a"
     assert [name for name, _ in shown["rows"]] == ["0", "1", "2"]

@@ -8,7 +8,7 @@ from torchstone.report.renderers._pictures import parts
 
 
 def a_picture(count, columns=3, groups=("",)):
-    x, y = vl.numbers("x", "x"), vl.numbers("y", "images/s")
+    x, y = vl.number_axis("x", "x"), vl.number_axis("y", "images/s")
     panels = tuple(vl.panel(str(n), x, y, (vl.line(),), (), group=groups[n % len(groups)]) for n in range(count))
     return Picture("t", panels, columns=columns)
 

@@ -12,18 +12,7 @@ from torchstone.core.charts import vega_lite as vl
 from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.errors import MissingError
 from torchstone.core.schema.estimate import Severity
-from torchstone.report.document import (
-    Chart,
-    Column,
-    Command,
-    Document,
-    Doubt,
-    Facts,
-    Role,
-    Section,
-    Table,
-    Text,
-)
+from torchstone.report.document import Chart, Column, CommandLine, Document, Doubt, Fields, Role, Section, Table, Text
 from torchstone.report.renderers.pptx import coded
 from torchstone.report.rendering import renderer
 
@@ -32,7 +21,11 @@ MSO_SHAPE_TYPE = pytest.importorskip("pptx.enum.shapes").MSO_SHAPE_TYPE
 qn = pytest.importorskip("pptx.oxml.ns").qn
 
 HOSTILE = "<a:t>&amp; ]]> #import \x1b\u202e\x00\ud800 \ufffe _x001B_ {=1}"
-X, RATE, ROWS = vl.numbers("x", "batch size"), vl.numbers("y", "images/s"), ({"x": 8, "y": 1.0}, {"x": 16, "y": 2.0})
+X, RATE, ROWS = (
+    vl.number_axis("x", "batch size"),
+    vl.number_axis("y", "images/s"),
+    ({"x": 8, "y": 1.0}, {"x": 16, "y": 2.0}),
+)
 PANEL = vl.panel("cpu", X, RATE, (vl.line(),), ROWS)
 CHART = Chart("speed", "images/s rise with the batch size", Picture("Speed", (PANEL,)))
 LEAD = (
@@ -80,7 +73,7 @@ def test_slides_of_a_korean_document_are_korean():
 def test_what_is_said_of_the_whole_stands_on_the_first_slide_wherever_the_document_has_it():
     best = (Text("best"), Text("1.9", Role.DETAIL))
     settings = Section("settings", (Text("batch size 16"),))
-    shown = opened(LEAD[0], *best, settings, Text("to run:"), Command("x"), *LEAD[1:])
+    shown = opened(LEAD[0], *best, settings, Text("to run:"), CommandLine("x"), *LEAD[1:])
     assert texts(shown.slides[0])[:4] == ["run of cnn", *(part.text for part in LEAD)]
     _, *others = (texts(slide)[:-1] for slide in shown.slides)
     assert others == [["run of cnn", "best", "1.9"], ["settings", "batch size 16"], ["run of cnn", "to run:", "x"]]
@@ -126,7 +119,7 @@ def test_what_people_ask_all_of_is_as_short_as_the_document_has_it():
 
 def test_facts_commands_and_doubts():
     shown = opened(
-        *LEAD, Facts((("record", "x.jsonl"),)), Command("torchstone show x"),
+        *LEAD, Fields((("record", "x.jsonl"),)), CommandLine("torchstone show x"),
         Doubt(Severity.WARNING, "batch 16", "others were busy", "measure again"),
     )  # fmt: skip
     assert cells(tables(shown)[0]) == [["record", "x.jsonl"]]
@@ -173,7 +166,7 @@ def test_without_the_library_of_pictures_it_says_what_to_install(monkeypatch):
 def test_nothing_a_stranger_wrote_is_markup():
     shown = opened(
         Text(HOSTILE, Role.HEADLINE), Text(HOSTILE), Section(HOSTILE, (Text(HOSTILE, Role.DETAIL), Text("x"))),
-        Table((Column(HOSTILE, (HOSTILE,)),)), Command(HOSTILE), Doubt(Severity.ERROR, HOSTILE, HOSTILE, HOSTILE),
+        Table((Column(HOSTILE, (HOSTILE,)),)), CommandLine(HOSTILE), Doubt(Severity.ERROR, HOSTILE, HOSTILE, HOSTILE),
         title=HOSTILE,
     )  # fmt: skip
     plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in HOSTILE)
@@ -189,7 +182,7 @@ MANY = Document(LONG, (
         Column("name", (LONG, "b") * 40, left=True, shorten=True), Column(LONG, (LONG, "b") * 40, left=True),
         *(Column(f"figure {n}", ("123,456.7 ms", "a b c " * 50) * 40, n) for n in range(30)),
     )),)),
-    *[Section(f"case {n}", (Section("figures", (Facts(((LONG, LONG), ("a", "b"))),)),)) for n in range(90)],
+    *[Section(f"case {n}", (Section("figures", (Fields(((LONG, LONG), ("a", "b"))),)),)) for n in range(90)],
 ))  # fmt: skip
 
 

@@ -9,17 +9,17 @@ from torchstone.core.schema.estimate import Severity
 from torchstone.report.document import (
     Chart,
     Column,
-    Command,
+    CommandLine,
     Document,
     Doubt,
-    Facts,
+    Fields,
     Role,
     Section,
     Table,
     Text,
 )
 from torchstone.report.renderers.md import markdown
-from torchstone.report.renderers.terminal import fitting, terminal
+from torchstone.report.renderers.terminal import fit_columns, terminal
 from torchstone.report.rendering import renderer
 
 HOSTILE = "a|b\x1b[31m<script>`x`"
@@ -35,8 +35,8 @@ WHOLE = Document("run of cnn", (
     RATES,
     Text("twice the batch, nearly twice the rate", Role.NOTE),
     Doubt(Severity.WARNING, "batch 16", "others were busy", "measure again"),
-    Command("torchstone run cnn --trials 10"),
-    Facts((("record", "outputs/records/x.jsonl"), ("more", "torchstone show x"))),
+    CommandLine("torchstone run cnn --trials 10"),
+    Fields((("record", "outputs/records/x.jsonl"), ("more", "torchstone show x"))),
     Section("4 more workloads", (Text("the rest"),), folded=True),
     Chart("speed", "images/s rise with the batch size", Picture("", ())),
 ))  # fmt: skip
@@ -66,14 +66,14 @@ def test_columns_leave_by_rank_and_are_named_but_not_an_empty_one_and_no_value_s
     assert "more columns in a wider" in shown
     assert "memory" in terminal(Document("", (RATES,)), 30, every=True)
     assert "energy" not in shown
-    kept, gone = fitting(RATES.columns, 20)
+    kept, gone = fit_columns(RATES.columns, 20)
     assert [c.title for c in kept] == ["batch size", "images/s", "±"]
     assert [c.title for c in gone] == ["memory"]
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_no_line_is_wider_than_the_terminal_but_what_is_to_be_copied(width):
-    (command,) = (part for part in WHOLE.parts if isinstance(part, Command))
+    (command,) = (part for part in WHOLE.parts if isinstance(part, CommandLine))
     copied = f"  {command.words}"
     assert [
         line for line in terminal(WHOLE, width, every=True).splitlines() if len(line) > width and line != copied
@@ -88,7 +88,7 @@ def test_what_is_folded_is_told_with_what_to_type_and_shown_where_all_is_asked_f
 
 
 def test_a_stranger_s_text_steers_neither_terminal_nor_page():
-    told = Document(HOSTILE, (Text(HOSTILE), Table((Column(HOSTILE, (HOSTILE,)),)), Command(HOSTILE)))
+    told = Document(HOSTILE, (Text(HOSTILE), Table((Column(HOSTILE, (HOSTILE,)),)), CommandLine(HOSTILE)))
     assert "\x1b" not in terminal(told, 80)
     page = markdown(told)
     assert "\x1b" not in page

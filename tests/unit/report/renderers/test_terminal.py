@@ -5,19 +5,8 @@ import pytest
 from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.schema.estimate import Severity
 from torchstone.core.units import plain
-from torchstone.report.document import (
-    Chart,
-    Column,
-    Command,
-    Document,
-    Doubt,
-    Facts,
-    Role,
-    Section,
-    Table,
-    Text,
-)
-from torchstone.report.renderers._table import cells, fitting, wrapped
+from torchstone.report.document import Chart, Column, CommandLine, Document, Doubt, Fields, Role, Section, Table, Text
+from torchstone.report.renderers._table import cell_width, fit_columns, wrapped
 from torchstone.report.renderers.terminal import terminal
 
 WIDE = "模型"
@@ -31,14 +20,14 @@ def lines(*parts, width=80, every=False):
 
 
 def test_a_wide_character_takes_two_cells_and_a_combining_one_none():
-    assert (cells("cnn"), cells(WIDE), cells("e\u0301"), cells("±–×")) == (3, 4, 1, 3)
+    assert (cell_width("cnn"), cell_width(WIDE), cell_width("e\u0301"), cell_width("±–×")) == (3, 4, 1, 3)
 
 
 @pytest.mark.parametrize("text", ["a b " * 40, f"{WIDE} " * 30, WIDE * 60, "x" * 200, f"short {'y' * 90} short"])
 @pytest.mark.parametrize("width", [20, 40, 80])
 def test_text_is_broken_where_the_terminal_ends_and_nothing_is_lost(text, width):
     told = list(wrapped(text, width, first="  ", rest="    "))
-    assert max(map(cells, told)) <= width
+    assert max(map(cell_width, told)) <= width
     assert "".join("".join(told).split()) == "".join(text.split())
     assert told[0].startswith("  ")
     assert all(line.startswith("    ") for line in told[1:])
@@ -55,7 +44,7 @@ def test_what_fits_is_left_as_it_is_with_its_blanks():
 def test_what_is_to_be_copied_is_whole():
     path, command = "outputs/" + "x" * 60, "torchstone show " + "x" * 60
     folded = Section("more", (Text("a"),), folded=True, how=command)
-    shown = lines(Facts((("record", path),)), Command(command), folded, width=40)
+    shown = lines(Fields((("record", path),)), CommandLine(command), folded, width=40)
     assert shown == [f"record    {path}", f"  {command}", "", "more:", f"  {command}"]
 
 
@@ -64,7 +53,7 @@ def test_control_characters_become_a_sign_that_something_was_there(steering):
     assert plain(f"a{steering[0]}b") == "a\N{REPLACEMENT CHARACTER}b"
     hostile = f"a{steering}b"
     shown = terminal(Document(hostile, (
-        Text(hostile, Role.HEADLINE), Command(hostile), Facts(((hostile, hostile),)),
+        Text(hostile, Role.HEADLINE), CommandLine(hostile), Fields(((hostile, hostile),)),
         Table((Column(hostile, (hostile, hostile)), Column("n", ("1*", "2")))),
         Doubt(Severity.ERROR, hostile, hostile, hostile),
         Section(hostile, (
@@ -86,7 +75,7 @@ def test_columns_of_one_rank_leave_together():
     columns = [
         Column("a", ("x" * 30,)), Column("b", ("x" * 30,), 2), Column("±", ("x" * 5,), 2, of=1), Column("c", ("x",), 1)
     ]  # fmt: skip
-    kept, gone = fitting(columns, 50)
+    kept, gone = fit_columns(columns, 50)
     assert [c.title for c in kept] == ["a", "c"]
     assert [c.title for c in gone] == ["b", "±"]
     assert lines(Table(tuple(columns)), width=50)[-1] == "more columns in a wider terminal"
@@ -96,7 +85,7 @@ def test_of_the_last_rank_one_figure_stays_with_its_interval():
     columns = [Column("a", ("x" * 9,))]
     for place, name in enumerate("bcd"):
         columns += [Column(name, ("y" * 9,), 1), Column("±", ("3 … 7",), 1, of=1 + 2 * place)]
-    kept, gone = fitting(columns, 50)
+    kept, gone = fit_columns(columns, 50)
     assert [c.title for c in kept] == ["a", "b", "±", "c", "±"]
     assert [c.title for c in gone] == ["d", "±"]
 
@@ -104,12 +93,12 @@ def test_of_the_last_rank_one_figure_stays_with_its_interval():
 def test_a_table_fits_to_the_cell():
     columns = (Column("a", ("x" * 10,), left=True), Column("b", ("y" * 10,), 1))
     assert lines(Table(columns), width=22)[-1] == f"{'x' * 10}  {'y' * 10}"
-    assert [c.title for c in fitting(columns, 21)[0]] == ["a"]
+    assert [c.title for c in fit_columns(columns, 21)[0]] == ["a"]
 
 
 def test_wide_characters_do_not_break_the_columns():
     shown = lines(Table((Column("model", (WIDE, "cnn"), left=True), Column(f"{WIDE}/s", ("1", "1,000")))))
-    assert [cells(line) for line in shown] == [13, 13, 13, 13]
+    assert [cell_width(line) for line in shown] == [13, 13, 13, 13]
     assert shown[-2:] == [f"{WIDE}        1", "cnn     1,000"]
 
 
@@ -158,7 +147,7 @@ def test_what_belongs_together_has_no_empty_line_between():
     shown = lines(
         Text("The answer.", Role.HEADLINE), Text("Another.", Role.HEADLINE), Text("of both", Role.DETAIL),
         Text("a run"), Text("a host"), Section("a table", (Text("how", Role.DETAIL), Table((Column("a", ("1",)),)))),
-        Text("first", Role.NOTE), Text("second", Role.NOTE), Text("type"), Command("torchstone runs"),
+        Text("first", Role.NOTE), Text("second", Role.NOTE), Text("type"), CommandLine("torchstone runs"),
     )  # fmt: skip
     assert shown == [
         "The answer.", "Another.", "  of both", "",
@@ -178,10 +167,10 @@ def test_sections_are_headed_by_how_deep_they_are():
 
 
 def test_facts_stand_below_each_other_and_indented_under_a_title():
-    facts = Facts((("record", "a.jsonl"), ("a longer name", "b")))
+    facts = Fields((("record", "a.jsonl"), ("a longer name", "b")))
     assert lines(facts) == ["record        a.jsonl", "a longer name b"]
     assert lines(Section("files", (facts,))) == ["files", "  record        a.jsonl", "  a longer name b"]
-    long = Facts((("n" * 50, "value"), ("a", "b")))
+    long = Fields((("n" * 50, "value"), ("a", "b")))
     assert lines(long, width=60) == ["n" * 50, "          value", "a         b"]
 
 

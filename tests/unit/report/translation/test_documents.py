@@ -7,7 +7,19 @@ from torchstone.core.charts import vega_lite as vl
 from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.estimate import Severity
-from torchstone.report.document import Chart, Column, Command, Document, Doubt, Facts, Part, Role, Section, Table, Text
+from torchstone.report.document import (
+    Chart,
+    Column,
+    CommandLine,
+    Document,
+    Doubt,
+    Fields,
+    Part,
+    Role,
+    Section,
+    Table,
+    Text,
+)
 from torchstone.report.renderers.md import markdown
 from torchstone.report.renderers.terminal import terminal
 from torchstone.report.translation.documents import in_spoken_language, translated
@@ -31,7 +43,7 @@ def test_an_unchecked_language_is_refused():
 
 def test_texts_titles_and_what_to_type():
     assert one(Text("nothing is stored", Role.HEADLINE)) == Text("저장된 것이 없음", Role.HEADLINE)
-    assert one(Command("torchstone run throughput")) == Command("torchstone run throughput")
+    assert one(CommandLine("torchstone run throughput")) == CommandLine("torchstone run throughput")
     section = Section("each run", (Text("each run"),), folded=True, how="--full, or name a case or a model")
     assert one(section) == Section(
         "모든 실행", (Text("모든 실행"),), folded=True, how="--full, 또는 케이스나 모델 지정"
@@ -41,7 +53,7 @@ def test_texts_titles_and_what_to_type():
 
 
 def test_facts_and_cells_that_are_names_stay():
-    assert one(Facts((("name", "training"), ("gain", "training")))) == Facts((("이름", "training"), ("이득", "학습")))
+    assert one(Fields((("name", "training"), ("gain", "training")))) == Fields((("이름", "training"), ("이득", "학습")))
     table = Table(
         (Column("run", ("training",)), Column("verdict", ("training",)), Column("x", ("training",), shorten=True))
     )
@@ -51,7 +63,7 @@ def test_facts_and_cells_that_are_names_stay():
 
 
 def test_a_picture_has_its_titles_and_the_names_of_its_legend():
-    batch, y = vl.steps("batch", "batch size", ("8",)), vl.numbers("value", "loss")
+    batch, y = vl.steps("batch", "batch size", ("8",)), vl.number_axis("value", "loss")
     values = ({"batch": "8", "value": 1.0, "counted": "left out", "other": "left out"},)
     lost = [{"batch": "8", "word": "out of memory"}]
     marks = (*vl.failures(lost), vl.line(), *vl.dividers([{"batch": "8", "word": "2×: torch 1 → 2"}]))

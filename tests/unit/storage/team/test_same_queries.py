@@ -22,9 +22,9 @@ from torchstone.storage import catalogue
 from torchstone.storage.catalogue import Key, Wanted
 from torchstone.storage.importing import import_path, push_records
 from torchstone.storage.index import current, sync
-from torchstone.storage.measured import measured, measured_cases, measured_kept, measured_of_case
+from torchstone.storage.measured import measured_kept, measured_of_case, stored_cases, stored_cases_by_id
 from torchstone.storage.place import team_at
-from torchstone.storage.query import answers, find, locate, read_run, runs, stored
+from torchstone.storage.query import find, locate, read_run, runs, stored, tune_answers
 from torchstone.storage.record_reader import read_record
 from torchstone.storage.team.records import create
 from torchstone.storage.team.tables import TABLES
@@ -192,15 +192,15 @@ def test_what_there_is_to_choose_from(places):
 
 @pytest.mark.parametrize("figures", [("throughput",), ("throughput", "step_time_p50", "peak_rss_bytes"), ("nothing",)])
 def test_measured(places, figures):
-    check_same(places, lambda place: measured(place, figures))
+    check_same(places, lambda place: stored_cases(place, figures))
     check_same(places, measured_kept)
     for one in (BERT, RESNET):
         check_same(places, on(lambda c, case_id=one.case_id: measured_of_case(c, case_id, figures, 5)))
-        check_same(places, lambda place, word=one.case_id[:5]: measured_cases(place, word, figures))
+        check_same(places, lambda place, word=one.case_id[:5]: stored_cases_by_id(place, word, figures))
 
 
 def test_answers_of_tunes(places):
-    assert check_same(places, lambda place: [one.head.run_id for one in answers(place)]) == []
+    assert check_same(places, lambda place: [one.head.run_id for one in tune_answers(place)]) == []
 
 
 def test_tables_have_the_columns_of_the_index_in_its_order(places):

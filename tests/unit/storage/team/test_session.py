@@ -2,7 +2,15 @@ import pytest
 
 from torchstone.core.errors import MissingError, UsageError
 from torchstone.storage.place import team_at
-from torchstone.storage.team.session import AwayError, _storable, dialect, library, message_of, passes, translated
+from torchstone.storage.team.session import (
+    AwayError,
+    _storable,
+    dialect,
+    import_psycopg,
+    message_of,
+    passes,
+    store_error,
+)
 
 TEAM = team_at("postgresql://ana:wild-secret@db.example/bench", typed=False)
 
@@ -43,7 +51,7 @@ def fault(kind: str, said: str = "", state: str | None = None):
 
 def test_no_error_quotes_a_password(monkeypatch):
     monkeypatch.setenv("PGPASSWORD", "another-secret")
-    found = translated(fault("OperationalError", "dsn 'password=wild-secret' or\nanother-secret is wrong"), TEAM)
+    found = store_error(fault("OperationalError", "dsn 'password=wild-secret' or\nanother-secret is wrong"), TEAM)
     assert "***" in str(found)
     assert "secret" not in str(found).replace("***", "")
     assert "\n" not in str(found)
@@ -63,7 +71,7 @@ def test_no_error_quotes_a_password(monkeypatch):
     ],
 )
 def test_what_a_fault_of_the_server_becomes(made, kind, says):
-    found = translated(fault(*made), TEAM)
+    found = store_error(fault(*made), TEAM)
     assert isinstance(found, kind)
     assert says in str(found)
 
@@ -89,4 +97,4 @@ def test_what_may_succeed_a_moment_later(made, again):
 def test_without_the_library_the_command_that_installs_it(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "psycopg", None)
     with pytest.raises(MissingError, match=r"pip install 'torchstone\[postgres\]'"):
-        library()
+        import_psycopg()

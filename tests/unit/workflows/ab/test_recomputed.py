@@ -10,7 +10,7 @@ from build import compared as with_answer
 
 from torchstone.core.schema.comparison import Comparison, Judgement, Rules, Side, judge
 from torchstone.core.schema.estimate import Estimate
-from torchstone.core.schema.facts import recorded
+from torchstone.core.schema.facts import present_facts
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Status, Trial
 from torchstone.core.stats.nested import trimmed
@@ -144,6 +144,8 @@ def test_removed_and_failed_pairs_are_missed():
 def test_what_no_process_can_have_sent_is_named_and_not_raised():
     run = compared(the_trials())
     turns = [0.0] * 9
-    strange = a_trial(turns, steady={"turn_time_s": turns}, facts=dict(recorded(run.trials[0].facts)), trial_id="A0")
+    strange = a_trial(
+        turns, steady={"turn_time_s": turns}, facts=dict(present_facts(run.trials[0].facts)), trial_id="A0"
+    )
     changed = msgspec.structs.replace(run, trials=(strange, *run.trials[1:]))
     assert any("nothing can be computed" in fault for fault in faults(changed))

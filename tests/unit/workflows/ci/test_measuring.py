@@ -16,7 +16,7 @@ from torchstone.core.schema.ci import State
 from torchstone.core.schema.comparison import Rules
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
-from torchstone.storage.ci_folder import read_result
+from torchstone.storage.ci_folder import read_ci_result
 from torchstone.workflows.ab.live_comparison import SideError
 from torchstone.workflows.ab.sides import SideRequest
 from torchstone.workflows.ci.measuring import CiMeasurement, CiRequest, benchmarks, of_program
@@ -78,7 +78,7 @@ def measure(repository, tmp_path):
         clock = comparing.clock if isinstance(comparing, Comparing) else FakeClock()
         job = CiMeasurement(asked, found or benchmarks(files), folder, said.append, compare=comparing, clock=clock)
         result = job.carry_out(repository)
-        assert read_result(folder)[0] == result, "the file has it"
+        assert read_ci_result(folder)[0] == result, "the file has it"
         return result, said
 
     return carried_out
@@ -257,5 +257,5 @@ def test_a_job_that_is_cut_off_keeps_what_it_has(repository, tmp_path):
     job = CiMeasurement(CiRequest(base, head, 60.0), benchmarks(["bench.yaml"]), tmp_path / "r", compare=interrupted)
     with pytest.raises(KeyboardInterrupt):
         job.carry_out(repository)
-    result, _ = read_result(tmp_path / "r")
+    result, _ = read_ci_result(tmp_path / "r")
     assert [one.state for one in result.benchmarks] == [State.MEASURED, State.PLANNED]

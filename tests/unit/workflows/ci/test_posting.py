@@ -4,7 +4,7 @@ import pytest
 from fake_github import REPOSITORY, ROBOT, TOKEN, Fault, serving
 
 from torchstone.analysis.ci import Conclusion
-from torchstone.workflows.ci.github import Ambiguous, GitHub, GitHubError, Posted, check, post
+from torchstone.workflows.ci.github import Ambiguous, GitHub, GitHubError, Posted, post, set_check
 
 MARK = "<!-- torchstone comment: default -->"
 
@@ -93,7 +93,7 @@ def test_what_is_refused_is_told(server, client):
 @pytest.mark.parametrize("conclusion", Conclusion)
 def test_a_check_is_green_only_where_something_was_shown(server, client, conclusion):
     server.faults.append(Fault(500, method="POST"))
-    check(client, "f" * 40, "speed", conclusion, "t" * 300, "text")
+    set_check(client, "f" * 40, "speed", conclusion, "t" * 300, "text")
     (sent,) = server.checks
     green = conclusion in (Conclusion.PASSED, Conclusion.ACCEPTED)
     red = conclusion in (Conclusion.SLOWER, Conclusion.FAILED)

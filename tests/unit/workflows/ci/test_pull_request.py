@@ -6,7 +6,7 @@ import pytest
 from fake_github import REPOSITORY, TOKEN, pull_request_event, serving, workflow_run_event
 
 from torchstone.core.errors import UsageError
-from torchstone.workflows.ci.github import GitHub, GitHubError, find, read_event
+from torchstone.workflows.ci.github import GitHub, GitHubError, find_pull_request, read_event
 
 HEAD, OLDER = "f" * 40, "e" * 40
 LABEL = "performance-accepted"
@@ -31,7 +31,7 @@ def server(monkeypatch):
 
 
 def asked(server, event):
-    return find(GitHub(REPOSITORY, TOKEN, server.address), event, LABEL)
+    return find_pull_request(GitHub(REPOSITORY, TOKEN, server.address), event, LABEL)
 
 
 def test_an_event_of_a_pull_request_has_its_number(server, read):

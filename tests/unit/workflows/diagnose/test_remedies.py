@@ -4,7 +4,7 @@ import pytest
 from build import a_case, a_trial
 from evidences import SETTINGS
 
-from torchstone.analysis.advice.causes import ranked
+from torchstone.analysis.advice.causes import ranked_causes
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.comparison import Comparison, Judgement, Side, judge
 from torchstone.core.schema.diagnosis import BROKEN_LOSS, SAME_LOSS, Cause, CauseKind, TriedRemedy, WhatIf
@@ -180,13 +180,13 @@ def test_a_heap_goes_to_the_contest_unseen():
 def test_a_cause_whose_remedy_gains_nothing_falls_behind():
     other = a_cause("other", share=0.3)
     refuted = TriedRemedy("loader", what_if(num_workers=4), gain=Estimate(1.01, 1.0, 1.02, 0.99, "ratio", "", 6, 6))
-    assert [c.id for c in ranked([LOADER, other], [refuted])] == ["other", "loader"]
+    assert [c.id for c in ranked_causes([LOADER, other], [refuted])] == ["other", "loader"]
     slower = TriedRemedy("loader", what_if(num_workers=4), first_look=0.5)
-    assert [c.id for c in ranked([LOADER, other], [slower])] == ["other", "loader"]
-    assert [c.id for c in ranked([LOADER, other], [])] == ["loader", "other"]
+    assert [c.id for c in ranked_causes([LOADER, other], [slower])] == ["other", "loader"]
+    assert [c.id for c in ranked_causes([LOADER, other], [])] == ["loader", "other"]
     sound = a_cause("computing", share=0.9, sound=True)
-    assert [c.id for c in ranked([LOADER, sound], [slower])] == ["computing", "loader"], "nothing is wrong, then"
-    assert [c.id for c in ranked([LOADER, sound], [])] == ["loader", "computing"]
+    assert [c.id for c in ranked_causes([LOADER, sound], [slower])] == ["computing", "loader"], "nothing is wrong, then"
+    assert [c.id for c in ranked_causes([LOADER, sound], [])] == ["loader", "computing"]
 
 
 def test_a_stated_gain_is_wider_than_its_contest():

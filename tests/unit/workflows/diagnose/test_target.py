@@ -23,7 +23,14 @@ from torchstone.core.schema.trial import Purpose
 from torchstone.execution import machine_facts
 from torchstone.storage.query import entry_of
 from torchstone.workflows.diagnose.measured_diagnosis import diagnosed_from_record
-from torchstone.workflows.diagnose.target import asks_for_one, of_own_program, of_request, of_run, one_workload, short
+from torchstone.workflows.diagnose.target import (
+    asks_for_one,
+    brief_procedure,
+    of_own_program,
+    of_request,
+    of_run,
+    one_workload,
+)
 
 SWEEP = [({**SETTINGS, "batch_size": size}, 0.01 + 1e-4 * size) for size in (8, 32, 128)]
 
@@ -122,10 +129,10 @@ def test_a_file_for_a_card_is_diagnosed_on_a_cpu_without_its_page_locked_memory(
 
 
 def test_trials_are_short_and_otherwise_as_recorded():
-    how = short(Procedure(trials=7, budget_s=30.0, seed=5, heap="default", iterations=9, isolation="inline"))
+    how = brief_procedure(Procedure(trials=7, budget_s=30.0, seed=5, heap="default", iterations=9, isolation="inline"))
     assert (how.trials, how.budget_s, how.seed, how.heap, how.iterations) == (1, 1.0, 5, "default", None)
     assert how.isolation == "auto"
-    assert short(Procedure(budget_s=0.2)).budget_s == 0.2
+    assert brief_procedure(Procedure(budget_s=0.2)).budget_s == 0.2
 
 
 def test_what_was_measured_in_the_users_own_program_is_diagnosed_from_its_record():

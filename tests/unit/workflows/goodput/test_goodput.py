@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from loads import a_load, a_load_case
 
-from torchstone.analysis.goodput import reading_of
+from torchstone.analysis.goodput import load_reading
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Outcome, Purpose, Status
 from torchstone.core.stats.rate_search import crossed
@@ -76,7 +76,7 @@ def finals(queue):
 def test_it_finds_the_limit_of_a_queue_in_the_time_it_has():
     queue = Queue()
     assert searched(queue) is None
-    found = crossed([reading_of(float(c.configuration["target_qps"]), t.facts) for c, t in finals(queue)])
+    found = crossed([load_reading(float(c.configuration["target_qps"]), t.facts) for c, t in finals(queue)])
     assert found is not None
     assert found.x == pytest.approx(TRUTH, rel=0.05)
     assert found.low is not None

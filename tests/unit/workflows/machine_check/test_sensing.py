@@ -27,7 +27,7 @@ def test_the_busiest_processes_are_named(tmp_path):
     for pid, name in ((7, "python"), (8, "bad\x1bname"), (9, "idle")):
         (tmp_path / str(pid)).mkdir()
         (tmp_path / str(pid) / "comm").write_text(f"{name}\n")
-    said = conditions.named({7: 1.0, 8: 5.0, 9: 2.0}, {7: 2.0, 8: 5.5, 9: 2.0, 10: 99.0}, 2.0, tmp_path)
+    said = conditions.busiest_processes({7: 1.0, 8: 5.0, 9: 2.0}, {7: 2.0, 8: 5.5, 9: 2.0, 10: 99.0}, 2.0, tmp_path)
     assert said == "python (pid 7) 0.50, bad\x1bname (pid 8) 0.25"
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from torchstone.report.documents.machine import machine_all_document
 from torchstone.report.renderers.terminal import terminal
-from torchstone.workflows.machine_check.examination import ALONE, TOGETHER, judged, rounds_of
+from torchstone.workflows.machine_check.examination import ALONE, TOGETHER, judged_devices, rounds_of
 
 
 class Cards:
@@ -31,7 +31,7 @@ class Cards:
 
 def found(cards, rounds=5, bound=0.05):
     devices = [(f"cuda:{place}", "NVIDIA H200") for place in range(len(cards.speeds))]
-    return judged("devices", devices, rounds_of(cards, len(devices), rounds, lambda _: None), bound)
+    return judged_devices("devices", devices, rounds_of(cards, len(devices), rounds, lambda _: None), bound)
 
 
 def test_of_eight_the_slow_one_is_named():

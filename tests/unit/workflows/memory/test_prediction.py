@@ -13,7 +13,7 @@ from torchstone.core.schema.peak_memory import PeakMemory
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.workflows import memory as prediction
-from torchstone.workflows.memory import fitting, tried_on
+from torchstone.workflows.memory import count_that_fit, tried_on
 from torchstone.workflows.tune.specification import TuneRequest
 
 GIB = 2**30
@@ -51,7 +51,9 @@ class Launched:
         monkeypatch.setattr(prediction, "trace_peaks", told)
 
     def answer(self, request, *words):
-        return prediction.answered(request, prediction.questions_of(request, [card(w) for w in words]), lambda _: None)
+        return prediction.answer_all(
+            request, prediction.questions_of(request, [card(w) for w in words]), lambda _: None
+        )
 
 
 def test_cards_that_treat_a_case_alike_are_asked_about_once(monkeypatch):
@@ -116,5 +118,7 @@ def test_what_tune_would_try_on_a_card():
     assert {one.case.configuration["precision"] for one in volta.questions} == {"fp32", "fp16"}
     assert len(ampere.points) == 14 * 3
     row = FitRow("train", "builtin:cnn", "", 1, {"precision": "bf16"}, peak(1), peak(40))
-    assert fitting(ampere, [row]) == 6, "1, 2, 4, 8, 16, 32"
-    assert fitting(ampere, [row, FitRow("train", "builtin:cnn", "", 1, {"precision": "fp32"}, peak(1), None)]) == 6
+    assert count_that_fit(ampere, [row]) == 6, "1, 2, 4, 8, 16, 32"
+    assert (
+        count_that_fit(ampere, [row, FitRow("train", "builtin:cnn", "", 1, {"precision": "fp32"}, peak(1), None)]) == 6
+    )

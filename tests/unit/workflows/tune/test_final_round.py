@@ -9,7 +9,7 @@ from torchstone.core.schema.answer import Constraints, TuneSpec
 from torchstone.core.schema.trial import Purpose, Status
 from torchstone.execution.controller.active_run import ActiveRun, OutOfTime
 from torchstone.execution.controller.session import Session
-from torchstone.workflows.tune.answering import gain, ranked, run_rounds
+from torchstone.workflows.tune.answering import gain, ranked_cases, run_rounds
 from torchstone.workflows.tune.space import TuneSpace
 
 SPEC = TuneSpec("throughput", "grid", a_case(), {}, final_trials=3)
@@ -44,7 +44,7 @@ def test_present_settings_of_another_effective_batch_are_no_answer():
     present, ruled = space.present(), space.case({"batch_size": 8})
     assert present is not None
     found = {case.case_id: [timed(step_s, case_id=case.case_id)] for case, step_s in ((present, 0.01), (ruled, 0.02))}
-    assert ranked(found, spec) == [ruled.case_id]
+    assert ranked_cases(found, spec) == [ruled.case_id]
 
 
 def test_every_round_has_every_case_once():
@@ -73,9 +73,9 @@ def test_a_case_that_failed_once_or_missed_a_limit_cannot_win():
         "slow": [timed(0.01)] * 2,
         "slower": [timed(0.02)] * 2,
     }
-    assert ranked(found, SPEC) == ["slow", "slower"]
+    assert ranked_cases(found, SPEC) == ["slow", "slower"]
     limited = msgspec.structs.replace(SPEC, constraints=Constraints(max_latency_s=0.005))
-    assert ranked(found, limited) == []
+    assert ranked_cases(found, limited) == []
 
 
 def test_gain_is_the_ratio_of_rounds():
@@ -108,7 +108,7 @@ def test_where_the_time_that_was_given_is_over_what_was_measured_is_the_answer()
     (best, other), run = two_cases(), ShortOfTime(1, within_s=70.0)
     found = run_rounds((best, other), SPEC, run, seed=0)
     assert run.taken == [(best.case_id, 0)], "the search's best is the first"
-    assert ranked(found, SPEC) == [best.case_id]
+    assert ranked_cases(found, SPEC) == [best.case_id]
 
 
 @pytest.mark.parametrize(("trials", "within_s"), [(0, 70.0), (1, None)])

@@ -14,7 +14,7 @@ from torchstone.core.schema.run import Run
 from torchstone.core.schema.search import Part, Probe, ProbeResult
 from torchstone.core.schema.trial import Purpose, Status, Trial
 from torchstone.storage.query import entry_of
-from torchstone.workflows.tune.answering import answer_of, ranked
+from torchstone.workflows.tune.answering import answer_of, ranked_cases
 from torchstone.workflows.tune.recomputed import faults
 from torchstone.workflows.tune.space import TuneSpace
 
@@ -53,7 +53,7 @@ def tuned() -> Run:
     rounds: dict[str, list[Trial]] = {}
     for trial in run.trials:
         rounds.setdefault(trial.case_id, []).append(trial)
-    return msgspec.structs.replace(run, answer=answer_of(run, SPACE, rounds, ranked(rounds, SPEC), ()))
+    return msgspec.structs.replace(run, answer=answer_of(run, SPACE, rounds, ranked_cases(rounds, SPEC), ()))
 
 
 def found(run: Run) -> list[str]:
@@ -80,9 +80,9 @@ def test_what_was_never_run_is_named_with_the_answer():
     rounds = {CASES[0].case_id: [t for t in run.trials if t.case_id == CASES[0].case_id]}
     loader = ProbeResult(Probe({"batch_size": 32}, Part.LOADER), Status.OK, 1.0, 5000.0)
     whole = ProbeResult(Probe({"batch_size": 64}), Status.OUT_OF_MEMORY, 1.0)
-    answer = answer_of(run, SPACE, rounds, ranked(rounds, SPEC), [loader])
+    answer = answer_of(run, SPACE, rounds, ranked_cases(rounds, SPEC), [loader])
     assert (answer.tried, answer.untried) == (1, {"batch_size": (32, 64)}), "a loader alone is no setting that was run"
-    answer = answer_of(run, SPACE, rounds, ranked(rounds, SPEC), [loader, whole])
+    answer = answer_of(run, SPACE, rounds, ranked_cases(rounds, SPEC), [loader, whole])
     assert (answer.tried, answer.untried) == (2, {"batch_size": (32,)})
     assert isinstance(run.answer, TuneResult)
     assert (run.answer.tried, run.answer.untried) == (3, {})
@@ -100,7 +100,7 @@ def test_a_lucky_probe_is_not_on_the_front():
     rounds: dict[str, list[Trial]] = {}
     for trial in run.trials[:-1]:
         rounds.setdefault(trial.case_id, []).append(trial)
-    answer = answer_of(run, SPACE, rounds, ranked(rounds, SPEC), ())
+    answer = answer_of(run, SPACE, rounds, ranked_cases(rounds, SPEC), ())
     assert answer.pareto[-1].throughput == answer.highest_throughput.throughput, "the two agree"
     assert all(one.trials for one in answer.pareto)
 

@@ -6,14 +6,14 @@ from torchstone.core.schema.case import Placement
 from torchstone.core.schema.quality import AnswerCounts
 from torchstone.core.schema.search import Part, Probe
 from torchstone.core.schema.trial import Measurement, Stage, Status
-from torchstone.workflows.tune.answering import reading_of, shortfall, value_of, worth_of
+from torchstone.workflows.tune.answering import objective_value, reading_of, shortfall, worth_of
 
 
 def test_less_latency_and_less_energy_are_worth_more():
-    assert value_of({"throughput": 100.0}, "throughput") == 100.0
-    assert value_of({"latency_per_batch_p50_s": 0.01}, "latency") == pytest.approx(100.0)
-    assert value_of({"energy_per_item_j": 0.5}, "energy") == 2.0
-    assert value_of({"throughput": 100.0}, "energy") is None, "an energy that nobody read is not free"
+    assert objective_value({"throughput": 100.0}, "throughput") == 100.0
+    assert objective_value({"latency_per_batch_p50_s": 0.01}, "latency") == pytest.approx(100.0)
+    assert objective_value({"energy_per_item_j": 0.5}, "energy") == 2.0
+    assert objective_value({"throughput": 100.0}, "energy") is None, "an energy that nobody read is not free"
 
 
 @pytest.mark.parametrize(
@@ -70,6 +70,6 @@ def test_a_trial_that_failed_has_no_value_and_a_part_keeps_to_every_constraint()
 
 
 def test_less_memory_is_worth_more_and_that_of_the_files_alone_counts_first():
-    assert value_of({"peak_rss_bytes": 4.0}, "memory") == 0.25
-    assert value_of({"peak_rss_bytes": 4.0, "peak_reserved_bytes": 2.0}, "memory") == 0.5
-    assert value_of({"peak_rss_bytes": 4.0, "loaded_peak_bytes": 0.5}, "memory") == 2.0
+    assert objective_value({"peak_rss_bytes": 4.0}, "memory") == 0.25
+    assert objective_value({"peak_rss_bytes": 4.0, "peak_reserved_bytes": 2.0}, "memory") == 0.5
+    assert objective_value({"peak_rss_bytes": 4.0, "loaded_peak_bytes": 0.5}, "memory") == 2.0

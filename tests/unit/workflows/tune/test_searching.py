@@ -1,3 +1,5 @@
+from unittest.mock import Mock
+
 import msgspec
 from build import a_trial, a_tune_spec
 
@@ -7,7 +9,7 @@ from torchstone.core.schema.search import Part, Point, Probe
 from torchstone.core.schema.trial import Purpose
 from torchstone.execution.controller.active_run import ActiveRun
 from torchstone.workflows.tune.space import TuneSpace
-from torchstone.workflows.tune.tune import Probes, SilentTune, allowed, search
+from torchstone.workflows.tune.tune import Probes, allowed, search
 
 
 class FakeRun(ActiveRun):
@@ -28,7 +30,7 @@ class FakeRun(ActiveRun):
 def test_a_search_asks_until_it_is_done_and_names_its_finalists():
     run = FakeRun()
     space = TuneSpace(a_tune_spec())
-    probes = Probes(space, run, Procedure(), SilentTune())
+    probes = Probes(space, run, Procedure(), Mock())
     best = search(space.brief(None, 0), "grid", probes)
     assert len(probes.readings) == 8
     assert best[0]["batch_size"] == 32
@@ -37,7 +39,7 @@ def test_a_search_asks_until_it_is_done_and_names_its_finalists():
 
 def test_a_probe_is_shorter_and_does_nothing_beside_its_window():
     run = FakeRun()
-    Probes(TuneSpace(a_tune_spec()), run, Procedure(budget_s=4.0, warmup_budget_s=2.0), SilentTune()).take(
+    Probes(TuneSpace(a_tune_spec()), run, Procedure(budget_s=4.0, warmup_budget_s=2.0), Mock()).take(
         Probe({"batch_size": 8, "num_workers": 0, "precision": "fp32"}, Part.DEVICE, effort=0.25)
     )
     ((case, _, _, how),) = run.taken
@@ -48,12 +50,12 @@ def test_a_probe_is_shorter_and_does_nothing_beside_its_window():
 def test_a_search_that_goes_on_believes_the_record_and_takes_only_what_is_missing():
     space = TuneSpace(a_tune_spec())
     first = FakeRun()
-    whole = Probes(space, first, Procedure(), SilentTune())
+    whole = Probes(space, first, Procedure(), Mock())
     search(space.brief(None, 0), "random", whole)
     recorded = [FakeRun().take(case, n, Purpose.PROBE, None) for case, n, _, _ in first.taken]
 
     again = FakeRun()
-    resumed = Probes(space, again, Procedure(), SilentTune(), recorded[:5])
+    resumed = Probes(space, again, Procedure(), Mock(), recorded[:5])
     search(space.brief(None, 0), "random", resumed)
     assert [case.case_id for case, *_ in again.taken] == [case.case_id for case, *_ in first.taken[5:]]
     assert [r.value for r in resumed.readings] == [r.value for r in whole.readings]
@@ -63,14 +65,14 @@ def test_a_record_that_says_otherwise_is_believed_up_to_there():
     space = TuneSpace(a_tune_spec())
     run = FakeRun()
     stranger = a_trial(purpose=Purpose.PROBE, case_id="somebody")
-    probes = Probes(space, run, Procedure(), SilentTune(), [stranger])
+    probes = Probes(space, run, Procedure(), Mock(), [stranger])
     probes.take(Probe({"batch_size": 8, "num_workers": 0, "precision": "fp32"}))
     assert len(run.taken) == 1
 
 
 def test_the_same_probe_twice_is_two_trials():
     run = FakeRun()
-    probes = Probes(TuneSpace(a_tune_spec()), run, Procedure(), SilentTune())
+    probes = Probes(TuneSpace(a_tune_spec()), run, Procedure(), Mock())
     probe = Probe({"batch_size": 8, "num_workers": 0, "precision": "fp32"})
     probes.take(probe)
     probes.take(probe)
@@ -80,7 +82,7 @@ def test_the_same_probe_twice_is_two_trials():
 def test_only_whole_steps_within_the_limits_may_win():
     spec = a_tune_spec()
     strict = msgspec.structs.replace(spec, constraints=msgspec.structs.replace(spec.constraints, max_latency_s=0.002))
-    probes = Probes(TuneSpace(strict), FakeRun(), Procedure(), SilentTune())
+    probes = Probes(TuneSpace(strict), FakeRun(), Procedure(), Mock())
     for size in (8, 32):
         for part in Part:
             probes.take(Probe({"batch_size": size, "num_workers": 0, "precision": "fp32"}, part))
@@ -91,7 +93,7 @@ def test_a_probe_for_energy_on_a_card_is_long_enough_for_its_counter():
     run, base = FakeRun(), a_tune_spec().base
     spec = a_tune_spec(objective="energy", base=msgspec.structs.replace(base, placement=Placement("cuda")))
     point: Point = {"batch_size": 8, "num_workers": 0, "precision": "fp32"}
-    Probes(TuneSpace(spec), run, Procedure(budget_s=4.0), SilentTune()).take(Probe(point, Part.WHOLE, effort=0.25))
+    Probes(TuneSpace(spec), run, Procedure(budget_s=4.0), Mock()).take(Probe(point, Part.WHOLE, effort=0.25))
     ((_, _, _, how),) = run.taken
     assert how.budget_s > 2.0
     assert how.target is None

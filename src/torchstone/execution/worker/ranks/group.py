@@ -96,7 +96,7 @@ _SHARE = 0.2  # of a window's budget
 _LEAST, _MOST = 4, 30
 
 
-def steps_of(budget_s: float, step_s: float) -> int:
+def step_counts(budget_s: float, step_s: float) -> int:
     """Return how many steps of each kind are taken."""
     return int(min(max(_SHARE * budget_s / (2.0 * step_s), _LEAST), _MOST)) if step_s > 0.0 else _LEAST
 
@@ -117,7 +117,9 @@ def compare_communication(
         tally.facts.communication_not_measured = "compiled"
         return
     send(Entered(STAGE, system_clock(), measures=True))
-    measure_communication(step, batches, replicas, ranks, device, steps_of(request.procedure.budget_s, step_s), tally)
+    measure_communication(
+        step, batches, replicas, ranks, device, step_counts(request.procedure.budget_s, step_s), tally
+    )
 
 
 def measure_communication(
@@ -257,7 +259,7 @@ class Group(Alone):
         parts = self._gathered(encode(measured))
         if parts is None:
             return None
-        return merged([decode(part, Measured) for part in parts])
+        return merge_ranks([decode(part, Measured) for part in parts])
 
     def _gathered(self, data: bytes) -> list[bytes] | None:
         torch, dist = self._torch, self._dist
@@ -273,7 +275,7 @@ class Group(Alone):
         return [one.numpy().tobytes()[: int(size)] for one, size in zip(every, sizes, strict=True)]
 
 
-def merged(parts: list[Measured]) -> Measured:
+def merge_ranks(parts: list[Measured]) -> Measured:
     """Return the Measured of all ranks, in their order, as one: each value with its rank, facts as rank 0 has them.
 
     What differs from rank to rank (threads, cores, items/s) is a fact `…_by_rank`.

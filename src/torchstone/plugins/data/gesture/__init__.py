@@ -14,7 +14,7 @@ import msgspec
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import DataCard, View
-from torchstone.plugins.data._named_files import digest_of, entries, is_folder, lines
+from torchstone.plugins.data._named_files import entries, files_digest, is_folder, lines
 from torchstone.plugins.data._table import Classes
 from torchstone.plugins.protocols import DataSource, Samples
 
@@ -141,7 +141,7 @@ class Recordings:
         warp = skeletons.random_warp() if self._augment else 0.0
         moved = skeletons.resampled(body, self._length, warp=warp)
         if self._augment:
-            moved = skeletons.changed(moved)
+            moved = skeletons.augmented(moved)
         return {"features": moved.flatten(1), "labels": torch.tensor(self._labels[index])}
 
 
@@ -158,7 +158,7 @@ class Gesture(DataSource):
             frames(one.file)
         counts = {split: len(part) for split, part in splits.items() if split is not None}
         names = GESTURES
-        return DataCard("features", len(found), len(names), digest_of([one.file for one in found]), counts, names)
+        return DataCard("features", len(found), len(names), files_digest([one.file for one in found]), counts, names)
 
     def samples(self, path: str, view: View) -> Samples:
         splits = by_split(recordings(path), _held_out(view.options))

@@ -47,7 +47,7 @@ def random_warp() -> float:
     return _between(-_WARP, _WARP)
 
 
-def changed(frames: torch.Tensor) -> torch.Tensor:
+def augmented(frames: torch.Tensor) -> torch.Tensor:
     """Return normalised frames turned a little about the vertical axis, with noise on every joint."""
     angle = _between(-_TURN, _TURN)
     sin, cos = math.sin(angle), math.cos(angle)

@@ -75,7 +75,7 @@ class Builtin(ModelSource):
         _, _, spec, _ = _described(name)
         if spec.classes is not None:
             spec = msgspec.structs.replace(spec, classes=int(workload.fixed.get("classes") or spec.classes))
-        built = nets.build(name, spec.classes or 0, configuration)
+        built = nets.build_network(name, spec.classes or 0, configuration)
         if at:
             _weights_file.fill(built.module, f"builtin:{name}", file)
         parameters = sum(p.numel() for p in built.module.parameters())

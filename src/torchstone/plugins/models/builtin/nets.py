@@ -28,7 +28,7 @@ class BuiltNet(msgspec.Struct):
     loss: Work
 
 
-def build(name: str, classes: int, configuration: Mapping[str, Scalar]) -> BuiltNet:
+def build_network(name: str, classes: int, configuration: Mapping[str, Scalar]) -> BuiltNet:
     """Build the network of that name; `classes` is of no matter to a denoiser."""
     if name in GESTURE_SIZES:
         hidden, layers, _ = GESTURE_SIZES[name]

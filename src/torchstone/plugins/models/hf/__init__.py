@@ -40,7 +40,7 @@ class Transformers(ModelSource):
     def card(self, name: str, options: Mapping[str, Scalar]) -> ModelCard:
         if find_spec("transformers") is None:
             raise MissingError("hf: needs transformers: pip install 'torchstone[models]'")
-        found = families.find(name)
+        found = families.find_model(name)
         _, at, file = name.partition("@") if found is not None else (name, "", "")
         wish = _weights_file.weights_option(f"hf:{name}", options, at=at)
         if found is None:
@@ -59,7 +59,7 @@ class Transformers(ModelSource):
             shape.family,
             fixed,
             _tasks(shape),
-            families.usual(shape.kind, known.longest, known.window_s),
+            families.suited_axes(shape.kind, known.longest, known.window_s),
             own=bool(at) or wish == "pretrained",
             pretrained=known.hub is not None and not at,
         )
@@ -89,7 +89,7 @@ class Transformers(ModelSource):
             shape.family,
             fixed,
             _tasks(shape),
-            families.usual(shape.kind, folder.longest, folder.window_s, folder.number("image_size")),
+            families.suited_axes(shape.kind, folder.longest, folder.window_s, folder.number("image_size")),
             own=True,
         )
 
@@ -101,10 +101,10 @@ class Transformers(ModelSource):
     def load(self, name: str, workload: Workload, configuration: Mapping[str, Scalar]) -> LoadedModel:
         from torchstone.plugins.models.hf import building
 
-        weights = str(workload.fixed.get("weights") or ("random" if families.find(name) else "folder"))
+        weights = str(workload.fixed.get("weights") or ("random" if families.find_model(name) else "folder"))
         classes = workload.fixed.get("classes")
         _import_modelling(_model_type(name))
-        built = building.build(name, weights, int(classes) if classes else None, configuration)
+        built = building.build_model(name, weights, int(classes) if classes else None, configuration)
         shape, config = ARCHITECTURES[built.config.model_type], built.config
         spec = building.input_of(config, shape)
         facts = Facts(
@@ -155,7 +155,7 @@ def _tasks(shape: Architecture) -> tuple[str, ...]:
 
 
 def _model_type(name: str) -> str:
-    found = families.find(name)
+    found = families.find_model(name)
     if found is not None:
         return found[1].model_type
     return str(open_folder(name, weights_needed=False).config["model_type"])

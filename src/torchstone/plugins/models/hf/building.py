@@ -305,11 +305,11 @@ class BuiltModel(msgspec.Struct):
     new: tuple[str, ...] = ()
 
 
-def build(name: str, weights: str, classes: int | None, configuration: Mapping[str, Scalar]) -> BuiltModel:
+def build_model(name: str, weights: str, classes: int | None, configuration: Mapping[str, Scalar]) -> BuiltModel:
     """Build the model. Raises UsageError in one line if its files are absent, torn, do not fit or hold code."""
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    found = families.find(name)
+    found = families.find_model(name)
     if found is None:
         return _from_folder(name, weights, classes, configuration)
     full, known = found

@@ -357,14 +357,14 @@ MODELS: Mapping[str, PublishedModel] = {
 ALIASES: Mapping[str, str] = {alias: name for name, known in MODELS.items() for alias in known.aliases}
 
 
-def find(name: str) -> tuple[str, PublishedModel] | None:
+def find_model(name: str) -> tuple[str, PublishedModel] | None:
     """Return the full name and the entry of a name or alias, a file after its @ or none; None: no such model."""
     bare = name.partition("@")[0]
     full = ALIASES.get(bare, bare)
     return (full, MODELS[full]) if full in MODELS else None
 
 
-def usual(
+def suited_axes(
     kind: str, longest: int | None, window_s: float | None = None, side: int | None = None
 ) -> Mapping[str, Scalar]:
     """Return the values of axes that suit a model better than everybody's: as much as it takes in at once."""

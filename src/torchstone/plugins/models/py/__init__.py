@@ -53,7 +53,7 @@ class FunctionPlace(msgspec.Struct, frozen=True):
     function: str
 
 
-def find(name: str) -> FunctionPlace:
+def find_function(name: str) -> FunctionPlace:
     """Return what `path.py:function` or `package.module:function` means.
 
     Raises UsageError naming what was looked for and what there is instead: the nearest file, module or function.
@@ -362,7 +362,7 @@ def _function(name: str, given: Mapping[str, Scalar], script: str, saved: Scalar
     """Import the user's function for task `call`."""
     import torch
 
-    with _script(name, find(name), script) as function:
+    with _script(name, find_function(name), script) as function:
         if saved is None:
             check_call(name, function, given)
             return called_as_is(function, (), as_annotated(name, function, given))
@@ -393,12 +393,12 @@ def spelled(function: Any) -> str:
     word = f"{module}:{name}"
     if not by_file:
         try:
-            find(word)
+            find_function(word)
         except UsageError:  # pytest names modules by folders that are no packages
             by_file = file is not None
     if by_file:
         word = f"{Path(str(file)).resolve()}:{name}"
-    find(word)
+    find_function(word)
     return word
 
 
@@ -566,7 +566,7 @@ def _guarded(name: str, work: Callable[[], Any]) -> Any:
     except (Exception, SystemExit) as error:
         if _out_of_memory(error):
             raise
-        raise UsageError(f"py:{name} raised {_summary(error)}{_hint(error)}{own_lines(error)}") from error
+        raise UsageError(f"py:{name} raised {_summary(error)}{_hint(error)}{own_frames(error)}") from error
     finally:
         _running -= 1
 
@@ -587,7 +587,7 @@ def _summary(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__
 
 
-def own_lines(error: BaseException) -> str:
+def own_frames(error: BaseException) -> str:
     """Return the user's frames, `file:line in function: code`, each on a line of its own; empty if none is theirs."""
     frames = traceback.extract_tb(error.__traceback__)
     if isinstance(error, SyntaxError) and error.filename:
@@ -616,7 +616,7 @@ class Own(ModelSource):
         return ()
 
     def card(self, name: str, options: Mapping[str, Scalar]) -> ModelCard:
-        target = find(name)
+        target = find_function(name)
         apart = (_FAMILY, SCRIPT_ARGUMENTS, SAVED_ARGUMENTS)
         arguments = {key: value for key, value in options.items() if key not in apart}
         if SAVED_ARGUMENTS not in options:
@@ -636,7 +636,7 @@ class Own(ModelSource):
 
     def preload(self, name: str) -> None:
         """Import the well-known libraries that the user's file names, and nothing of the user's own."""
-        source = file_of(find(name))
+        source = file_of(find_function(name))
         if source is not None:
             import_libraries(source)
 
@@ -646,7 +646,7 @@ class Own(ModelSource):
         script = str(workload.fixed.get(SCRIPT_ARGUMENTS, ""))
         if workload.task == Task.CALL:
             return _function(name, given, script, workload.fixed.get(SAVED_ARGUMENTS))
-        model = self.adopt(call(name, find(name), given, script), f"py:{name}")
+        model = self.adopt(call(name, find_function(name), given, script), f"py:{name}")
         if model.tokenizer is None and workload.data != "example":
             raise UsageError(
                 f"py:{name}: returns no tokenizer to read {workload.data} with: leave out --data, or return "

@@ -45,7 +45,7 @@ from torchstone.plugins.models.py.returned import (
     movable,
     naming_of,
     on_output,
-    parts_of,
+    returned_parts,
     scalar,
     torchs_own,
 )
@@ -410,7 +410,7 @@ def _words(tokenizer: Any) -> int | None:
 
 def adopted(where: str, returned: Any) -> LoadedModel:
     """Return the model. Raises UsageError saying what to return instead."""
-    parts = parts_of(where, returned)
+    parts = returned_parts(where, returned)
     if parts.kind is ReturnedKind.TOKENIZER:
         return _with_tokenizer(where, parts)
     if parts.kind is ReturnedKind.DATA:

@@ -312,11 +312,11 @@ def _called(name: str) -> str:
 
 def _needed(module: Any) -> int:
     """Return how many positional arguments a module must be called with; one that takes any number needs them all."""
-    parameters = by_place(module)
+    parameters = positional_parameters(module)
     return -1 if parameters is None else sum(p.default is p.empty for p in parameters)
 
 
-def by_place(module: Any) -> list[inspect.Parameter] | None:
+def positional_parameters(module: Any) -> list[inspect.Parameter] | None:
     """Return the parameters of a module that are given by place; None where it takes any number."""
     parameters = inspect.signature(forward_of(module)).parameters.values()
     if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters):
@@ -471,7 +471,7 @@ def _forward(module: Any, positional: tuple[str, ...] | None) -> Work:
 
 def _takes_targets(module: Any, place: int) -> bool:
     """Say whether the argument at this place is called as targets are."""
-    parameters = by_place(module) or []
+    parameters = positional_parameters(module) or []
     return len(parameters) > place and parameters[place].name in (*TARGETS, "y")
 
 
@@ -516,7 +516,7 @@ class ReturnedParts(msgspec.Struct, frozen=True):
     optimizer: Callable[[Any], Any] | None
 
 
-def parts_of(where: str, returned: Any) -> ReturnedParts:
+def returned_parts(where: str, returned: Any) -> ReturnedParts:
     """Return the parts of what the function `where` returned. Raises UsageError saying what to return instead."""
     module, given, loss, optimizer = unfolded(where, returned) or _four(where, returned)
     if not isinstance(module, torch.nn.Module):

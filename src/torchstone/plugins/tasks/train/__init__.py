@@ -39,7 +39,7 @@ class PreparedTraining(Trainable):
         _settings.refuse(configuration, model, device)
         _graphs.refuse_accumulation(configuration, device)
         _settings.set_numerics(configuration)
-        self.module: Any = _settings.arrange(model.module.train(), configuration, device)
+        self.module: Any = _settings.move_to_device(model.module.train(), configuration, device)
         self._compile_pool = _graphs.CompilePool(configuration, device)
         self.replicas: Replicas | None = None
         self._shapes = self.module
@@ -189,7 +189,7 @@ class Train(FedEngine):
     def peak_memory(self, case: Case, model: LoadedModel, drawn: Mapping[str, Any], device: Device) -> PeakMemory:
         from torchstone.plugins.tasks import _peak_memory
 
-        return _peak_memory.peak_memory(self, case, model, drawn, device)
+        return _peak_memory.step_peak_memory(self, case, model, drawn, device)
 
 
 PLUGIN: Engine = Train()

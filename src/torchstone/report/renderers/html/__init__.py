@@ -30,9 +30,9 @@ class Html(Renderer):
 
     def specifications(self, charts: Sequence[Chart]) -> Iterator[Spec]:
         """Yield what `render` draws of the charts of a Document."""
-        from torchstone.report.renderers.html.charts import specifications
+        from torchstone.report.renderers.html.charts import chart_specifications
 
-        return specifications(charts)
+        return chart_specifications(charts)
 
 
 RENDERER = Html()

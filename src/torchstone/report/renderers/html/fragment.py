@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from torchstone.core.units import cut
 from torchstone.report.document import (
     Chart,
     Column,
-    Command,
+    CommandLine,
     Document,
     Doubt,
-    Facts,
+    Fields,
     Part,
     Role,
     Section,
@@ -22,7 +23,7 @@ from torchstone.report.document import (
 )
 from torchstone.report.renderers.html.charts import Drawings
 from torchstone.report.renderers.html.layout import laid_out
-from torchstone.report.renderers.html.page import asset, environment, of_columns, ours
+from torchstone.report.renderers.html.page import asset, of_columns, ours, templates_of
 from torchstone.report.translation.language import in_language, localized
 
 _CHARACTERS = 40_000  # of all texts and cells: a notebook keeps what it shows in its file
@@ -50,7 +51,7 @@ def _drawn(document: Document) -> str:
     drawings = Drawings(f"ts{digest[:10]}-", other_axes=0, rows=_MOST_ROWS)
     laid = laid_out(document, drawings, _LEVEL)
     style = f"{asset('fragment.css')}.torchstone-result {{\n{of_columns(laid.columns, '& ')}}}\n"
-    return environment().get_template("fragment.html").render(document=document, laid=laid, style=ours(style))
+    return templates_of().get_template("fragment.html").render(document=document, laid=laid, style=ours(style))
 
 
 class _Room:
@@ -66,7 +67,7 @@ class _Room:
         parts = list(self._parts(document.parts))
         if self._left_out:
             parts.append(Text(localized("Left out here: {0} more parts.", self._left_out), Role.DETAIL))
-        return Document(_cut(document.title, _MOST_CELL), tuple(parts), language=document.language)
+        return Document(cut(document.title, _MOST_CELL), tuple(parts), language=document.language)
 
     def _parts(self, parts: Sequence[Part]) -> Iterator[Part]:
         for part in parts:
@@ -83,15 +84,15 @@ class _Room:
             else:
                 yield self._one(part)
 
-    def _one(self, part: Text | Command | Facts | Chart | Doubt) -> Part:
+    def _one(self, part: Text | CommandLine | Fields | Chart | Doubt) -> Part:
         match part:
             case Text():
                 return msgspec.structs.replace(part, text=self._text(part.text))
-            case Command():
-                return Command(self._text(part.words))
-            case Facts():
+            case CommandLine():
+                return CommandLine(self._text(part.words))
+            case Fields():
                 rows = part.rows[:_MOST_FACTS]
-                return Facts(tuple((self._text(name, _MOST_CELL), self._text(value)) for name, value in rows))
+                return Fields(tuple((self._text(name, _MOST_CELL), self._text(value)) for name, value in rows))
             case Doubt():
                 subject, message = self._text(part.subject, _MOST_CELL), self._text(part.message)
                 return Doubt(part.severity, subject, message, self._text(part.advice))
@@ -121,10 +122,6 @@ class _Room:
         return msgspec.structs.replace(one, title=self._text(one.title, _MOST_CELL), cells=cells)
 
     def _text(self, text: str, most: int = _MOST_TEXT) -> str:
-        found = _cut(text, most)
+        found = cut(text, most)
         self._characters -= len(found)
         return found
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -41,7 +41,7 @@ def page(document: Document) -> str:
     laid = laid_out(document)
     style = asset("page.css") + of_columns(laid.columns)
     script = "\n".join(asset(name) for name in _SCRIPTS)
-    template = environment().get_template("page.html")
+    template = templates_of().get_template("page.html")
     return template.render(
         title=document.title,
         language=document.language,
@@ -73,7 +73,7 @@ def _carried(one: Attachment) -> _Carried:
 
 
 @cache
-def environment(folder: Path = _HERE, shown: Callable[[object], object] | None = None) -> Environment:
+def templates_of(folder: Path = _HERE, shown: Callable[[object], object] | None = None) -> Environment:
     """Return the templates of a folder. Whatever they are filled with is escaped; `shown`: what is shown of it."""
     made = Environment(
         loader=FileSystemLoader(folder),

@@ -9,9 +9,10 @@ from typing import NamedTuple
 import msgspec
 from markupsafe import Markup
 
-from torchstone.core.units import MISSING, plain
+from torchstone.core.units import plain
 from torchstone.report.document import Column, Table
 from torchstone.report.renderers._columns import important_first
+from torchstone.report.renderers._table import says_something
 from torchstone.report.translation.language import localized
 
 _MARKS = ("*", "=")  # behind a number: the best of its column, and what is not significantly different from it
@@ -48,7 +49,7 @@ class Grid(NamedTuple):
 
 def grid(part: Table, label: str) -> Grid:
     """Return the table. `label`: its name for who cannot see it. A column without a value in any row is left out."""
-    kept = [n for n, column in enumerate(part.columns) if column.rank == 0 or _says_something(column)]
+    kept = [n for n, column in enumerate(part.columns) if column.rank == 0 or says_something(column)]
     kept = [n for n in kept if part.columns[n].of is None or part.columns[n].of in kept]
     of = [part.columns[n].of for n in kept]
     moved = [None if value is None else kept.index(value) for value in of]
@@ -60,11 +61,6 @@ def grid(part: Table, label: str) -> Grid:
     cells = [_cells(c, first=titled and place == 0) for place, c in enumerate(columns)]
     left = " ".join(f"l{place}" for place, column in enumerate(columns, start=1) if column.left)
     return Grid(label, heads, tuple(zip(*cells, strict=True)), left)
-
-
-def _says_something(column: Column) -> bool:
-    nothing = ("",) if column.of is not None else ("", MISSING)
-    return any(cell not in nothing for cell in column.cells)
 
 
 def _cells(column: Column, *, first: bool) -> Sequence[str]:
@@ -90,9 +86,9 @@ def _marked(cell: str) -> str:
 def _judged(cell: str, words: Mapping[str, str]) -> str:
     """Return a cell with its verdict marked. `words`: verdicts as they are said, and the English word of each."""
     word, comma, rest = cell.partition(",")
-    return verdict(word, words[word]) + comma + rest if word in words and cell.isprintable() else cell
+    return verdict_cell(word, words[word]) + comma + rest if word in words and cell.isprintable() else cell
 
 
-def verdict(word: str, known: str) -> Markup:
+def verdict_cell(word: str, known: str) -> Markup:
     """Return the word of a verdict, as it is said, with its colour. `known`: the English word."""
     return Markup('<span class="v {}">{}</span>').format(VERDICTS.get(known, "open"), plain(word))

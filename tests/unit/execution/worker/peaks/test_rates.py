@@ -67,11 +67,11 @@ def test_a_format_without_products_says_so_and_a_shape_that_fails_has_no_rate(cp
 
 
 def test_memory_is_timed_beyond_the_cache_or_says_that_it_is_not(cpu):
-    copy, triad = peaks.memory(cpu, 3 << 20, 0.02, CLOCK)
+    copy, triad = peaks.memory_rates(cpu, 3 << 20, 0.02, CLOCK)
     assert (copy.name, triad.name, copy.unit) == ("memory_copy", "memory_triad", "bytes/s")
     assert min(copy.value or 0.0, triad.value or 0.0) > 1e5
     assert "caches help" in copy.how
-    (large, _) = peaks.memory(cpu, 3 * 4 * (peaks.last_cache_bytes(cpu) or 1 << 24), 0.01, CLOCK)
+    (large, _) = peaks.memory_rates(cpu, 3 * 4 * (peaks.last_cache_bytes(cpu) or 1 << 24), 0.01, CLOCK)
     assert "caches help" not in large.how
 
 
@@ -96,14 +96,14 @@ def test_without_an_accelerator_there_is_no_pinned_memory(cpu, monkeypatch):
 
 
 def test_an_operator_takes_microseconds(cpu):
-    rate = peaks.launch(cpu, 0.02, CLOCK)
+    rate = peaks.launch_interval(cpu, 0.02, CLOCK)
     assert rate.value is not None
     assert 1e-7 < rate.value < 1e-3
 
 
 def test_a_file_is_read_and_gone(tmp_path, monkeypatch):
     monkeypatch.setattr(peaks, "_FILE_BYTES", 4 << 20)
-    rate = peaks.disk(tmp_path, 1.0, CLOCK)
+    rate = peaks.disk_rate(tmp_path, 1.0, CLOCK)
     assert rate.value is not None
     assert rate.value > 1e6
     assert "page cache" in rate.how
@@ -118,7 +118,7 @@ def test_a_slow_disk_gets_a_smaller_file_and_not_more_time(tmp_path, monkeypatch
         now_s[0] += 0.2
 
     monkeypatch.setattr(os, "fsync", flush)
-    rate = peaks.disk(tmp_path, 1.0, lambda: now_s[0])
+    rate = peaks.disk_rate(tmp_path, 1.0, lambda: now_s[0])
     assert rate.how.startswith("12.0 MiB")
     assert now_s[0] < 0.7
 
@@ -126,14 +126,14 @@ def test_a_slow_disk_gets_a_smaller_file_and_not_more_time(tmp_path, monkeypatch
 def test_a_system_that_cannot_forget_and_a_folder_that_is_not_there(tmp_path, monkeypatch):
     monkeypatch.setattr(peaks, "_FILE_BYTES", 4 << 20)
     monkeypatch.delattr(os, "posix_fadvise", raising=False)
-    assert "cannot drop a file" in peaks.disk(tmp_path, 1.0, CLOCK).how
-    missing = peaks.disk(tmp_path / "no", 1.0, CLOCK)
+    assert "cannot drop a file" in peaks.disk_rate(tmp_path, 1.0, CLOCK).how
+    missing = peaks.disk_rate(tmp_path / "no", 1.0, CLOCK)
     assert missing.value is None
     assert "no file could be created" in missing.how
 
 
 def test_pictures_are_decoded_and_without_pillow_it_says_what_to_install(monkeypatch):
-    rate = peaks.decode(0.02, CLOCK)
+    rate = peaks.decode_rate(0.02, CLOCK)
     assert rate.value is not None
     assert 10.0 < rate.value < 1e5
     real = builtins.__import__
@@ -144,7 +144,7 @@ def test_pictures_are_decoded_and_without_pillow_it_says_what_to_install(monkeyp
         return real(name, *rest, **named)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    assert peaks.decode(0.02, CLOCK).how == "Pillow is not installed: pip install 'torchstone[models]'"
+    assert peaks.decode_rate(0.02, CLOCK).how == "Pillow is not installed: pip install 'torchstone[models]'"
 
 
 class Launching:
@@ -188,7 +188,7 @@ def test_memory_and_pinned_copies_ask_for_ten_and_pageable_ones_and_a_cpu_for_on
     monkeypatch.setattr(peaks, "_TRANSFER_BYTES", 1 << 16)
     real = torch.empty
     monkeypatch.setattr(torch, "empty", lambda *shape, pin_memory=False, **how: real(*shape, **how))  # noqa: PLW0108
-    list(peaks.memory(cpu, 3 << 20, 0.02, CLOCK))
+    list(peaks.memory_rates(cpu, 3 << 20, 0.02, CLOCK))
     list(peaks.transfers(cpu, 0.02, CLOCK))
     assert list(asked.values()) == [10, 10, 10, 10, 1, 1]
 

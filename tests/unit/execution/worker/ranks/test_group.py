@@ -9,8 +9,8 @@ from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.message import Measured
 from torchstone.core.schema.trial import Measurement, Stage, Status
 from torchstone.execution.timing.stopping import StopReason, UntilQuiet, WarmUp
-from torchstone.execution.worker.collector import judged
-from torchstone.execution.worker.ranks.group import ALONE, AgreedRule, AgreedWarmUp, Group, merged
+from torchstone.execution.worker.collector import outcome_by_loss
+from torchstone.execution.worker.ranks.group import ALONE, AgreedRule, AgreedWarmUp, Group, merge_ranks
 
 
 def part(threads, cores, step_s):
@@ -20,7 +20,7 @@ def part(threads, cores, step_s):
 
 
 def test_each_value_has_its_rank_and_what_differs_is_a_fact_of_all():
-    found = merged([part(2, "0-1", 0.01), part(1, "2", 0.02)])
+    found = merge_ranks([part(2, "0-1", 0.01), part(1, "2", 0.02)])
     assert [(m.rank, m.values[0]) for m in found.measurements if m.metric == "step_time_s"] == [(0, 0.01), (1, 0.02)]
     assert found.facts == Facts(
         "train", threads_in_effect=2, threads_by_rank=(2, 1), cores_by_rank=("0-1", "2"),
@@ -47,10 +47,10 @@ def test_a_loss_that_is_no_number_survives_the_way_to_rank_0_and_is_told_with_it
     found = Gathering([losing(1.0, math.nan, math.nan)]).joined(losing(1.0, 0.5, math.inf))
     assert found is not None
     assert [m.values[1] for m in found.measurements] == [0.5, pytest.approx(math.nan, nan_ok=True)]
-    assert judged(found.measurements).message == "the loss is nan from step 2 of 3, of 2 ranks first in 1"
-    both = merged([losing(1.0, math.nan), losing(1.0, math.nan)])
-    assert judged(both.measurements).message == "the loss is nan from step 2 of 2"
-    assert judged(merged([losing(1.0), losing(2.0)]).measurements).status == Status.OK
+    assert outcome_by_loss(found.measurements).message == "the loss is nan from step 2 of 3, of 2 ranks first in 1"
+    both = merge_ranks([losing(1.0, math.nan), losing(1.0, math.nan)])
+    assert outcome_by_loss(both.measurements).message == "the loss is nan from step 2 of 2"
+    assert outcome_by_loss(merge_ranks([losing(1.0), losing(2.0)]).measurements).status == Status.OK
 
 
 def test_one_process_agrees_with_itself():

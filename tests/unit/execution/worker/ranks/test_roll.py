@@ -10,7 +10,7 @@ import pytest
 
 from torchstone.core.schema.message import Ended
 from torchstone.core.schema.trial import Outcome, Status
-from torchstone.execution.worker.ranks.roll import Roll, first_failure, goodbye, hello
+from torchstone.execution.worker.ranks.launching import Roll, first_failure, goodbye, hello
 
 OK = Ended(Outcome(Status.OK))
 GONE = Ended(Outcome(Status.CRASHED, "RuntimeError: Connection closed by peer", "RuntimeError: Connection …"))
@@ -75,7 +75,7 @@ def test_a_killed_process_is_noticed_before_the_one_that_misses_it():
 
 
 def test_a_rank_that_leaves_in_silence_ends_its_peers(monkeypatch):
-    monkeypatch.setattr("torchstone.execution.worker.ranks.roll._LEFT_S", 0.2)
+    monkeypatch.setattr("torchstone.execution.worker.ranks.launching._LEFT_S", 0.2)
     roll = Roll(2)
     pids = [in_child(roll, 1, lambda: os._exit(0)), in_child(roll, 0, lambda: time.sleep(60.0))]
     began_s = time.monotonic()
@@ -88,7 +88,7 @@ def test_a_rank_that_leaves_in_silence_ends_its_peers(monkeypatch):
 
 def test_a_rank_that_has_ended_and_was_waited_for_before_it_is_watched_is_noticed(monkeypatch):
     """The agent may wait for a process before the thread has read which one it was."""
-    monkeypatch.setattr("torchstone.execution.worker.ranks.roll._LEFT_S", 0.2)
+    monkeypatch.setattr("torchstone.execution.worker.ranks.launching._LEFT_S", 0.2)
     gone = os.posix_spawn("/bin/true", ["true"], {})
     os.waitpid(gone, 0)
     roll = Roll(2)

@@ -5,7 +5,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from torchstone.report.renderers.html.svg import inline
+from torchstone.report.renderers.html.charts import inline
 
 DOT = "M3.16,0A3.16,3.16,0,1,1,-3.16,0A3.16,3.16,0,1,1,3.16,0"
 
