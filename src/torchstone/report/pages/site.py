@@ -114,7 +114,7 @@ def _environment() -> Environment:
 
     found = templates_of(_HERE / "templates", _printable)
     found.filters.update(
-        kind=lambda part: type(part).__name__.lower(),
+        kind=lambda part: part.__struct_config__.tag,
         moment=_moment,
         cut=cut,
         rate=_rate,
