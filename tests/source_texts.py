@@ -17,7 +17,8 @@ _TEXTS = {
     "Doubt", "Finding", "_named",
     "_section",
 }  # fmt: skip
-_AXES = {"steps", "names", "rows", "numbers", "counted", "doubled", "shares", "cells"}  # of vega_lite: column and title
+# Of vega_lite: column and title.
+_AXES = {"steps", "name_axis", "row_axis", "number_axis", "count_axis", "doubled", "share_axis", "cells"}
 # Functions whose plain arguments are names, and those whose texts no Document has.
 _NO_TEXTS = {
     "get", "startswith", "endswith", "removeprefix", "removesuffix", "partition", "rpartition", "replace", "split",

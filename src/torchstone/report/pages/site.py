@@ -17,7 +17,7 @@ from torchstone.core.units import cut, plain
 from torchstone.report.document import Column, Document, Role
 from torchstone.report.pages.store import Store
 from torchstone.report.pages.team_pages import TeamPages
-from torchstone.report.renderers._columns import important_first
+from torchstone.report.renderers._table import important_first
 from torchstone.report.translation.language import current_language, in_language, localized
 from torchstone.storage.progress import Following
 
@@ -114,7 +114,7 @@ def _environment() -> Environment:
 
     found = templates_of(_HERE / "templates", _printable)
     found.filters.update(
-        kind=lambda part: type(part).__name__.lower(),
+        kind=lambda part: part.__struct_config__.tag,
         moment=_moment,
         cut=cut,
         rate=_rate,

@@ -20,8 +20,7 @@ from torchstone.report.document import (
     Table,
     Text,
 )
-from torchstone.report.renderers._columns import important_first
-from torchstone.report.renderers._table import fit_columns
+from torchstone.report.renderers._table import fit_columns, important_first
 from torchstone.report.translation.language import in_language, localized
 
 _MOST_COLUMNS = 7  # of a table that is read without scrolling

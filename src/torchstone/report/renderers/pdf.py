@@ -36,9 +36,8 @@ from torchstone.report.document import (
     Table,
     Text,
 )
-from torchstone.report.renderers._columns import column_width, in_one_piece, that_fit
 from torchstone.report.renderers._pictures import parts as parts_of
-from torchstone.report.renderers._table import shortened
+from torchstone.report.renderers._table import column_width, in_one_piece, shortened, that_fit
 from torchstone.report.translation.language import in_language, localized
 
 _Block = dict[str, Any]

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchstone.report.document import Column
-from torchstone.report.renderers._columns import column_width, important_first, in_one_piece, that_fit
+from torchstone.report.renderers._table import column_width, important_first, in_one_piece, that_fit
 
 
 def columns_of(widths, ranks=None, of=None):

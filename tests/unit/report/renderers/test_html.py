@@ -350,7 +350,7 @@ def test_without_vl_convert_there_are_the_values_and_what_to_install(monkeypatch
     def missing():
         raise MissingError("pictures need vl-convert-python: pip install 'torchstone[charts]'")
 
-    monkeypatch.setattr(drawing, "library", missing)
+    monkeypatch.setattr(drawing, "import_vl_convert", missing)
     text = text_of(Document("t", (Chart("speed", "it rises", Picture("Speed", (SPEED,))),)))
     assert "pip install &#39;torchstone[charts]&#39;" in text
     assert '<details class="values" open>' in text

@@ -79,7 +79,7 @@ def test_without_the_library_that_draws_it_shows_values(monkeypatch):
     def lacking():
         raise MissingError("pictures need vl-convert-python: pip install 'torchstone[charts]'")
 
-    monkeypatch.setattr(drawing, "library", lacking)
+    monkeypatch.setattr(drawing, "import_vl_convert", lacking)
     text = fragment(pictured())
     assert "pip install" in text
     assert "<svg" not in text

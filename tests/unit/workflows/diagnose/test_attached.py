@@ -258,6 +258,6 @@ def test_exit_codes_are_those_of_every_command(at_work, monkeypatch, fault, code
     def find(_):
         raise fault("so it is")
 
-    monkeypatch.setattr(attached_diagnosis, "find", find)
+    monkeypatch.setattr(attached_diagnosis, "find_process", find)
     assert main(["attach", "42"]) == code_
     assert capfd.readouterr().err == "torchstone: so it is\n"

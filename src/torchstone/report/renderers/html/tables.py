@@ -11,8 +11,7 @@ from markupsafe import Markup
 
 from torchstone.core.units import plain
 from torchstone.report.document import Column, Table
-from torchstone.report.renderers._columns import important_first
-from torchstone.report.renderers._table import says_something
+from torchstone.report.renderers._table import important_first, says_something
 from torchstone.report.translation.language import localized
 
 _MARKS = ("*", "=")  # behind a number: the best of its column, and what is not significantly different from it
