@@ -65,6 +65,20 @@ def test_several_optimizers_and_a_closure(taken):
     assert set(trial.values("items", window="program")) == {20.0}
 
 
+def test_the_generator_of_a_gan_computes_in_the_forward_phase(taken):
+    script = (
+        "class Slow(nn.Linear):\n  def forward(self, x): time.sleep(0.02); return super().forward(x)\n"
+        "generator = Slow(32, 32)\nmodel = nn.Linear(32, 4)\n"
+        f"other = torch.optim.SGD(generator.parameters(), lr=0.1)\n{OPTIMIZER}"
+        f"while True:\n  for i, (x,) in enumerate(DataLoader(data, batch_size=20)):\n    x = generator(x); {STEP}"
+        "    if i % 5 == 4: loss(generator(x.detach())).backward(); other.step()\n"
+    )
+    trial = taken(script, iterations=30)
+    phases = {one.phase: median(one.values) for one in trial.measurements if one.metric == "phase_time_s"}
+    assert phases["forward"] > 0.02 * 5
+    assert phases["rest"] < 0.02
+
+
 def test_inference_and_a_compiled_module(taken):
     trial = taken("model.eval()\nwhile True:\n  with torch.inference_mode(): model(torch.randn(7, 32))\n")
     assert trial.outcome.status == Status.OK
@@ -72,6 +86,19 @@ def test_inference_and_a_compiled_module(taken):
     assert set(trial.values("items", window="program")) == {7.0}
     named = taken(LOOP, fixed={"step": "backward"})
     assert named.outcome.status == Status.OK
+
+
+@pytest.mark.parametrize("fixed", [None, {"step": "backward"}], ids=["as it is", "--step backward"])
+def test_a_training_that_changes_its_weights_by_itself(taken, fixed):
+    trial = taken(
+        "while True:\n  for (x,) in DataLoader(data, batch_size=20):\n    loss(x).backward()\n"
+        "    for p in model.parameters(): p.data.add_(p.grad, alpha=-0.1); p.grad = None\n",
+        fixed=fixed,
+    )
+    assert trial.outcome.status == Status.OK
+    assert trial.facts.task == "train"
+    assert set(trial.values("items", window="program")) == {20.0}
+    assert {one.phase for one in trial.measurements if one.phase} == {"data", "forward", "backward", "rest"}
 
 
 SEEDED = HEAD.replace("model =", "torch.manual_seed(1)\nmodel =")

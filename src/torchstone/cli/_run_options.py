@@ -468,7 +468,8 @@ def add_program(parser: argparse.ArgumentParser) -> None:
         "--step",
         choices=_STEPS,
         default="auto",
-        help="with what a step ends (default: an optimizer's step; without one, a forward pass without gradients)",
+        help="with what a step ends (default: an optimizer's step; without one, a backward pass; else a forward pass "
+        "without gradients)",
     )
     parser.set_defaults(program=None)
     how.add_argument("--item", default="sample", help="what a row of a batch is called (default: sample)")

@@ -78,6 +78,11 @@ class Marks(msgspec.Struct, frozen=True):
     copies: int = 0
     pageable: int = 0
 
+    @property
+    def trains(self) -> bool:
+        """Whether it computes gradients: some programs change their weights without an optimizer."""
+        return self.has_optimizer or Mark.BACKWARD in bytes.fromhex(self.kinds)
+
 
 class Sampled(msgspec.Struct, frozen=True):
     """What samples of a program's stack and one traced step told (execution/program/hooks/_torchstone_sampler.py)."""
@@ -120,13 +125,14 @@ def steps_of(marks: Marks, by: str = "auto") -> list[Step]:
     """Return the steps that the marks show, from the end of the first one on.
 
     A step ends with an optimizer's: of several optimizers with the rarest one's, among equals with the one that came
-    last first (a generator's after its discriminator's). Without one it ends with a forward pass without gradients. In
-    a training a step in which few others have such a pass is one with an evaluation, and left out.
+    last first (a generator's after its discriminator's). Without one it ends with a backward pass, and where there is
+    none with a forward pass without gradients. In a training a step in which few others have such a pass is one with an
+    evaluation, and left out.
     """
     kinds = [Mark(kind) for kind in bytes.fromhex(marks.kinds)]
     ends = _ends(marks, kinds, by)
     found = list(_cut(marks, kinds, ends))
-    if not marks.has_optimizer or by not in ("auto", "optimizer"):
+    if not marks.trains or by == "forward":
         return [step for step, _ in found]
     evaluated = sum(passes > 0 for _, passes in found)
     if evaluated < _MOSTLY * len(found):
@@ -136,7 +142,7 @@ def steps_of(marks: Marks, by: str = "auto") -> list[Step]:
 
 def _ends(marks: Marks, kinds: Sequence[Mark], by: str) -> list[int]:
     """Return the places of the marks with which steps end."""
-    if by == "backward":
+    if by == "backward" or (by == "auto" and marks.trains and not marks.has_optimizer):
         return [place for place, kind in enumerate(kinds) if kind == Mark.BACKWARD_END]
     if by == "forward" or not marks.has_optimizer:
         return [place for place, kind in enumerate(kinds) if kind == Mark.FORWARD_END]

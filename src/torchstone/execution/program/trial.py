@@ -353,10 +353,8 @@ class ProgramTrial:
     def _profile(self, found: Sampled, marks: Marks) -> HostProfile:
         """Return the samples as those of a model in torchstone's own loop are sent, with the user's own files."""
         same = {one: getattr(found, one) for one in HostProfile.__struct_fields__ if one in Sampled.__struct_fields__}
-        work, sizes = f"{self._folder}{os.sep}", marks.weights
-        lines = [
-            msgspec.structs.replace(line, file=str(self._here / line.file.removeprefix(work))) for line in found.lines
-        ]
+        sizes = marks.weights
+        lines = [msgspec.structs.replace(line, file=self._own_file(line.file)) for line in found.lines]
         return HostProfile(
             **{**same, "lines": tuple(lines)},
             threads=marks.threads,
@@ -364,12 +362,18 @@ class ProgramTrial:
             elements=float(median(sizes)) if sizes else None,
         )
 
+    def _own_file(self, file: str) -> str:
+        """Return the user's own file for one of the work folder, or of a folder beside it."""
+        if file.startswith(f"{self._place}{os.sep}"):
+            file = os.path.relpath(file, self._folder)
+        return os.path.normpath(self._here / file)
+
 
 def measured(marks: Marks, found: Sequence[Step], good: Sequence[Step]) -> Measured:
     """Return what marks come to: their steps, of which the good ones are the window."""
     times_s = [step.elapsed_s for step in good]
     facts = Facts(
-        task="train" if marks.has_optimizer else "infer",
+        task="train" if marks.trains else "infer",
         device=marks.device,
         logical_cores=os.cpu_count(),
         threads_in_effect=marks.threads,

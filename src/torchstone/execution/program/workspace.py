@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from torchstone.core.errors import UsageError
 
 _COPIED_BYTES = 1 << 20  # larger files (data, weights) are linked
 _MOST_FILES = 20_000
+_ABOVE = 2  # folders that are made, with links to what is in them: a program reads ../data, or ../../data
+_MOST_BESIDE = 2_000  # that are linked of one of them
 _LEFT_OUT = frozenset({"outputs", ".venv", "venv", "node_modules", "__pycache__", ".mypy_cache", ".pytest_cache"})
 
 
-def mirrored(folder: Path, there: Path) -> Path:
-    """Make `there` look like a folder: its folders made again, small files copied, larger ones linked; return it.
+def mirrored(folder: Path, place: Path) -> Path:
+    """Make a folder below `place` that looks like another: folders made again, small files copied, larger ones linked.
 
-    What a program writes beside them is in `there` alone. A large file that it opens to write is the user's own, as
-    where the command is typed without torchstone. Raises UsageError for more files than are copied in a moment.
+    What a program writes into it is there alone. A large file that it opens to write is the user's own, as where the
+    command is typed without torchstone; so is what is in the two folders above. Raises UsageError for more files than
+    are copied in a moment.
     """
+    folder = folder.absolute()
+    there = place.joinpath(*folder.parts[1:][-1 - _ABOVE :])
     there.mkdir(parents=True)
+    for above, copy in zip(folder.parents[:_ABOVE], there.parents, strict=False):
+        with contextlib.suppress(OSError):  # it may not be read
+            for beside in islice(above.iterdir(), _MOST_BESIDE):
+                if not (copy / beside.name).exists():
+                    (copy / beside.name).symlink_to(beside)
     for count, source in enumerate(_entries(folder)):
         if count > _MOST_FILES:
             raise UsageError(
@@ -56,7 +68,7 @@ def _copy(source: Path, copy: Path) -> None:
 
 
 def _entries(folder: Path) -> Iterator[Path]:
-    """Yield what is in a folder, each folder before what is in it. Hidden folders are linked whole, for git's sake."""
+    """Yield what is in a folder, each folder before what is in it. Hidden folders are left out."""
     for entry in sorted(folder.iterdir()):
         if entry.name in _LEFT_OUT:
             continue

@@ -184,6 +184,7 @@ def test_a_hooked_module_that_is_compiled_later_keeps_its_marks_and_computes_com
 def test_only_steps_of_the_thread_that_counts_are_marked_and_none_after_the_end(hooks):
     p = hooks._program = hooks._Program({})
     p.thread, p.due_s, p.due_steps = threading.get_ident(), math.inf, math.inf
+    p.has_optimizer = True
     began, ended = hooks._bounds_of_a_step()
     passed = hooks._wrapped_backward(lambda loss: loss)
 

@@ -47,6 +47,15 @@ def test_accumulation_is_one_step_of_all_its_batches():
     assert (step.items, step.passes) == (12, 3)
 
 
+@pytest.mark.parametrize("by", ["auto", "backward"])
+def test_without_an_optimizer_a_training_steps_with_its_backward_pass(by):
+    found = steps_of(marks(*PASS * 5, *EVALUATION * 2, *PASS * 2), by)
+    assert [step.passes for step in found] == [1] * 5, "the step with the evaluation is left out"
+    assert {step.items for step in found} == {4}
+    assert marks(*PASS).trains
+    assert not marks(*EVALUATION).trains
+
+
 @pytest.mark.parametrize(
     ("ended_by", "steps"), [([0, 1] * 4, 3), ([0, 0, 0, 1] * 4, 3), ([1, 0] * 4, 3)],
     ids=["discriminator, generator", "three to one", "whichever comes last"],

@@ -24,6 +24,22 @@ def test_what_is_written_beside_the_users_files_is_not_in_their_folder(tmp_path)
     assert not (there / "outputs").exists()
 
 
+def test_what_is_beside_and_above_the_folder_is_found_from_there(tmp_path):
+    own = tmp_path / "project" / "examples" / "mnist"
+    own.mkdir(parents=True)
+    (own / "main.py").write_text("print(1)")
+    for name in ("project/data", "project/examples/common"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(name)
+    there = workspace.mirrored(own, tmp_path / "place")
+    assert (there / "main.py").is_file()
+    assert not (there / "main.py").is_symlink()
+    assert (there / ".." / "common" / "file").read_text() == "project/examples/common"
+    assert (there / ".." / ".." / "data" / "file").read_text() == "project/data"
+    (there / ".." / "new").touch()
+    assert not (tmp_path / "project" / "examples" / "new").exists()
+
+
 def test_too_many_files_say_what_to_type(tmp_path, monkeypatch):
     monkeypatch.setattr(workspace, "_MOST_FILES", 3)
     for number in range(6):

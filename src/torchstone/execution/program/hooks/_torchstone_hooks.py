@@ -7,8 +7,8 @@ CPU, Tensor.to and Tensor.cuda. A mark is two appends and a reading of the clock
 torchstone (execution/program/steps.py). What runs in each step is a closure that calls as little as it can: between
 operators of torch each function, of Python or C, is cold in the caches and costs ten times what it does in a loop.
 
-A step ends with an optimizer's; without any optimizer, with the outermost forward pass without gradients, or a
-`generate`. After its window the program is ended by SystemExit from the optimizer's step (from the forward pass). Where
+A step ends with an optimizer's; without any optimizer, with a backward pass, or where there is none, the outermost
+forward pass without gradients, or a `generate`. After its window the program is ended by SystemExit from there. Where
 it is compared with another, it waits at a step's end until it is told to do so many more. Where a diagnosis asks for
 it, samples of the stack follow the window (_torchstone_sampler.py), and settings of loaders, threads and the optimizer
 are others than the program's own (`set` of the plan).
@@ -69,6 +69,7 @@ class _Program:
         self.loads = False  # a DataLoader has given a batch since the last step
         self.generates = False
         self.modules: list[Any] = []  # weak references
+        self.optimizers: list[Any] = []  # weak references
         self.hooked: dict[int, Any] = {}  # id of a module → it, and what its call was
         self.outermost: set[int] = set()
         self.events: list[Any] = []  # of a device that runs behind the host: of each of the last marks
@@ -326,7 +327,7 @@ def _act(optimizer: Any, now_s: Any) -> None:
 
 
 def _begin(optimizer: Any, now_s: Any) -> None:
-    """Note when the first step ended, in which thread, on which device; hook the modules whose weights it changed."""
+    """Note when the first step ended, in which thread, on which device; hook the modules whose weights change."""
     program, torch = _program, _program.torch
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         program.world = torch.distributed.get_world_size()
@@ -335,6 +336,8 @@ def _begin(optimizer: Any, now_s: Any) -> None:
             return
     program.thread, program.first_s, program.seed = threading.get_ident(), now_s, torch.initial_seed() % 2**63
     program.told_s = now_s
+    if optimizer is None:
+        _hook_modules(None)
     weights = [] if optimizer is None else [p for group in optimizer.param_groups for p in group["params"]]
     program.device = _device_of(weights)
     program.weights = [p.numel() for p in weights]
@@ -347,8 +350,9 @@ def _begin(optimizer: Any, now_s: Any) -> None:
         _replace(torch.Tensor, "to", _wrapped_copy)
         _replace(torch.Tensor, "cuda", _wrapped_copy)
     program.say("first", at_s=now_s, device=program.device, pid=os.getpid())
-    if optimizer is not None:
-        _hook_modules({id(p) for p in weights})
+    if optimizer is not None:  # other optimizers have modules of their own: a generator beside its discriminator
+        every = [optimizer, *(one for made in program.optimizers if (one := made()) is not None)]
+        _hook_modules({id(p) for one in every for group in one.param_groups for p in group["params"]})
 
 
 def _device_of(weights: Any) -> Any:
@@ -498,6 +502,7 @@ def _wrapped_making_of_optimizer(make: Any) -> Any:
     def made(self: Any, *args: Any, **kwargs: Any) -> None:
         _program.has_optimizer = True
         make(self, *args, **kwargs)
+        _program.optimizers.append(weakref.ref(self))
         if _program.plan.get("set", {}).get("fused") == "on":
             for group in self.param_groups:
                 if "fused" in group:
@@ -641,7 +646,8 @@ def _wrapped_copy(copy: Any) -> Any:
 def _wrapped_backward(backward: Any) -> Any:
     program, losses = _program, _program.losses
     add_kind, add_time = program.kinds.append, program.times.append
-    ends_step = program.plan.get("step") == "backward"
+    wanted = program.plan.get("step", "auto")
+    always, perhaps = wanted == "backward", wanted == "auto"
 
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         if program.thread != _thread() and program.thread is not None:
@@ -655,7 +661,7 @@ def _wrapped_backward(backward: Any) -> Any:
         finally:
             add_kind(BACKWARD_END)
             add_time(program.tick())
-            if ends_step and program.depth == 0:
+            if (always or (perhaps and not program.has_optimizer)) and program.depth == 0:
                 _step_ended()
 
     return wrapped
