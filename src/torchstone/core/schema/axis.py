@@ -252,6 +252,9 @@ def axis_values(name: str, values: Sequence[Scalar]) -> tuple[Scalar, ...]:
     return tuple(dict.fromkeys(axis.parse(value) for value in values))
 
 
+VARIANT_AXES = ("runtime", "quantization")
+
+
 def variant_name(configuration: Mapping[str, Scalar]) -> str:
     """Return what computes the model, and in which format: "onnxruntime int8-dynamic"; "eager" is torch in its own."""
     runtime, quantization = configuration.get("runtime") or EAGER, configuration.get("quantization") or UNQUANTIZED
