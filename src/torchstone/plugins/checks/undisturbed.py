@@ -149,7 +149,7 @@ def beyond_threads(run: Run) -> Iterator[Finding]:
     Where none are asked for, that is the fewest in effect among Cases that differ in runtime and quantization alone.
     Left out is what has other processes or threads by right: the user's own process, and processes that load data.
     """
-    alike: dict[str, list[tuple[str, Case, Sequence[Trial]]]] = {}
+    alike: dict[str, list[tuple[str, Case, tuple[Trial, ...]]]] = {}
     for case_id, case, trials in sound(run):
         if case.workload.task == Task.INFER and _computes_alone(case) and run.head.procedure.isolation != INLINE:
             rest = {axis: value for axis, value in case.configuration.items() if axis not in VARIANT_AXES}
