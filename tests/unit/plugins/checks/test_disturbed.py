@@ -268,9 +268,9 @@ def inferring(axes: Mapping[str, Scalar], threads: int, cores: float, seconds: f
     return case, [a_trial(steps, series=[used], facts=facts, case_id=case.case_id, trial_id=one) for one in ids]
 
 
-def beyond(*taken: tuple[Case, list[Trial]], **changes: object) -> list[Finding]:
+def beyond(*taken: tuple[Case, list[Trial]], procedure: Procedure | None = None) -> list[Finding]:
     trials = [trial for _, trials in taken for trial in trials]
-    return look("beyond_threads", a_run(trials, cases=[case for case, _ in taken], **changes))
+    return look("beyond_threads", a_run(trials, cases=[case for case, _ in taken], procedure=procedure))
 
 
 EAGER_ON_TWO = inferring({"runtime": "eager"}, 2, 1.9)
