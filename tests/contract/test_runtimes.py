@@ -13,16 +13,17 @@ import numpy
 import psutil
 import pytest
 import torch
-from build import a_case, a_run, a_trial
+from build import a_case, a_run, a_trial, a_tune_spec
 
 from torchstone.core.errors import MissingError, Unsupported, UsageError
-from torchstone.core.quality import judged, quality_of
+from torchstone.core.quality import is_as_good, judged, quality_of
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.model import InputSpec, LoadedModel
 from torchstone.core.schema.quality import AnswerCounts
 from torchstone.core.schema.request import WorkloadRequest
+from torchstone.core.schema.search import Probe
 from torchstone.execution import plan
 from torchstone.execution.timing.loop import unmarked
 from torchstone.extend import OpenRuntime, Runtime
@@ -30,6 +31,7 @@ from torchstone.plugins import registry
 from torchstone.plugins.protocols import SavedFile
 from torchstone.plugins.tasks import _answers, _runtimes
 from torchstone.plugins.variants import RuntimeVariant
+from torchstone.workflows.tune.answering import reading_of, worth_of
 
 NAMES = registry.names("runtimes")
 SLOW = ("aoti",)  # a C++ compiler builds the model
@@ -88,6 +90,57 @@ def test_it_answers_as_eager_mode_does_and_tells_what_that_took(name):
         prepared.step(batches.next, unmarked)
         eager.step(same.next, unmarked)
     assert prepared.results()["fingerprint"] == pytest.approx(eager.results()["fingerprint"], rel=1e-5)
+
+
+@pytest.mark.parametrize(("precision", "compiled"), [("bf16", "off"), ("fp32", "off")])
+def test_another_precision_is_compared_with_fp32_behind_the_windows(precision, compiled):
+    prepared, batches = ready(made(), precision=precision, compile=compiled)
+    assert prepared.build(batches.next) == {}
+    prepared.step(batches.next, unmarked)
+    found = prepared.compare_precision(batches.next)
+    if precision == "fp32":
+        assert found == {}
+        assert prepared.compare(items_of([1] * 8), 0) is None
+        return
+    assert set(found) == {"output_error", "relative_output_error", "top1_agreement"}
+    assert 1e-3 < found["relative_output_error"] < 2e-2
+    items = [{"input": one, "labels": torch.tensor(0)} for one in torch.randn(64, 6)]
+    counts = prepared.compare(items, 0)
+    right = (made().module(torch.stack([one["input"] for one in items])).argmax(1) == 0).sum()
+    assert counts.items == 64
+    assert counts.right + counts.lost == right, "who lost is right in fp32"
+    assert torch.get_float32_matmul_precision() == "highest"
+
+
+@pytest.mark.parametrize("counts", [None, AnswerCounts(0, 0), AnswerCounts(2000, 2000), AnswerCounts(2000, 1500)])
+def test_a_precision_that_is_worse_is_suspect_and_one_of_which_nothing_is_known_is_a_note(counts):
+    case = a_case({"precision": "bf16"}, task=Task.INFER)
+    setup = {} if counts == AnswerCounts(0, 0) else {"relative_output_error": [4e-3]}
+    trial = a_trial(case_id=case.case_id, setup=setup, facts={"answers": counts})
+    found = list(registry.load("checks", "runtime_differs").look(a_run([trial], cases=[case])))
+    severity = {2000: [], 1500: [Severity.WARNING]}.get(counts.same if counts else 0, [Severity.INFO])
+    assert [one.severity for one in found] == severity
+    assert all(one.values["runtime"] == "eager bf16" and one.message for one in found)
+    grade = quality_of([(setup.get("relative_output_error", [None])[0], counts)], 0.01)
+    assert is_as_good(grade) is (severity == [])
+
+
+def reading(spec, case, counts):
+    trial = a_trial(case_id=case.case_id, setup={"relative_output_error": [4e-3]}, facts={"answers": counts})
+    probe = Probe({"precision": "bf16"})
+    return reading_of(trial, probe, spec).value, worth_of([trial], spec)
+
+
+def test_tune_is_told_nothing_of_a_precision_that_is_not_shown_to_be_as_good_unless_no_other_is_asked_for():
+    case = a_case({"precision": "bf16"}, task=Task.INFER)
+    several = a_tune_spec(base=case, axes={"precision": ("fp32", "bf16"), "batch_size": (8, 16)})
+    only = a_tune_spec(base=case, axes={"batch_size": (8, 16)})
+    assert reading(several, case, None) == reading(several, case, AnswerCounts(2000, 1500)) == (None, None)
+    value, worth = reading(several, case, AnswerCounts(2000, 2000))
+    assert value == pytest.approx(worth)
+    assert reading(only, case, None) == (value, worth)
+    other = a_tune_spec(base=a_case({"precision": "fp32", "quantization": "int8-dynamic"}, task=Task.INFER), axes={})
+    assert reading(other, case, None) == (None, None)
 
 
 QUANTIZED = [(name, q) for name in NAMES for q in registry.load("runtimes", name).quantizations]

@@ -95,6 +95,23 @@ def test_int8_that_answers_real_items_as_well_is_as_good_and_of_made_up_ones_not
         assert (found["loss"] is None) == (items == 0)
 
 
+def test_bf16_in_eager_mode_is_judged_as_runtimes_are(tmp_path):
+    quick = ["--trials", "1", "--warmup", "1", "--iterations", "20", "--batch-sizes", "8", "--json", "--quiet"]
+    model = ["run", "--task", "infer", "--model", "builtin:mlp", "--axis", "precision=fp32,bf16"]
+    for data, verdict, items in (("digits", "as good", 1792), ("synthetic", "undecided", 0)):
+        command = [sys.executable, "-m", "torchstone", *model, "--data", data, "--quality-margin", "5%", *quick]
+        told = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, cwd=tmp_path)
+        assert told.returncode == 0, told.stderr
+        cases = {case["configuration"]["precision"]: case for case in json.loads(told.stdout)["cases"]}
+        assert cases["fp32"]["quality"] is None
+        found = cases["bf16"]["quality"]
+        assert (found["verdict"], found["items"]) == (verdict, items)
+        assert cases["bf16"]["estimates"]["relative_output_error"]["value"] > 1e-3
+        shown = subprocess.check_output([sys.executable, "-m", "torchstone", "show", "latest"], text=True, cwd=tmp_path)
+        assert "eager bf16 relative error" in shown
+        assert ("Not shown to be as good: " in " ".join(shown.split())) is (items == 0)
+
+
 NOT_HERE = """
 import sys
 sys.modules["torchstone"] = None
@@ -132,3 +149,49 @@ def test_the_chosen_setting_is_saved_as_a_file_that_loads_without_torchstone(tmp
     subprocess.run([sys.executable, "-I", "-c", code], check=True, cwd=tmp_path)
     assert list(tmp_path.glob("other.*"))
     assert not list(tmp_path.glob(".torchstone-*"))
+
+
+SPINNING = """
+import numpy, onnx, onnxruntime, torch
+from onnx import TensorProto, helper, numpy_helper
+
+
+class Spinning(torch.nn.Module):
+    def __init__(self, spins):
+        super().__init__()
+        size = [128, 128]
+        weights = [numpy_helper.from_array(numpy.ones(size, numpy.float32), f"w{n}") for n in range(8)]
+        nodes = [helper.make_node("MatMul", [f"x{n}", f"w{n}"], [f"x{n + 1}"]) for n in range(8)]
+        ends = (helper.make_tensor_value_info(name, TensorProto.FLOAT, size) for name in ("x0", "x8"))
+        graph = helper.make_graph(nodes, "products", [next(ends)], [next(ends)], weights)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 2 if spins else 1  # two spin while they wait, as is usual
+        self.session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+
+    def forward(self, x):
+        return torch.from_numpy(self.session.run(None, {"x0": x.numpy()})[0])
+
+
+def spinning():
+    return Spinning(True), torch.ones(128, 128)
+
+
+def calm():
+    return Spinning(False), torch.ones(128, 128)
+"""
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize(("function", "fires"), [("spinning", True), ("calm", False)])
+def test_threads_that_spin_beyond_those_it_was_given_are_found(tmp_path, function, fires):
+    (tmp_path / "spins.py").write_text(SPINNING)
+    words = ["run", "--task", "infer", "--model", f"py:spins.py:{function}", "--axis", "threads=1"]
+    quick = ["--trials", "2", "--warmup", "5", "--budget", "2s", "--json", "--quiet"]
+    command = [sys.executable, "-m", "torchstone", *words, *quick]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, cwd=tmp_path)
+    assert told.returncode == 0, told.stderr
+    (case,) = json.loads(told.stdout)["cases"]
+    assert (case["estimates"]["own_cpu_cores"]["value"] > 1.25) is fires
+    found = [one for one in case["findings"] if one["check"] == "beyond_threads"]
+    assert [(one["values"]["threads"], one["severity"]) for one in found] == [(1, "warning")] * fires

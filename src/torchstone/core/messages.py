@@ -301,6 +301,11 @@ MESSAGES: dict[str, Words] = {
         "{ranks} ranks share {cores} logical cores: several compute in turn on one",
         "use world_size={cores} or less on this machine",
     ),
+    "beyond_threads": Words(
+        "{runtime} kept up to {cores:3} cores busy with {threads:thread|threads}, in {trials} of {of} trials: more "
+        "than it was given, and than others have",
+        "give each runtime as many threads (--axis threads=N), and start no others in the model",
+    ),
     "throttled": Words(
         "the device was throttled by temperature or power: up to {share:percent} of the readings, in {trials} of {of} "
         "trials",

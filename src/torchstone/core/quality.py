@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import msgspec
@@ -19,11 +20,14 @@ def quality_of(found: Iterable[tuple[float | None, AnswerCounts | None]], margin
     All trials compare the same items: those of the trial that compared most are taken, never the sum.
     """
     told = list(found)
-    if max((error for error, _ in told if error is not None), default=0.0) <= TOLERANCE:
-        return None
     counts = max((one for _, one in told if one is not None), key=lambda one: one.items, default=None)
+    errors = [error for error, _ in told if error is not None]
+    if max(errors, default=0.0 if counts is None else math.inf) <= TOLERANCE:
+        return None
     known = margin_of(margin)
-    return QualityLoss(QualityVerdict.UNDECIDED, known) if counts is None else judged(counts, known)
+    if counts is None or not counts.items:
+        return QualityLoss(QualityVerdict.UNDECIDED, known)
+    return judged(counts, known)
 
 
 def quality_of_trials(trials: Iterable[Trial], margin: Margin) -> QualityLoss | None:

@@ -218,9 +218,16 @@ class Prepared(ABC):
     def compare(self, samples: Samples, seed: int) -> AnswerCounts | None:
         """Count how what was built answers real items beside its reference; None where there is no other, or no class.
 
-        Called once a Case, after `build`.
+        Called once a Case, after `build` or `compare_precision`.
         """
         return None
+
+    def compare_precision(self, pull: Callable[[], Batch]) -> Mapping[str, float]:
+        """Return how far answers in another precision than fp32 are from those in it, by raw metric of the setup.
+
+        Called behind the last window. May raise RuntimeError or ValueError: then nothing is known of them.
+        """
+        return {}
 
     def enter(self, window: str) -> None:  # noqa: B027  most steps are the same in all windows
         """Be told of which window (`Engine.windows`) the next steps are; steps before the first are warm-up."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from torchstone.core.schema.axis import AXES, EAGER, UNQUANTIZED, Scalar
+from torchstone.core.schema.axis import AXES, EAGER, UNQUANTIZED, VARIANT_AXES, Scalar
 from torchstone.plugins import registry
 from torchstone.plugins.protocols import Runtime
 
-VARIANT_AXES = ("runtime", "quantization")
 _OF_EAGER: tuple[str, ...] = ("int8-dynamic",)
 
 

@@ -19,6 +19,7 @@ from torchstone.analysis.summary import CaseSummary
 from torchstone.core import units
 from torchstone.core.quality import is_as_good
 from torchstone.core.schema.answer import Choice
+from torchstone.core.schema.axis import variant_name
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.trial import ended_well, estimation_trials
 from torchstone.core.stats.comparing import log_mean, ratio_interval
@@ -49,7 +50,8 @@ def choose(choices: Sequence[Choice], rounds: InRounds | None = None) -> Chosen 
 
     See `unusable` for what is left out. `rounds`: the Cases of the choices, where one run measured them in turn.
     """
-    choices = [choice for choice in choices if is_as_good(choice.quality)]
+    if len({variant_name(choice.point) for choice in choices}) > 1:  # else how good it is was not for choice
+        choices = [choice for choice in choices if is_as_good(choice.quality)]
     wide, choices = unusable(choices), [c for c in choices if not is_unusable(c)]
     highest, best = highest_throughput(choices), recommended(choices, rounds)
     if highest is None or best is None or sum(c.throughput is not None for c in choices) < 2:

@@ -252,7 +252,11 @@ def axis_values(name: str, values: Sequence[Scalar]) -> tuple[Scalar, ...]:
     return tuple(dict.fromkeys(axis.parse(value) for value in values))
 
 
+VARIANT_AXES = ("runtime", "quantization")
+
+
 def variant_name(configuration: Mapping[str, Scalar]) -> str:
-    """Return what computes the model, and in which format: "onnxruntime int8-dynamic"; "eager" is torch in its own."""
+    """Return what computes the model, and in which format: "onnxruntime int8-dynamic", "eager bf16"; "eager": fp32."""
     runtime, quantization = configuration.get("runtime") or EAGER, configuration.get("quantization") or UNQUANTIZED
-    return str(runtime) if quantization == UNQUANTIZED else f"{runtime} {quantization}"
+    formats = quantization if quantization != UNQUANTIZED else "", str(configuration.get("precision") or "fp32")
+    return " ".join(map(str, (runtime, *(one for one in formats if one not in ("", "fp32")))))

@@ -245,7 +245,8 @@ _NAMED: Named = {
     ),
     MetricGroup.DEVICE: (
         ("device_utilization", "device utilization", 7), ("device_temperature_c", "device temperature", None),
-        ("device_clock_hz", "device clock", None), ("other_cpu_cores", "cores of other processes", None),
+        ("device_clock_hz", "device clock", None), ("own_cpu_cores", "cores in use", None),
+        ("other_cpu_cores", "cores of other processes", None),
         ("steal_share", "CPU steal", None), ("minor_faults_per_step", "page faults per step", None),
         ("instructions_per_cycle", "instructions per cycle", None),
         ("cache_misses_per_item", "cache misses per item", None),
@@ -360,6 +361,7 @@ FIGURES = metric_table(
     ("mfu_sustained", _U.RATIO, _H, _P.ONLY, _P.MEAN, "achieved FLOP/s over the sustained rate of a matrix product"),
     ("roofline_share", _U.RATIO, _H, _P.ONLY, _P.MEAN,
      "achieved FLOP/s over the roofline of measured peak and bandwidth"),
+    ("own_cpu_cores", _U.NUMBER, _N, _P.MEAN, _P.MAX, "cores busy with the trial's own processes"),
     ("other_cpu_cores", _U.NUMBER, _N, _P.MEAN, _P.MAX, "cores busy with other processes during the trial"),
     ("steal_share", _U.RATIO, _N, _P.MEAN, _P.MAX, "share of the host's CPU time given to other virtual machines"),
     ("minor_faults_per_step", _U.COUNT, _L, _P.ONLY, _P.SUM, "page faults per step without disk reads"),

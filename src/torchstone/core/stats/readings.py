@@ -147,6 +147,12 @@ def energy_tick_s(trial: Trial) -> float | None:
     return USUAL_TICK_S if is_nvidias else None
 
 
+def own_cpu_cores(trial: Trial) -> float | None:
+    """Return how many cores the trial's processes kept busy during the steady windows; None where that is not told."""
+    own, time_s = _over_windows(trial, "process_cpu_s", increase), _time_s(trial)
+    return None if own is None or time_s <= 0.0 else own / time_s
+
+
 def other_cpu_cores(trial: Trial) -> float | None:
     """Return how many cores other processes kept busy during the steady windows; None without both CPU counters.
 
@@ -191,7 +197,8 @@ def from_series(trial: Trial, items: float | None) -> FigureValues:
     held = gauge(trial, "device_memory_used_bytes", Pool.MEAN)
     if held is not None:
         found["mean_device_memory_used_bytes"] = held
-    for name, share in (("other_cpu_cores", other_cpu_cores(trial)), ("steal_share", steal_share(trial))):
+    shares = ("own_cpu_cores", own_cpu_cores), ("other_cpu_cores", other_cpu_cores), ("steal_share", steal_share)
+    for name, share in ((name, share_of(trial)) for name, share_of in shares):
         if share is not None:
             found[name] = (share, len(spans_s(trial)))
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import resource
 import sys
@@ -48,6 +47,7 @@ from torchstone.core.schema.message import (
 from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.peak_memory import PeakMemory
 from torchstone.core.schema.procedure import LoadPlan, Procedure
+from torchstone.core.schema.quality import AnswerCounts
 from torchstone.core.schema.ranks import is_distributed
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.core.stats.peak_memory import largest_batch
@@ -337,7 +337,7 @@ def _rehearse(request: RehearseRequest, line: EventPipe) -> Ended:
 
     pinning = _pinning_for(request)
     setup = _set_up(request, line.send, pinning, filled=filled)
-    with _fed(setup, request.procedure.seed, pinning) as batches:
+    with _fed(setup, request.procedure.seed, pinning) as (batches, _):
         line.send(Entered("warm-up", system_clock()))
         instrument = Instrument(setup.prepared.step, batches.next, setup.device.synchronize, system_clock)
         instrument.warm_up(WarmUp(0, 0.0, batches.queue))
@@ -373,7 +373,7 @@ def _turns(request: TurnsRequest, line: EventPipe) -> Ended:
     shifted = bytearray(request.shift_bytes)
     pinning = _pinning_for(request)
     setup = _set_up(request, line.send, pinning)
-    with _fed(setup, request.procedure.seed, pinning) as batches:
+    with _fed(setup, request.procedure.seed, pinning) as (batches, _):
         take_turns(request, setup, batches, line, pinning)
     del shifted
     return Ended(setup.tally.outcome())
@@ -404,8 +404,8 @@ def _measure(request: TrialRequest, line: EventPipe, ranks: Alone) -> Outcome:
     pinning = _pinning_for(request)
     setup = _set_up(request, line.send, pinning, ranks)
     # Its items are the same in every trial of a Case.
-    with _fed(setup, request.procedure.seed, pinning, compare=request.number == 0) as batches:
-        return measure_prepared(request, setup, batches, line.send, ranks)
+    with _fed(setup, request.procedure.seed, pinning, compare=request.number == 0) as (batches, samples):
+        return measure_prepared(request, setup, batches, line.send, ranks, samples)
 
 
 def _pinning_for(request: CaseRequest) -> Pinning:
@@ -458,24 +458,34 @@ def _feed(setup: Setup, seed: int) -> Iterator[tuple[Batches, Samples | None]]:
 
 
 @contextlib.contextmanager
-def _fed(setup: Setup, seed: int, pinning: Pinning, *, compare: bool = False) -> Iterator[Batches]:
-    """Open the feed of a set-up Case, built with it. `compare`: its answers to real items."""
+def _fed(
+    setup: Setup, seed: int, pinning: Pinning, *, compare: bool = False
+) -> Iterator[tuple[Batches, Samples | None]]:
+    """Open the feed of a set-up Case, built with it. `compare`: what was built, by its answers to real items."""
     with _feed(setup, seed) as (batches, samples):
         built = setup.prepared.build(batches.next, samples, seed)
         for metric, value in built.items():
             setup.tally.setup(metric, value)
         # What computes the same needs no half a minute of comparing classes.
-        if compare and samples is not None and built.get("relative_output_error", math.inf) > TOLERANCE:
+        if compare and samples is not None and built.get("relative_output_error", 0.0) > TOLERANCE:
             setup.tally.add(Facts(answers=setup.prepared.compare(samples, seed)))
         setup.tally.add(setup.prepared.facts)
         pinning.bind()
-        yield batches
+        yield batches, samples
 
 
 def measure_prepared(
-    request: TrialRequest, setup: Setup, batches: Batches, send: Send, ranks: Alone = ALONE
+    request: TrialRequest,
+    setup: Setup,
+    batches: Batches,
+    send: Send,
+    ranks: Alone = ALONE,
+    samples: Samples | None = None,
 ) -> Outcome:
-    """Warm up and measure every window of a ready model; send what was measured, return how it went (of all ranks)."""
+    """Warm up and measure every window of a ready model; send what was measured, return how it went (of all ranks).
+
+    `samples`: real items, by which another precision is compared with fp32.
+    """
     case, procedure = setup.case, request.procedure
     engine, prepared, device, tally = setup.engine, setup.prepared, setup.device, setup.tally
     stage = "warm-up"
@@ -525,12 +535,26 @@ def measure_prepared(
     if request.trace_path is not None:
         alone = ranks.size == 1
         tally.facts.trace = _traced(step, batches, device, request.trace_path) if alone else None
+    if not prepared.is_driven:
+        _compare_precision(setup, batches, samples if request.number == 0 else None, procedure.seed)
     tally.left_out(batches.unreadable)
     tally.facts.clock_resolution_s = resolution_s(system_clock)
     if (measured := ranks.joined(tally.measured())) is None:
         return Outcome(Status.OK)
     send(measured)
     return outcome_by_loss(measured.measurements)
+
+
+def _compare_precision(setup: Setup, batches: Batches, samples: Samples | None, seed: int) -> None:
+    """Add how far answers are from those in fp32: behind the windows, as fp32 needs memory and time of its own."""
+    prepared, tally = setup.prepared, setup.tally
+    try:
+        for metric, value in (found := prepared.compare_precision(batches.next)).items():
+            tally.setup(metric, value)
+        if samples is not None and found.get("relative_output_error", 0.0) > TOLERANCE:
+            tally.add(Facts(answers=prepared.compare(samples, seed)))
+    except (RuntimeError, ValueError):  # no memory for fp32, shapes that depend on values, NaN: nothing is shown
+        tally.add(Facts(answers=AnswerCounts(0, 0)))
 
 
 def _step_of(prepared: Prepared, procedure: Procedure, tally: Collector) -> Step:

@@ -15,7 +15,7 @@ BY_TOPIC = {
     "steady": ("not_settled", "warmup_left_in", "drift", "several_modes"),
     "undisturbed": (
         *("neighbours", "steal", "other_processes", "slow_rank", "shared_cores", "throttled", "energy_ticks"),
-        *("not_forked",),
+        *("not_forked", "beyond_threads"),
     ),
     "memory": ("swapping", "allocator_retries", "out_of_memory", "leak"),
     "timing": ("not_synchronised", "timer_too_coarse", "impossible", "phases_differ", "copied_values"),

@@ -8,7 +8,8 @@ from statistics import fmean
 from torchstone.core.messages import Values
 from torchstone.core.over_ranks import slowest
 from torchstone.core.schema.advice import Statement
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.axis import VARIANT_AXES, Scalar, variant_name
+from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.ranks import world_size
 from torchstone.core.schema.run import Run
@@ -19,12 +20,13 @@ from torchstone.core.stats.readings import (
     energy_tick_s,
     gauge,
     other_cpu_cores,
+    own_cpu_cores,
     processes_on_device,
     spans_s,
     steal_share,
     ticked_enough,
 )
-from torchstone.plugins.checks._cases import longer, many, option, sound, trials_by_case
+from torchstone.plugins.checks._cases import INLINE, longer, many, option, sound, trials_by_case
 from torchstone.plugins.protocols import check
 
 _OWN_CHECKS = (Disturber.STEAL, Disturber.SWAP, Disturber.DEVICE_SHARED, Disturber.DEVICE_THROTTLED)
@@ -137,6 +139,47 @@ def shared_cores(run: Run) -> Iterator[Finding]:
             yield Finding("shared_cores", Severity.WARNING, case_id, {"ranks": ranks, "cores": cores})
 
 
+_BEYOND_CORES, _COUNTED_S = 0.25, 1.0  # the kernel counts in ticks of 10 ms, and readings are 0.1 s apart
+
+
+@check("an inference that used more cores than it has threads, or than other runtimes have")
+def beyond_threads(run: Run) -> Iterator[Finding]:
+    """Fire where more than half of the trials kept 0.25 cores more busy, over 1 s, than they may have threads.
+
+    Where none are asked for, that is the fewest in effect among Cases that differ in runtime and quantization alone.
+    Left out is what has other processes or threads by right: the user's own process, and processes that load data.
+    """
+    alike: dict[str, list[tuple[str, Case, tuple[Trial, ...]]]] = {}
+    for case_id, case, trials in sound(run):
+        if case.workload.task == Task.INFER and _computes_alone(case) and run.head.procedure.isolation != INLINE:
+            rest = {axis: value for axis, value in case.configuration.items() if axis not in VARIANT_AXES}
+            key = f"{case.workload.canonical()} {sorted(rest.items())}"
+            alike.setdefault(key, []).append((case_id, case, trials))
+    for cases in alike.values():
+        in_effect = (trial.facts.threads_in_effect for _, _, trials in cases for trial in trials)
+        threads = cases[0][1].configuration.get("threads") or min(filter(None, in_effect), default=None)
+        if not isinstance(threads, int):
+            continue
+        for case_id, case, trials in cases:
+            used = [cores for one in trials if _windows_s(one) >= _COUNTED_S and (cores := own_cpu_cores(one))]
+            beyond = [cores for cores in used if cores > threads + _BEYOND_CORES]
+            if 2 * len(beyond) > len(used):
+                name = variant_name(case.configuration)
+                values: Values = {"runtime": name, "cores": max(beyond), "threads": threads}
+                counts = {"trials": len(beyond), "of": len(used)}
+                yield Finding("beyond_threads", Severity.WARNING, case_id, {**values, **counts})
+
+
+def _computes_alone(case: Case) -> bool:
+    """Say whether a trial on the CPU loads its data in the process that computes."""
+    fed = case.configuration.get("feed") == "resident" or not case.configuration.get("num_workers")
+    return case.placement.device == "cpu" and fed
+
+
+def _windows_s(trial: Trial) -> float:
+    return sum(end - begin for begin, end in spans_s(trial))
+
+
 TOLERATED_THROTTLING = 0.05
 
 
@@ -192,7 +235,7 @@ def energy_ticks(run: Run) -> Iterator[Finding]:
 
 def _ticks(trial: Trial) -> float:
     tick_s = energy_tick_s(trial)
-    return sum(end - begin for begin, end in spans_s(trial)) / tick_s if tick_s else 0.0
+    return _windows_s(trial) / tick_s if tick_s else 0.0
 
 
 @check("trials started as new interpreters, because an import had initialised a device's driver")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from torchstone.core.schema.advice import Statement
@@ -49,6 +50,7 @@ class PreparedInference(Prepared):
         from torchstone.plugins.tasks import _graphs, _runtimes, _settings
 
         self._variant = _runtimes.variant_of(case.configuration, device)
+        self._device, self._outputs_of = device, _runtimes.outputs_of
         _settings.refuse(case.configuration, model, device)
         _settings.set_numerics(case.configuration)
         self._plain = _settings.move_to_device(model.module.eval(), case.configuration, device)
@@ -108,20 +110,45 @@ class PreparedInference(Prepared):
 
     def compare(self, samples: Samples, seed: int) -> AnswerCounts | None:
         """Count the items of which both predict the same class."""
-        from torchstone.plugins.tasks import _answers, _runtimes
+        from torchstone.plugins.tasks import _answers
 
-        if self._variant is None:
+        if self._variant is None and not self._is_narrow:
             return None
-
-        def answer(tensors: Mapping[str, Any]) -> Sequence[Any]:
-            found: Sequence[Any] = self._forward(None, tensors)
-            return found
-
-        def reference(tensors: Mapping[str, Any]) -> Sequence[Any]:
-            return _runtimes.outputs_of(self._plain_forward(self._plain, tensors))
-
         with self._inference_mode():
-            return _answers.counted(answer, reference, samples, self._configuration, seed)
+            return _answers.counted(self._answer, self._reference, samples, self._configuration, seed)
+
+    def compare_precision(self, pull: Callable[[], Batch]) -> Mapping[str, float]:
+        from torchstone.plugins.tasks import _runtimes
+
+        if self._variant is not None or not self._is_narrow:
+            return {}
+        batches = [pull().tensors for _ in range(_runtimes.COMPARED)]
+        with self._inference_mode():
+            pairs = [(self._answer(batch), self._reference(batch)) for batch in batches]
+        if not all(ours for _, ours in pairs):
+            raise ValueError("the model's output has no tensor that torch's pytree finds")
+        return _runtimes.differences(str(self._precision), pairs)
+
+    @property
+    def _is_narrow(self) -> bool:
+        return self._precision not in (None, "fp32")
+
+    def _answer(self, tensors: Mapping[str, Any]) -> Sequence[Any]:
+        """Return what is measured answers."""
+        output = self._forward(self._module, self._placed(tensors))
+        return [tensor.cpu() for tensor in self._outputs_of(output)]
+
+    def _reference(self, tensors: Mapping[str, Any]) -> Sequence[Any]:
+        """Return what eager mode answers in fp32, by the kernels that torch chooses for it."""
+        from torchstone.plugins.tasks import _settings
+
+        with _settings.full_precision(self._configuration) if self._is_narrow else nullcontext():
+            output = self._plain_forward(self._plain, self._placed(tensors))
+        return [tensor.cpu() for tensor in self._outputs_of(output)]
+
+    def _placed(self, tensors: Mapping[str, Any]) -> Mapping[str, Any]:
+        moved = {name: tensor.to(self._device.torch_device) for name, tensor in tensors.items()}
+        return self._fetch(lambda: Batch(moved, 0), lambda _phase: None)
 
     def enter(self, window: str) -> None:
         self._compile_pool.close()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from weakref import WeakSet
 
@@ -128,6 +128,16 @@ def set_numerics(configuration: Mapping[str, Scalar]) -> None:
     tf32 = configuration.get("precision") == "tf32"
     torch.set_float32_matmul_precision("high" if tf32 else "highest")
     torch.backends.cudnn.allow_tf32 = tf32
+
+
+@contextmanager
+def full_precision(configuration: Mapping[str, Scalar]) -> Iterator[None]:
+    """Compute fp32 products in fp32, by any kernel; then as the Configuration says again."""
+    set_numerics({"precision": "fp32"})
+    try:
+        yield
+    finally:
+        set_numerics(configuration)
 
 
 def in_effect(configuration: Mapping[str, Scalar], device: Device) -> Facts:

@@ -276,11 +276,9 @@ def _efficiency(cases: Sequence[CaseSummary], machine: Machine) -> Column:
     """Items/s for each GB; the best is the one of DESIGN §9, among those near the top."""
     choices = {c.case_id: choice_of(c, machine, ()) for c in cases}
     several = sum(one.efficiency is not None for one in choices.values()) > 1
-    judged = [
-        one
-        for c in cases
-        if c.verdict == Verdict.VALID and is_as_good(c.quality) and not is_unusable(one := choices[c.case_id])
-    ]
+    kinds = {variant_name(c.configuration) for c in cases}
+    good = [c for c in cases if c.verdict == Verdict.VALID and (len(kinds) == 1 or is_as_good(c.quality))]
+    judged = [one for c in good if not is_unusable(one := choices[c.case_id])]
     best = best_efficiency(judged) if several and len(judged) > 1 else None
     cells = [""] * len(cases)
     if several:

@@ -12,7 +12,7 @@ from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.messages import too_wide
 from torchstone.core.quality import is_as_good
-from torchstone.core.schema.axis import Scalar, scalar_word
+from torchstone.core.schema.axis import Scalar, scalar_word, variant_name
 from torchstone.core.schema.case import Task, model_name
 from torchstone.core.schema.estimate import Estimate, Severity, Verdict
 from torchstone.core.schema.quality import QualityLoss, QualityVerdict
@@ -63,7 +63,8 @@ def _of_group(run: RunSummary, cases: Sequence[CaseSummary], *, brief: bool) -> 
     if len(cases) == 1:
         return _alone(cases[0], brief=brief) + doubt(cases) + _disturbed(cases)
     # What is SUSPECT may be the fastest, or not: nothing is chosen from it.
-    lesser = [case for case in having if not is_as_good(case.quality)]
+    several = len({variant_name(case.configuration) for case in having}) > 1
+    lesser = [case for case in having if several and not is_as_good(case.quality)]
     having = [case for case in having if case not in lesser]
     valid = [case for case in having if case.verdict == Verdict.VALID]
     axes = varying_axes(cases)

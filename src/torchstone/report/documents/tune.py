@@ -58,7 +58,7 @@ def tune_choices(run: RunSummary, answer: TuneResult) -> Iterator[Part]:
 
 
 def _is_variant(case: CaseSummary) -> bool:
-    return variant_name(case.configuration) != EAGER
+    return variant_name({**case.configuration, "precision": "fp32"}) != EAGER
 
 
 _FASTER = ("throughput", "latency", "efficiency")  # objectives whose gain is one of speed

@@ -15,7 +15,7 @@ from torchstone.core.figures import figures
 from torchstone.core.quality import is_as_good, quality_of, quality_of_trials
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.answer import Choice, TuneResult, TuneSpec
-from torchstone.core.schema.axis import Scalar, followers
+from torchstone.core.schema.axis import EAGER, VARIANT_AXES, Scalar, followers, variant_name
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.peak_memory import PEAKS, peak_memory
@@ -54,7 +54,7 @@ def reading_of(trial: Trial, probe: Probe, spec: TuneSpec, answers: AnswerCounts
     """
     values = figures(trial).values
     compared = (values.get("relative_output_error"), trial.facts.answers or answers)
-    good = is_as_good(quality_of([compared], spec.constraints.quality_margin))
+    good = not _chooses(spec) or is_as_good(quality_of([compared], spec.constraints.quality_margin))
     whole = probe.part == Part.WHOLE
     value = objective_value(values, spec.objective if whole else "throughput")
     retries, window_s = trial.values("allocator_retries"), trial.values("window_time_s", Stage.STEADY)
@@ -70,6 +70,12 @@ def reading_of(trial: Trial, probe: Probe, spec: TuneSpec, answers: AnswerCounts
         allowed=not whole or shortfall(values, spec) is None,
         window_s=sum(window_s) or None,
     )
+
+
+def _chooses(spec: TuneSpec) -> bool:
+    """Say whether how good a point is counts: not where torch's own precision was given, and nothing else is there."""
+    other = variant_name({**spec.base.configuration, "precision": "fp32"}) != EAGER
+    return other or any(axis in spec.axes for axis in (*VARIANT_AXES, "precision"))
 
 
 def shortfall(values: Mapping[str, float], spec: TuneSpec) -> tuple[str, float] | None:
@@ -266,7 +272,7 @@ def worth_of(trials: Sequence[Trial], spec: TuneSpec) -> float | None:
 
     None where one failed or missed a limit, and where it is not shown to be as good as eager mode in fp32.
     """
-    if not is_as_good(quality_of_trials(trials, spec.constraints.quality_margin)):
+    if _chooses(spec) and not is_as_good(quality_of_trials(trials, spec.constraints.quality_margin)):
         return None
     logs: list[float] = []
     used = {trial.trial_id for trial in estimation_trials(trials)}

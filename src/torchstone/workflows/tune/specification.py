@@ -10,7 +10,7 @@ import msgspec
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema import ranks
 from torchstone.core.schema.answer import Constraints, TuneSpec
-from torchstone.core.schema.axis import AXES, LOADER_AXES, Scalar, axis_named
+from torchstone.core.schema.axis import AXES, LOADER_AXES, VARIANT_AXES, Scalar, axis_named
 from torchstone.core.schema.case import Case, Placement, Task
 from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.machine import DeviceInfo, Machine
@@ -19,7 +19,6 @@ from torchstone.core.schema.request import IN_HOST_MEMORY, PIN, notes
 from torchstone.execution import plan
 from torchstone.plugins import registry
 from torchstone.plugins.data_choice import has_end
-from torchstone.plugins.variants import VARIANT_AXES
 from torchstone.workflows.tune.answering import OBJECTIVES
 from torchstone.workflows.tune.space import applied, usual_axes
 

@@ -11,7 +11,7 @@ from build import a_case, a_machine, a_run, a_trial
 from torchstone.core.figures import figures
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.case import Placement
+from torchstone.core.schema.case import Case, Placement, Task
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.machine import DeviceInfo
@@ -257,3 +257,57 @@ def test_other_processes_are_those_just_before_and_after_the_windows_where_none_
     assert look("other_processes", a_run([around(0, 1, 0, 0)]))
     assert look("other_processes", a_run([around(0, 0, 1, 0)]))
     assert not look("other_processes", a_run([around(2, 0, 0, 2)]))
+
+
+def inferring(axes: Mapping[str, Scalar], threads: int, cores: float, seconds: float = 2.5) -> tuple[Case, list[Trial]]:
+    case = a_case({"threads": 0, "num_workers": 0, **axes}, task=Task.INFER)
+    at_s = tuple(map(float, range(12)))
+    used = Series("process_cpu_s", "test", at_s, tuple(cores * t for t in at_s))
+    steps, facts = [seconds / 10] * 10, {"threads_in_effect": threads}
+    ids = (f"{case.case_id}.{number}" for number in range(3))
+    return case, [a_trial(steps, series=[used], facts=facts, case_id=case.case_id, trial_id=one) for one in ids]
+
+
+def beyond(*taken: tuple[Case, list[Trial]], procedure: Procedure | None = None) -> list[Finding]:
+    trials = [trial for _, trials in taken for trial in trials]
+    return look("beyond_threads", a_run(trials, cases=[case for case, _ in taken], procedure=procedure))
+
+
+EAGER_ON_TWO = inferring({"runtime": "eager"}, 2, 1.9)
+
+
+@pytest.mark.parametrize(
+    ("axes", "in_effect", "cores", "threads"),
+    [
+        ({"threads": 1}, 1, 2.0, 1),
+        ({"threads": 1}, 2, 1.5, 1),
+        ({"runtime": "onnxruntime", "quantization": "int8-dynamic"}, 4, 3.0, 2),
+        ({"runtime": "onnxruntime", "num_workers": 2, "feed": "resident"}, 4, 4.5, 4),
+    ],
+)
+def test_more_cores_than_threads_or_than_other_runtimes_is_found(axes, in_effect, cores, threads) -> None:
+    taken = inferring(axes, in_effect, cores)
+    (found,) = beyond(EAGER_ON_TWO, taken)
+    name = "onnxruntime int8-dynamic" if "quantization" in axes else axes.get("runtime", "eager")
+    assert (found.subject, found.severity) == (taken[0].case_id, Severity.WARNING)
+    assert found.values == {"runtime": name, "cores": cores, "threads": threads, "trials": 3, "of": 3}
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [
+        inferring({"threads": 1}, 1, 1.2),
+        inferring({"runtime": "onnxruntime"}, 2, 2.0),
+        inferring({"threads": 1}, 1, 2.0, seconds=0.5),
+        inferring({"threads": 1, "num_workers": 2, "feed": "loader"}, 1, 3.0),
+    ],
+)
+def test_what_its_threads_loaders_and_clock_explain_is_not(taken: tuple[Case, list[Trial]]) -> None:
+    assert not beyond(EAGER_ON_TWO, taken)
+
+
+def test_of_the_users_own_process_and_of_one_trial_among_three_nothing_is_told() -> None:
+    case, trials = inferring({"threads": 1}, 1, 2.0)
+    assert not beyond((case, trials), procedure=Procedure(isolation="inline"))
+    _, quiet = inferring({"threads": 1}, 1, 1.0)
+    assert not beyond((case, [trials[0], *quiet[1:]]))
