@@ -152,6 +152,62 @@ def test_training_computes_what_a_loop_by_hand_computes(optimizer, settings):
     assert prepared.results()["loss"] == wanted, "bit for bit"
 
 
+@pytest.mark.filterwarnings("ignore")  # of torch's compiler and torchao
+@pytest.mark.parametrize("optimizer", ["adam8bit", "adamw8bit"])
+def test_a_step_in_eight_bits_is_torchs_but_for_rounding(optimizer):
+    pytest.importorskip("torchao")
+    torch.manual_seed(0)
+    wide = torch.nn.Sequential(torch.nn.Linear(6, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 3))
+    losses = []
+    for name in (optimizer, optimizer.removesuffix("8bit")):
+        prepared, batches = ready("train", made(module=copy.deepcopy(wide)), optimizer=name, learning_rate=0.001)
+        for _ in range(8):
+            prepared.step(batches.next, unmarked)
+        losses.append(prepared.results()["loss"])
+        batches.close()
+    assert losses[1][-1] < losses[1][0]
+    assert losses[0] == pytest.approx(losses[1], abs=0.01)
+    prepared, _ = ready("train", made(module=wide), optimizer=optimizer)
+    assert prepared.facts.fused_optimizer is None
+    with pytest.raises(Unsupported, match=f"fused=on: {optimizer} has no such kernels"):
+        ready("train", made(), optimizer=optimizer, fused="on")
+
+
+def test_adapters_are_trained_and_nothing_else():
+    peft = pytest.importorskip("peft")
+    model, by_hand = made(), made().module
+    before = {name: value.clone() for name, value in model.module.state_dict().items()}
+    torch.manual_seed(1)
+    prepared, batches = ready("train", model, lora=2, optimizer="adamw", learning_rate=0.05, fused="off")
+    assert prepared.facts.trainable_parameters == 2 * (6 + 8) + 2 * (8 + 3)
+    assert sum(p.numel() for group in prepared.optimizer.param_groups for p in group["params"]) == 50
+    torch.manual_seed(1)
+    by_hand = peft.get_peft_model(by_hand, peft.LoraConfig(r=2, target_modules=["0", "2"]))
+    optimizer = torch.optim.AdamW([p for p in by_hand.parameters() if p.requires_grad], lr=0.05)
+    wanted = []
+    for _ in range(6):
+        batch = batches.next()
+        value = loss(by_hand, batch.tensors)
+        value.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        wanted.append(value.item())
+        prepared.step(lambda batch=batch: batch, unmarked)
+    assert prepared.results()["loss"] == wanted, "bit for bit"
+    assert wanted[-1] < wanted[0]
+    after = {name.replace(".base_layer", ""): value for name, value in prepared.module.state_dict().items()}
+    assert all(torch.equal(value, after[name]) for name, value in before.items())
+
+
+@pytest.mark.parametrize(
+    ("axes", "module", "extra"), [({"lora": 4}, "peft", "lora"), ({"optimizer": "adamw8bit"}, "torchao", "torchao")]
+)
+def test_a_library_that_is_not_here_is_named_with_its_command(axes, module, extra, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(Unsupported, match=rf"needs {module}: pip install 'torchstone\[{extra}\]'"):
+        ready("train", made(), **axes)
+
+
 def test_accumulation_adds_up_to_the_larger_batch():
     losses = []
     for size, accumulation in ((8, 1), (4, 2)):

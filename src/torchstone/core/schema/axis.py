@@ -122,6 +122,7 @@ def _axes(*axes: Axis) -> Mapping[str, Axis]:
 
 EAGER = "eager"  # the runtime that is torch itself
 UNQUANTIZED = "none"
+EIGHT_BIT = ("adam8bit", "adamw8bit")  # optimizers whose state is in 8 bits, by torchao
 _S = AxisStage
 # The shared vocabulary. An engine says which of these it has; a name means one thing everywhere.
 AXES: Mapping[str, Axis] = _axes(
@@ -150,14 +151,17 @@ AXES: Mapping[str, Axis] = _axes(
          "other items gave before; int8-weights, int4-weights: weights alone",
          values=(UNQUANTIZED, "int8-dynamic", "int8-static", "int8-weights", "int4-weights"), stage=_S.MODEL,
          on_request=True),
-    Axis("optimizer", "str", "adamw", True, "optimizer of the weights",
-         values=("sgd", "adam", "adamw"), stage=_S.OPTIMIZER, flag="--optimizers"),
+    Axis("optimizer", "str", "adamw", True, "optimizer of the weights; 8bit: its state in 8 bits, by torchao",
+         values=("sgd", "adam", "adamw", *EIGHT_BIT), stage=_S.OPTIMIZER, flag="--optimizers"),
     Axis("learning_rate", "float", 5e-5, True, "step size of the optimizer",
          least=0.0, stage=_S.OPTIMIZER, follows="batch_size", flag="--learning-rates"),
     Axis("grad_accumulation", "int", 1, True, "batches whose gradients are accumulated before an optimizer step",
          least=1, stage=_S.OPTIMIZER, flag="--grad-accumulation"),
     Axis("grad_clip", "float", 0.0, True, "maximum norm of the gradient; 0: no clipping",
          least=0.0, stage=_S.OPTIMIZER),
+    Axis("lora", "int", 0, True,
+         "rank of the adapters (LoRA, by peft) that are trained in place of the weights; 0: the weights are",
+         least=0, stage=_S.MODEL, on_request=True),
     Axis("gradient_checkpointing", "bool", False, False,
          "recompute activations in the backward pass instead of keeping them", stage=_S.MODEL),
     Axis("channels_last", "switch", "auto", False,

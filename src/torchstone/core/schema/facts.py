@@ -37,6 +37,7 @@ class Facts(msgspec.Struct, omit_defaults=True):
     torch: str | None = None
     # the model and its data
     parameters: int | None = None
+    trainable_parameters: int | None = None  # where they are not all
     weights: str | None = None
     new_tensors: tuple[str, ...] = ()  # that the weights do not have
     attention: str | None = None

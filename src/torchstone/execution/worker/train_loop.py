@@ -18,6 +18,7 @@ import msgspec
 
 from torchstone.core.errors import MissingError, Unsupported, UsageError
 from torchstone.core.own_files import replacing
+from torchstone.core.schema.axis import EIGHT_BIT
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.fit import EpochEnded, Evaluated, Evaluation, Fit, Quality
@@ -407,6 +408,8 @@ def fit_model(request: TrainRequest, setup: Setup, send: Send) -> None:
     case, procedure, fit = setup.case, request.procedure, request.fit
     prepared: Trainable = setup.prepared
     model, device, tally = setup.model, setup.device, setup.tally
+    if case.configuration["optimizer"] in EIGHT_BIT:
+        raise Unsupported(f"optimizer={case.configuration['optimizer']}: a training cannot save its state; adamw")
     data = open_fit_data(case, model, fit, procedure.seed)
     steps = steps_in_an_epoch(case, data, procedure.iterations)
     tally.facts.dataset_items = len(data.training) if data.has_end and data.training is not None else None

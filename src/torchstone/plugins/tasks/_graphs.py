@@ -15,7 +15,7 @@ import torch
 from torch._inductor import config as inductor
 
 from torchstone.core.errors import Unsupported
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.axis import EIGHT_BIT, Scalar
 from torchstone.core.schema.batch import Batch
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Mark
@@ -36,6 +36,7 @@ class CompilePool:
 
     def __init__(self, configuration: Mapping[str, Scalar], device: Device) -> None:
         compiles = configuration.get("compile", "off") not in ("off", None)
+        compiles |= configuration.get("optimizer") in EIGHT_BIT  # torchao compiles their update
         on_device = torch.device(device.torch_device).type != "cpu"
         self._closes = compiles and on_device and not _pools()  # one that a user's own process has already stays
         if compiles:

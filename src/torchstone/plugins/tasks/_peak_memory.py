@@ -8,6 +8,7 @@ own shape functions in place of formulas; liveness by weak references.
 
 from __future__ import annotations
 
+import sys
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -86,6 +87,15 @@ def pretending(kernel: Scalar, kernels: tuple[str, ...] | None) -> Iterator[Inst
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
+        movable: Any = torch.nn.Module  # it is where and as it shall be; torch cannot move what has no data in place
+        stack.callback(setattr, movable, "to", movable.to)
+        movable.to = lambda module, *_, **__: module
+        stack.enter_context(torch.compiler.set_stance("force_eager"))
+        update: Any = sys.modules.get("torchao.optim.adam")
+        if update is not None:
+            # Compiled to one kernel, it allocates nothing.
+            stack.callback(setattr, update, "single_param_adam", update.single_param_adam)
+            update.single_param_adam = lambda *_, **__: None
         torch.backends.mha.set_fastpath_enabled(False)  # the fast path of nn.TransformerEncoder has no shape function
         stack.callback(torch.backends.mha.set_fastpath_enabled, fast_path)
         if kernels is None:
@@ -395,8 +405,6 @@ def _followed(
     """Update once for the state of the optimizer, and take a step; return where in the course that begins."""
     last = nhwc(case.configuration)
     module = twin(model.module, lambda tensor: _empty(tensor, last=last))
-    stays: Any = module
-    stays.to = lambda *_, **__: module  # it is where and as it shall be; torch cannot move what has no data in place
     prepared: Any = engine.prepare(case, msgspec.structs.replace(model, module=module), device)
     optimizer = prepared.optimizer
     if optimizer is not None and case.placement.device != "cpu":
@@ -470,7 +478,8 @@ class _Account:
         """A step has ended."""
         if self._optimizer is not None:
             states = [value for state in self._optimizer.state.values() for value in state.values()]
-            self._of["optimizer"] |= self.live.numbers_of(v for v in states if isinstance(v, torch.Tensor))
+            parts = (part for v in states if isinstance(v, torch.Tensor) for part in _parts(v))
+            self._of["optimizer"] |= self.live.numbers_of(parts)
 
     def prediction(self, size: int, begin: int, *, workspaces: Sequence[int], reserve: bool) -> PeakMemory:
         """Return the peak from `begin` on."""
@@ -531,6 +540,13 @@ def _loop_as_torch_would(optimizer: Any) -> None:
     for group in optimizer.param_groups:
         if group.get("foreach", False) is None and not group.get("fused") and not group.get("differentiable"):
             group["foreach"] = True
+
+
+def _parts(tensor: Any) -> Sequence[torch.Tensor]:
+    """Return what a tensor is made of: of one in 8 bits, codes, scales and their table."""
+    if not hasattr(tensor, "__tensor_flatten__"):
+        return [tensor]
+    return [getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]]
 
 
 def _workspaces(device: Device, case: Case) -> tuple[int, ...]:

@@ -137,11 +137,11 @@ def test_bert():
 
 def test_an_update_passes_over_weights_gradients_and_moments():
     layer = torch.nn.Linear(8, 8)
-    for name, passes in strategies.PASSES.items():
-        optimizer, _ = strategies.build(layer.parameters(), {"optimizer": name, "learning_rate": 0.1})
+    for name in ("sgd", "adam", "adamw"):
+        optimizer, _ = strategies.build(list(layer.parameters()), {"optimizer": name, "learning_rate": 0.1})
         layer(torch.ones(1, 8)).sum().backward()
         optimizer.step()
         kept = [t for state in optimizer.state.values() for t in state.values() if getattr(t, "ndim", 0)]
         numbers = sum(t.numel() for t in kept) // sum(p.numel() for p in layer.parameters())
-        assert passes == 3 + 2 * numbers, "weights and gradients read, weights written, each moment read and written"
+        assert strategies.PASSES[name] == 3 + 2 * numbers, "weights and gradients read, weights written; moments, too"
     assert _flops.count(Called(layer), backward, {"x": torch.zeros(2, 8)}).traffic_bytes

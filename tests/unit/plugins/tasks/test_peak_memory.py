@@ -74,6 +74,21 @@ def test_each_optimizer_has_its_state(optimizer, states):
     assert peak(layers(2), a_case(optimizer=optimizer)).kinds["optimizer"] == pytest.approx(2 * states * LAYER, abs=64)
 
 
+def test_state_in_eight_bits_is_a_quarter_of_it():
+    pytest.importorskip("torchao")
+    found = peak(layers(2), a_case(optimizer="adamw8bit", fused="auto"))
+    scales, tables, counts = LAYER // 256, 2 * 256 * 4, 4  # a scale for 256 numbers
+    assert found.kinds["optimizer"] == pytest.approx(2 * (2 * LAYER // 4 + 2 * scales + tables + counts), abs=64)
+
+
+def test_with_adapters_the_weights_have_no_gradients_and_no_state():
+    pytest.importorskip("peft")
+    found = peak(layers(4), a_case(optimizer="adamw", lora=8))
+    adapters = 4 * 2 * 8 * WIDE * 4
+    assert found.kinds["weights"] == 4 * LAYER + adapters
+    assert found.kinds["optimizer"] == pytest.approx(2 * adapters, abs=64)
+
+
 def test_what_the_forward_pass_keeps_grows_with_the_batch():
     batch = 4096
     module = nn.Sequential(*(part for _ in range(3) for part in (nn.Linear(WIDE, WIDE, bias=False), nn.ReLU())))

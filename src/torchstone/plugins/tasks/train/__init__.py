@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from torchstone.core.errors import Unsupported
+from torchstone.core.schema.axis import EIGHT_BIT
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.metric import BACKWARD, FORWARD, OPTIMIZER
@@ -39,13 +40,13 @@ class PreparedTraining(Trainable):
         _settings.refuse(configuration, model, device)
         _graphs.refuse_accumulation(configuration, device)
         _settings.set_numerics(configuration)
-        self.module: Any = _settings.move_to_device(model.module.train(), configuration, device)
+        module = strategies.with_adapters(model.module.train(), configuration)
+        self.module: Any = _settings.move_to_device(module, configuration, device)
         self._compile_pool = _graphs.CompilePool(configuration, device)
         self.replicas: Replicas | None = None
         self._shapes = self.module
         if is_distributed(configuration):
             from torchstone.plugins.tasks import _flops
-            from torchstone.plugins.tasks.train import strategies
 
             self._shapes = _flops.twin(self.module, lambda tensor: tensor.to("meta"))  # what is shared cannot be copied
             self.replicas = strategies.replicas_of(self.module, configuration, device)
@@ -56,19 +57,22 @@ class PreparedTraining(Trainable):
         self._loss = _settings.in_precision(model.loss, configuration, device)
         self._forward = _settings.in_precision(model.forward, configuration, device)
         self._no_grad = torch.no_grad
+        self._parameters = [p for p in self.module.parameters() if p.requires_grad]
+        adapted = bool(configuration.get("lora"))
+        fused: bool | None = False
         if model.optimizer is not None:
-            self.optimizer, fused = model.optimizer(self.module.parameters()), False
+            self.optimizer = model.optimizer(self._parameters if adapted else self.module.parameters())
             self._passes = strategies.LEAST_PASSES
         else:
-            self.optimizer, fused = strategies.build(self.module.parameters(), configuration)
+            self.optimizer, fused = strategies.build(self._parameters, configuration)
             self._passes = strategies.PASSES[str(configuration["optimizer"])]
-        self.scaler = strategies.scaler(configuration, device, fused=fused)
+        self.scaler = strategies.scaler(configuration, device, fused=bool(fused))
         self._accumulation = int(configuration.get("grad_accumulation") or 1)
         self._clip = float(configuration.get("grad_clip") or 0.0)
-        self._parameters = [p for p in self.module.parameters() if p.requires_grad]
         self._clip_norm = torch.nn.utils.clip_grad_norm_
         self.facts = msgspec.structs.replace(
             _settings.in_effect(configuration, device),
+            trainable_parameters=sum(p.numel() for p in self._parameters) if adapted else None,
             fused_optimizer=fused,
             effective_batch_size=items_together(configuration),
         )
@@ -173,7 +177,7 @@ class Train(FedEngine):
     axes: tuple[str, ...] = (
         *SIZES,
         *("precision", "compile", "optimizer", "learning_rate", "grad_accumulation", "grad_clip"),
-        *("gradient_checkpointing", "channels_last", "fused", "sdpa", "threads"),
+        *("lora", "gradient_checkpointing", "channels_last", "fused", "sdpa", "threads"),
         *("world_size", "nodes", "strategy", "backend"),
         *(*LOADER, "feed"),
     )
@@ -188,7 +192,10 @@ class Train(FedEngine):
 
     def peak_memory(self, case: Case, model: LoadedModel, drawn: Mapping[str, Any], device: Device) -> PeakMemory:
         from torchstone.plugins.tasks import _peak_memory
+        from torchstone.plugins.tasks.train import strategies
 
+        if (name := case.configuration.get("optimizer")) in EIGHT_BIT:
+            strategies.in_eight_bits(str(name))  # what it makes while it is imported must have data
         return _peak_memory.step_peak_memory(self, case, model, drawn, device)
 
 

@@ -1,9 +1,9 @@
-"""How ranks share a training step, as a user would write it: DistributedDataParallel, or fully_shard (FSDP2)."""
+"""What a training step is made with: the optimizer, adapters, and how ranks share it (DDP, or FSDP2)."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from torchstone.core.errors import Unsupported
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.axis import EIGHT_BIT, Scalar
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.ranks import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER, STRATEGY, Collective, is_distributed
 from torchstone.plugins.machine_protocols import Device
@@ -119,7 +119,7 @@ def _absent(*_others: Any, **_named: Any) -> Any:
 _CLASSES = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 # How often an update passes over as many numbers as there are weights: weights, gradients and moments read, weights and
 # moments written. One that is not known reads weights and gradients, and writes weights.
-PASSES = {"sgd": 5, "adam": 7, "adamw": 7}
+PASSES = {"sgd": 5, "adam": 7, "adamw": 7, **dict.fromkeys(EIGHT_BIT, 4)}  # a moment in 8 bits is a quarter
 LEAST_PASSES = 3
 
 
@@ -141,16 +141,54 @@ def scaler(configuration: Mapping[str, Scalar], device: Device, *, fused: bool) 
     return torch.amp.GradScaler(device=place.type)
 
 
-def build(parameters: Iterable[Any], configuration: Mapping[str, Scalar]) -> tuple[torch.optim.Optimizer, bool]:
-    """Return the optimizer and whether its kernels are fused. SGD goes with momentum 0.9, as it is used."""
-    trainable = [p for p in parameters if p.requires_grad]
+_HEADS = ("classifier", "score", "qa_outputs")  # of transformers' models, by peft's names of them
+
+
+def with_adapters(module: torch.nn.Module, configuration: Mapping[str, Scalar]) -> torch.nn.Module:
+    """Return the module with low-rank adapters (LoRA, arXiv:2106.09685), all else frozen.
+
+    Which layers have one is peft's choice for an architecture of transformers that it knows; else each linear layer
+    has. The head of a model of transformers is new for its task, and trained itself.
+    """
+    rank = int(configuration.get("lora") or 0)
+    if not rank:
+        return module
+    try:
+        import peft
+        from peft.utils import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING as KNOWN
+    except ImportError as error:
+        raise Unsupported(f"lora={rank} needs peft: pip install 'torchstone[lora]'") from error
+    kind, layers = getattr(getattr(module, "config", None), "model_type", None), None
+    heads = [name for name, _ in module.named_children() if kind is not None and name.endswith(_HEADS)]
+    if kind not in KNOWN:
+        words = getattr(module, "get_output_embeddings", lambda: None)()
+        # The exact type: nn.MultiheadAttention reads the weights of its own kind of it, past any adapter.
+        linear = [name for name, part in module.named_modules() if type(part) is torch.nn.Linear and part is not words]
+        layers = [name for name in linear if name.partition(".")[0] not in heads]
+        if not layers:
+            raise Unsupported(f"lora={rank}: the model has no linear layer")
+    torch.backends.mha.set_fastpath_enabled(False)  # nn.TransformerEncoder's: it reads weights past adapters, too
+    adapters = peft.LoraConfig(r=rank, target_modules=layers, modules_to_save=heads or None)
+    adapted: torch.nn.Module = peft.inject_adapter_in_model(adapters, module)
+    return adapted
+
+
+def build(trainable: Sequence[Any], configuration: Mapping[str, Scalar]) -> tuple[torch.optim.Optimizer, bool | None]:
+    """Return the optimizer and whether its kernels are fused; None: it has no such kernels.
+
+    SGD goes with momentum 0.9, as it is used.
+    """
     if not trainable:
         raise Unsupported("the model has no trainable parameter")
     name = str(configuration["optimizer"])
     settings: dict[str, Any] = {"lr": float(configuration["learning_rate"] or 0.0)}
+    wish = configuration.get("fused", "auto")
+    if name in EIGHT_BIT:
+        if wish == "on":
+            raise Unsupported(f"fused=on: {name} has no such kernels")
+        return in_eight_bits(name)(trainable, **settings), None
     if name == "sgd":
         settings["momentum"] = 0.9
-    wish = configuration.get("fused", "auto")
     if wish != "off":
         try:
             return _CLASSES[name](trainable, fused=True, **settings), True
@@ -158,6 +196,15 @@ def build(parameters: Iterable[Any], configuration: Mapping[str, Scalar]) -> tup
             if wish == "on":
                 raise Unsupported(f"fused=on: {str(error).splitlines()[0]}") from error
     return _CLASSES[name](trainable, **settings), False
+
+
+def in_eight_bits(name: str) -> Any:
+    """Return torchao's optimizer of that name."""
+    try:
+        from torchao import optim
+    except ImportError as error:
+        raise Unsupported(f"optimizer={name} needs torchao: pip install 'torchstone[torchao]'") from error
+    return {"adam8bit": optim.Adam8bit, "adamw8bit": optim.AdamW8bit}[name]
 
 
 class _Ddp(DistributedDataParallel):
