@@ -211,7 +211,7 @@ def at_work(monkeypatch, tmp_path):
     """Be where a program runs, which is a fake."""
     monkeypatch.chdir(tmp_path)
     for name, found in (
-        ("py_spy", lambda: "py-spy"), ("find", lambda _: a_target()), ("Code", lambda _: code),
+        ("py_spy", lambda: "py-spy"), ("find_process", lambda _: a_target()), ("Code", lambda _: code),
         ("watch", lambda *_: COMPUTES),
     ):  # fmt: skip
         monkeypatch.setattr(attached_diagnosis, name, found)
