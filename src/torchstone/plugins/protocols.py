@@ -225,7 +225,7 @@ class Prepared(ABC):
     def compare_precision(self, pull: Callable[[], Batch]) -> Mapping[str, float]:
         """Return how far answers in another precision than fp32 are from those in it, by raw metric of the setup.
 
-        Called behind the last window. May raise RuntimeError or ValueError: then nothing is known of them.
+        Called behind the last window. May raise anything: then nothing is known of them.
         """
         return {}
 

@@ -553,7 +553,7 @@ def _compare_precision(setup: Setup, batches: Batches, samples: Samples | None, 
             tally.setup(metric, value)
         if samples is not None and found.get("relative_output_error", 0.0) > TOLERANCE:
             tally.add(Facts(answers=prepared.compare(samples, seed)))
-    except (RuntimeError, ValueError):  # no memory for fp32, shapes that depend on values, NaN: nothing is shown
+    except Exception:  # no memory for fp32, shapes that depend on values, NaN: nothing is shown
         tally.add(Facts(answers=AnswerCounts(0, 0)))
 
 
