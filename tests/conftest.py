@@ -40,6 +40,28 @@ def driver_folder(tmp_path_factory) -> Path:
     return stub_driver.build(tmp_path_factory.mktemp("driver"))
 
 
+@pytest.fixture(scope="session")
+def templates(tmp_path_factory) -> Iterator[Path]:
+    """The sockets of what templates are forked from: as `run` and `ab` start them, and with one thread."""
+    from warm_templates import serving
+
+    from torchstone.plugins.launchers._process import environment
+
+    usual = environment("fixed")
+    others = (environment("huge", pin_threads=True), {**usual, "OMP_NUM_THREADS": "1"})
+    with serving(tmp_path_factory.mktemp("t"), [usual, *others]) as folder:
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def warm(request, templates) -> Iterator[None]:
+    """Fork templates instead of starting them (warm_templates.py), but for a module that says COLD = True."""
+    from warm_templates import used
+
+    with nullcontext() if getattr(request.module, "COLD", False) else used(templates):
+        yield
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _drawn_once(tmp_path_factory) -> Iterator[None]:
     """Each picture is drawn once for all tests and workers: the same ones are in many formats and many tests.

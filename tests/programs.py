@@ -30,8 +30,8 @@ def taken(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     launcher = ProgramLauncher()
 
-    def take(script, *words, timeout_s=60.0, fixed=None, configuration=None, **how):
-        (tmp_path / "script.py").write_text(HEAD + script)
+    def take(script, *words, head=HEAD, timeout_s=60.0, fixed=None, configuration=None, **how):
+        (tmp_path / "script.py").write_text(head + script)
         command = " ".join([sys.executable, "script.py", *words])
         case = Case(
             Workload(Task.TRAIN, f"program:{command}", "own", "sample", None, fixed or {}), configuration or {},

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 import pytest
 from acceptance.feature_rows import row_of
+from warm_templates import TORCHSTONE
 
-_PROGRAMS = {"torchstone": (sys.executable, "-m", "torchstone"), "python": (sys.executable,)}
+_PROGRAMS = {"torchstone": TORCHSTONE, "python": (sys.executable,)}
 
 
 class Done(NamedTuple):
@@ -63,6 +64,11 @@ class Desk:
         typed = row_of(feature_id).typed
         assert typed, f"{feature_id}: nothing is typed for it"
         return [self.type(line) for line in typed][-1]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _warm(warm: None) -> None:
+    """Fork templates instead of starting them."""
 
 
 @pytest.fixture(scope="module")

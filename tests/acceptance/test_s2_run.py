@@ -251,6 +251,6 @@ def test_s2_13_27_32_and_45_a_loader_that_is_waited_for_and_a_batch_that_runs_ou
     assert "example batch" not in told, "what failed was fed like the others"
     told = " ".join(bench.type("torchstone show --full").out.split())
     note = told[told.index("note: data") :]
-    assert re.search(r"note: data is \d\d % of the step \([\d.]+ ms\); the step waits for the loader", note)
+    assert re.search(r"note: data is \d\d % of the step \([\d.]+ ms[^)]*\); the step waits for the loader", note)
     assert "Causes: slow disk, too few workers, costly preprocessing. Try: " in note
     assert "a faster disk (SSD), or fewer, larger files; less preprocessing for each item" in note

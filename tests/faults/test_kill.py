@@ -1,6 +1,7 @@
 """A controller that is killed loses nothing it reported, and leaves no process behind."""
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from faults.killing import KilledRun, moments
@@ -21,6 +22,9 @@ def test_a_kill_at_any_moment_loses_no_reported_trial_and_leaves_no_process(tmp_
 
     whole = run("whole")
     whole_s = whole.whole()
-    left = [run(str(i)).killed(moment) for i, moment in enumerate(moments(KILLS, whole.trials, whole_s))]
+    when = moments(KILLS, whole.trials, whole_s)
+    runs = [run(str(number)) for number in range(KILLS)]
+    with ThreadPoolExecutor(2) as two:  # a run is one process at work most of the time
+        left = list(two.map(KilledRun.killed, runs, when))
     assert [(one.moment, one.faults) for one in left if one.faults] == []
     assert any(one.reported for one in left), "no kill fell among the trials: nothing was tested"

@@ -7,6 +7,11 @@ from programs import taken  # noqa: F401  # a fixture
 from torchstone.cli import main
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _warm(warm):
+    """Fork templates instead of starting them."""
+
+
 @pytest.fixture
 def refused(capfd, outputs):
     """Run a command that must be refused; return its line (and, for the user's own code, the lines below it)."""

@@ -9,12 +9,12 @@ from itertools import groupby
 from typing import Any
 
 import pytest
+from warm_templates import TORCHSTONE
 
 from torchstone.storage.query import read_run
 
 pytestmark = pytest.mark.xdist_group("ab")  # one measurement serves all its tests
 
-TORCHSTONE = [sys.executable, "-m", "torchstone"]
 NET = """
 import torch
 from width import LAYERS

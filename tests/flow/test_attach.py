@@ -13,13 +13,10 @@ import pytest
 
 from torchstone.cli import main
 
-pytestmark = [
-    pytest.mark.alone,  # what a program waits for is told by its cores, which others may hold
-    pytest.mark.skipif(
-        shutil.which("py-spy", path=os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))) is None,
-        reason="py-spy is not installed: pip install 'torchstone[attach]'",
-    ),
-]
+pytestmark = pytest.mark.skipif(
+    shutil.which("py-spy", path=os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))) is None,
+    reason="py-spy is not installed: pip install 'torchstone[attach]'",
+)
 
 SCRIPT = """
 import sys, time, torch
@@ -76,7 +73,7 @@ def line_of(what):
 )  # fmt: skip
 def test_a_planted_cause_is_named_with_its_line_and_the_program_goes_on(word, causes, what, running, capfd):
     program = running(word)
-    assert main(["attach", str(program.pid), "--for", "15s", "--json", "--quiet"]) == 0
+    assert main(["attach", str(program.pid), "--for", "8s", "--json", "--quiet"]) == 0
     answer = json.loads(capfd.readouterr().out)["answer"]
     first = next(cause for cause in answer["causes"] if cause["id"] != "neighbours")
     assert first["id"] in causes
@@ -111,6 +108,6 @@ def test_what_is_no_training_is_refused_in_a_line(capfd, tmp_path, monkeypatch):
 
 def test_a_program_that_ends_meanwhile_is_told_in_a_line(running, capfd):
     program = running("0")
-    threading.Timer(3.0, program.kill).start()
+    threading.Timer(2.0, program.kill).start()
     assert main(["attach", str(program.pid), "--for", "30s"]) == 1
     assert "has ended" in capfd.readouterr().err

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 from fake_github import TOKEN, pull_request_event, serving
+from warm_templates import TORCHSTONE
 
 from torchstone.config.source import read_file
 
 pytestmark = pytest.mark.xdist_group("ci")  # one measurement serves all its tests
 
 ROOT = Path(__file__).parents[2]
-TORCHSTONE = [sys.executable, "-m", "torchstone"]
 NET = """
 import torch
 from width import LAYERS

@@ -2,12 +2,12 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from warm_templates import TORCHSTONE
 
 from torchstone.cli import main
 from torchstone.core.schema.trial import Purpose
@@ -55,7 +55,7 @@ def diagnosed(tmp_path_factory) -> tuple[Any, str, Path]:
     (folder / "slow.py").write_text(SLOW)
     (folder / "train.yaml").write_text(RECIPE)
     answer = subprocess.run(
-        [sys.executable, "-m", "torchstone", "diagnose", "train.yaml", "--device", "cpu", "--axis", "threads=1",
+        [*TORCHSTONE, "diagnose", "train.yaml", "--device", "cpu", "--axis", "threads=1",
          "--budget", "15s", "--apply", "train.yaml", "--disturbed", "keep", "--json", "--output-dir", "outputs"],
         capture_output=True, text=True, timeout=240, check=False, cwd=folder,
     )  # fmt: skip

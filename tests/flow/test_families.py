@@ -3,11 +3,11 @@
 import json
 import math
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from warm_templates import TORCHSTONE
 
 from torchstone.cli import main
 
@@ -43,7 +43,7 @@ def session(folder: Path) -> dict[str, Any]:
     procedure = {"trials": 1, "warmup": 1, "warmup_budget": "100ms", "iterations": 3, "telemetry": 0}
     file = folder / "every.json"
     file.write_text(json.dumps({"procedure": procedure, "workloads": workloads}))
-    words = [sys.executable, "-m", "torchstone", "run", str(file), "--json", "--quiet"]
+    words = [*TORCHSTONE, "run", str(file), "--json", "--quiet"]
     answer = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False)
     assert answer.returncode == 0, answer.stderr
     found: dict[str, Any] = json.loads(answer.stdout)

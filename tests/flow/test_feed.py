@@ -2,11 +2,11 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from warm_templates import TORCHSTONE
 
 from torchstone.cli import main
 
@@ -121,7 +121,7 @@ def test_workers_of_batches_that_come_as_they_are_are_refused_before_anything_is
 
 def command(project: Path, *words: str) -> tuple[Any, str]:
     answer = subprocess.run(
-        [sys.executable, "-m", "torchstone", *words, "--device", "cpu", "--axis", "threads=1", "--json"],
+        [*TORCHSTONE, *words, "--device", "cpu", "--axis", "threads=1", "--json"],
         capture_output=True, text=True, timeout=240, check=False, cwd=project,
     )  # fmt: skip
     assert answer.returncode == 0, answer.stderr

@@ -4,10 +4,10 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from warm_templates import TORCHSTONE
 
 from torchstone.storage.query import read_run
 
@@ -28,7 +28,7 @@ def generated(tmp_path_factory):
 
 
 def torchstone(folder: Path, *words: str, columns: int = 100) -> str:
-    command = (sys.executable, "-m", "torchstone", *words, "--output-dir", "outputs")
+    command = (*TORCHSTONE, *words, "--output-dir", "outputs")
     wide = {**os.environ, "COLUMNS": str(columns)}
     answer = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, cwd=folder, env=wide)
     assert answer.returncode == 0, answer.stderr

@@ -5,20 +5,19 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from reported import edited_record
+from warm_templates import TORCHSTONE
 
 from torchstone.cli import main
 from torchstone.report.rendering import formats
 
 pytestmark = pytest.mark.xdist_group("integrity")  # one measurement serves all its tests
 
-TORCHSTONE = [sys.executable, "-m", "torchstone"]
 RUN = ("run", "--task", "train", "--model", "builtin:mlp", "--axis", "batch_size=4,16", "--axis", "threads=1",
        "--trials", "3", "--iterations", "20", "--warmup", "5", "--no-phases", "--quiet")  # fmt: skip
 NET = """

@@ -28,6 +28,7 @@ def children(folder: Path) -> list[str]:
     return found
 
 
+COLD = True  # it looks for processes by their environment
 WORDS = ["run", "--model", "builtin:mlp", "--trials", "50", "--budget", "200ms", "--warmup", "1"]
 INT, TERM = signal.SIGINT, signal.SIGTERM
 

@@ -3,11 +3,11 @@
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 
 import pytest
+from warm_templates import TORCHSTONE
 
 pty = pytest.importorskip("pty", reason="terminals of one's own are there on Linux and macOS")
 
@@ -22,7 +22,7 @@ class OnTerminal:
         ours, its = pty.openpty()
         environment = {**os.environ, "COLUMNS": "100", "LINES": "24", "TERM": "xterm-256color"}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "torchstone", *WORDS, *words],
+            [*TORCHSTONE, *WORDS, *words],
             stdout=subprocess.PIPE, stderr=its, text=True, env=environment,
         )  # fmt: skip
         os.close(its)

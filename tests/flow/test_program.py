@@ -12,6 +12,8 @@ from programs import HEAD, LOOP, OPTIMIZER, STEP
 from torchstone.cli import main
 from torchstone.core.schema.trial import Status
 
+SHORT = ("--warmup", "1", "--warmup-budget", "100ms")
+
 
 def median(values):
     return sorted(values)[len(values) // 2]
@@ -101,6 +103,7 @@ def test_a_training_that_changes_its_weights_by_itself(taken, fixed):
     assert {one.phase for one in trial.measurements if one.phase} == {"data", "forward", "backward", "rest"}
 
 
+NO_TORCH = "import sys, time\n"
 SEEDED = HEAD.replace("model =", "torch.manual_seed(1)\nmodel =")
 
 
@@ -111,7 +114,7 @@ SEEDED = HEAD.replace("model =", "torch.manual_seed(1)\nmodel =")
 def test_only_a_program_that_sets_its_seed_is_held_to_its_results(tmp_path, monkeypatch, capsys, script, judged):
     monkeypatch.chdir(tmp_path)
     Path("script.py").write_text(script)
-    assert main(["run", "--trials", "2", "--iterations", "5", "--json", "--", sys.executable, "script.py"]) == 0
+    assert main(["run", *SHORT, "--trials", "2", "--iterations", "5", "--json", "--", sys.executable, "script.py"]) == 0
     (case,) = json.loads(capsys.readouterr().out)["cases"]
     found = [one["check"] for one in case["findings"]]
     assert ("fingerprint_moved" in found) is judged
@@ -155,7 +158,7 @@ FAULTS = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_what_goes_wrong_is_an_outcome_of_one_line(taken, tmp_path, name):
     script, status, says = FAULTS[name]
-    outcome = taken(script, str(tmp_path)).outcome
+    outcome = taken(script, str(tmp_path), head=HEAD if "torch" in script or STEP in script else NO_TORCH).outcome
     assert outcome.status == status
     assert says in outcome.message
     assert "\n" not in outcome.message
@@ -167,7 +170,7 @@ def test_one_that_hangs_is_ended_with_all_that_it_started(taken, tmp_path):
         "import subprocess; child = subprocess.Popen(['sleep', '300']); open(sys.argv[1], 'w').write(str(child.pid))\n"
         "time.sleep(300)\n"
     )
-    trial = taken(script, str(tmp_path / "pid"), timeout_s=8.0)
+    trial = taken(script, str(tmp_path / "pid"), head=NO_TORCH, timeout_s=4.0)
     assert trial.outcome.status == Status.TIMED_OUT
     child = Path("/proc") / (tmp_path / "pid").read_text()
     until_s = time.monotonic() + 5.0
@@ -231,7 +234,7 @@ def test_run_of_a_program_with_an_axis(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     script = LOOP.replace("batch_size=20", "batch_size=int(sys.argv[1])") + "    open('log.txt', 'a').write('x')\n"
     (tmp_path / "train.py").write_text(HEAD + script)
-    words = ["--trials", "2", "--iterations", "10", "--axis", "batch_size=10,40", "--json", "--quiet"]
+    words = [*SHORT, "--trials", "1", "--iterations", "10", "--axis", "batch_size=10,40", "--json", "--quiet"]
     assert main(["run", *words, "--", sys.executable, "train.py", "{batch_size}"]) == 0
     told = json.loads(capfd.readouterr().out)
     assert {case["configuration"]["batch_size"] for case in told["cases"]} == {10, 40}

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from warm_templates import TORCHSTONE
 
 PROJECTS = Path(__file__).parent / "projects"
 # What a person would leave alone, so that a test takes seconds, and counts whole windows beside other tests.
@@ -35,7 +36,7 @@ class Project(NamedTuple):
         return done.stdout
 
     def torchstone(self, *words: str) -> dict[str, Any]:
-        document: dict[str, Any] = json.loads(self.python("-m", "torchstone", *words, "--json"))
+        document: dict[str, Any] = json.loads(self.python(TORCHSTONE[1], *words, "--json"))
         return document
 
     def trained(self, model: str) -> dict[str, Any]:

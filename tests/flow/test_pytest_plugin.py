@@ -1,6 +1,7 @@
 """The plug-in of pytest: a test fails where its function became slower or larger, and only there."""
 
 import importlib.util
+import os
 import subprocess
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -25,13 +26,16 @@ def step(seconds=0.002):
 def test_step(torchstone):
     torchstone(step)
 """
-WITHIN = ("--torchstone-within", "4m")  # it ends sooner: the time is for a machine that is busy
+WITHIN = ("--torchstone-within", "60s")  # it ends sooner
+TESTS = Path(__file__).parents[1]
+WARM = "import subprocess, warm_templates\nsubprocess.Popen = warm_templates.Popen"  # in the workers of xdist, too
 
 
 @pytest.fixture
 def project(pytester, monkeypatch):
     monkeypatch.setenv("TORCHSTONE_OUTPUT", str(pytester.path / "outputs"))
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2] / "src"))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(TESTS.parent / "src"), str(TESTS))))
+    pytester.makeconftest(WARM)
     with_pause(pytester, 0.002)
     return pytester
 
@@ -74,13 +78,12 @@ def test_a_revision_is_compared_live(project):
     found.stdout.fnmatch_lines(["*test_speed.py::test_step: *: worse"])
 
 
-@pytest.mark.alone
 def test_it_works_beside_xdist(project):
     if importlib.util.find_spec("xdist") is None:
         pytest.skip("pytest-xdist is not installed")
     second = (project.path / "test_speed.py").read_text(encoding="utf-8")
     (project.path / "test_other.py").write_text(second, encoding="utf-8")
-    found = ran(project, "-p", "xdist", "-n", "2", "--torchstone-save", "speed", *WITHIN)
+    found = ran(project, "-p", "xdist", "-n", "2", "--torchstone-save", "speed", "--torchstone-within", "20s")
     found.assert_outcomes(passed=2)
     found.stdout.fnmatch_lines(["*test_other.py::test_step: kept in speed"])
     assert len(list((project.path / "speed" / "records").glob("*.jsonl"))) == 2

@@ -121,7 +121,6 @@ def test_without_its_library_a_format_says_what_to_install(monkeypatch, outputs,
     assert said.out == ""
 
 
-@pytest.mark.alone
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
 @pytest.mark.parametrize(
     ("name", "module", "most_s"), [("pdf", "typst", 10.0), ("pptx", "pptx", 10.0), ("csv", "csv", 10.0)]

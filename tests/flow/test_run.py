@@ -3,13 +3,11 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-TORCHSTONE = [sys.executable, "-m", "torchstone"]
+from warm_templates import TORCHSTONE
 
 
 def torchstone(*words: str, check: bool = True, code: int = 0, **settings: Any) -> subprocess.CompletedProcess[str]:

@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 import pytest
+from warm_templates import TORCHSTONE
 
 from torchstone.core.units import significant
 
@@ -40,7 +41,7 @@ def measured(tmp_path, function: str) -> dict[str, Any]:
     (tmp_path / "nets.py").write_text(MODELS)
     words = ["run", "--task", "infer", "--model", f"py:nets.py:{function}", "--axis", "runtime=eager,onnxruntime"]
     quick = ["--trials", "2", "--warmup", "1", "--iterations", "20", "--json", "--quiet"]
-    command = [sys.executable, "-m", "torchstone", *words, *quick]
+    command = [*TORCHSTONE, *words, *quick]
     told = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, cwd=tmp_path)
     assert told.returncode == 0, told.stderr
     return {case["configuration"]["runtime"]: case for case in json.loads(told.stdout)["cases"]}
@@ -65,7 +66,7 @@ def test_both_are_measured_and_what_the_other_took_and_differs_by_is_among_the_f
     for case in cases.values():
         assert {trial["outcome"]["status"] for trial in case["trials"]} == {"ok"}
         assert case["estimates"]["throughput"]["trials"] == 2
-    shown = subprocess.check_output([sys.executable, "-m", "torchstone", "show", "latest"], text=True)
+    shown = subprocess.check_output([*TORCHSTONE, "show", "latest"], text=True)
     assert f"onnxruntime relative error {significant(found['relative_output_error']['value'], 2)}" in shown
     facts = [cases[name]["trials"][0]["facts"] for name in ("eager", "onnxruntime")]
     assert facts[0]["threads_in_effect"] == facts[1]["threads_in_effect"]
@@ -85,7 +86,7 @@ def test_int8_that_answers_real_items_as_well_is_as_good_and_of_made_up_ones_not
     quick = ["--trials", "1", "--warmup", "1", "--iterations", "20", "--batch-sizes", "8", "--json", "--quiet"]
     model = ["run", "--task", "infer", "--model", "builtin:mlp", "--axis", "quantization=none,int8-dynamic"]
     for data, verdict, items in (("digits", "as good", 1792), ("synthetic", "undecided", 0)):
-        command = [sys.executable, "-m", "torchstone", *model, "--data", data, "--quality-margin", "5%", *quick]
+        command = [*TORCHSTONE, *model, "--data", data, "--quality-margin", "5%", *quick]
         told = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, cwd=tmp_path)
         assert told.returncode == 0, told.stderr
         cases = {case["configuration"]["quantization"]: case for case in json.loads(told.stdout)["cases"]}
@@ -132,7 +133,7 @@ def test_the_chosen_setting_is_saved_as_a_file_that_loads_without_torchstone(tmp
     words = ["tune", *model, "--axis", "runtime=eager,onnxruntime", *quick, "--save-model", "best.onnx"]
 
     def torchstone(*command):
-        whole = [sys.executable, "-m", "torchstone", *command]
+        whole = [*TORCHSTONE, *command]
         return subprocess.run(whole, capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path)
 
     told = torchstone(*words)

@@ -5,12 +5,12 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from build import a_machine, a_run, a_trial
+from warm_templates import TORCHSTONE
 
 from torchstone.analysis.rows import case_rows
 from torchstone.core.schema.case import Placement
@@ -39,7 +39,7 @@ CARDS = (
 def torchstone(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run it where no file of the project is (S0-59)."""
     answer = subprocess.run(
-        [sys.executable, "-m", "torchstone", *words, "--output-dir", str(folder / "outputs")],
+        [*TORCHSTONE, *words, "--output-dir", str(folder / "outputs")],
         check=False,
         cwd=folder, capture_output=True, text=True, timeout=240, env={**os.environ, "COLUMNS": "200"},
     )  # fmt: skip

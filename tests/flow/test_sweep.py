@@ -3,9 +3,9 @@
 import json
 import re
 import subprocess
-import sys
 
 import pytest
+from warm_templates import TORCHSTONE
 
 pytestmark = pytest.mark.xdist_group("sweep")  # one measurement serves all its tests
 
@@ -24,7 +24,7 @@ def swept(tmp_path_factory):
 
 
 def torchstone(folder, *words: str) -> subprocess.CompletedProcess[str]:
-    command = (sys.executable, "-m", "torchstone", *words, "--output-dir", "outputs")
+    command = (*TORCHSTONE, *words, "--output-dir", "outputs")
     answer = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, cwd=folder)
     assert answer.returncode == 0, answer.stderr
     return answer

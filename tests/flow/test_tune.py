@@ -3,17 +3,16 @@
 import json
 import re
 import subprocess
-import sys
 from typing import Any
 
 import pytest
+from warm_templates import TORCHSTONE
 
 from torchstone.core.schema.trial import Purpose, Status
 from torchstone.storage.query import read_run
 
 pytestmark = pytest.mark.xdist_group("tune")  # one measurement serves all its tests
 
-TORCHSTONE = [sys.executable, "-m", "torchstone"]
 # One thread: beside another test, on as many cores, steps of several threads take ten times as long, now and then.
 SMALL = ("--task", "train", "--model", "builtin:cnn", "--data", "digits", "--axis", "batch_size=4,8,16,32",
          "--axis", "num_workers=0,1", "--axis", "precision=fp32", "--axis", "threads=1", "--budget", "300ms",

@@ -2,7 +2,6 @@ import os
 import sqlite3
 import subprocess
 import sys
-import time
 
 import msgspec
 import pytest
@@ -173,24 +172,17 @@ def test_ids_and_hosts_from_strangers_are_only_text(tmp_path):
     assert runs(tmp_path)[0].host == "');DROP TABLE runs;--"
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize(("many", "each"), [(100, 100), (1, 10_000)])
-def test_ten_thousand_trials_are_looked_up_in_half_a_second(tmp_path, many, each):
+def test_ten_thousand_trials_are_looked_up_in_a_second_of_a_core(tmp_path, many, each):
     trials = [a_trial(trial_id=f"t{i}", number=i, order=i) for i in range(each)]
     for i in range(many):
         store(tmp_path, f"r{i:03}", trials=trials)
-    began = time.perf_counter()
     assert sync(tmp_path) == ()
-    print(f"{many} x {each}: indexed in {time.perf_counter() - began:.2f} s")
     for call in ("runs(folder)", "find(folder, 'latest')"):
-        code = f"{IMPORTS}folder = Path(sys.argv[1])\n{call}"
-        took = []
-        for _ in range(3):
-            began = time.perf_counter()
-            subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, env=warm())
-            took.append(time.perf_counter() - began)
-        print(f"{many} x {each}: {call} in {min(took):.3f} s")
-        assert min(took) < 1.5
+        code = f"{IMPORTS}import time\nfolder = Path(sys.argv[1])\n{call}\nprint(time.process_time())"
+        words = [sys.executable, "-c", code, str(tmp_path)]
+        took_s = float(subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True, env=warm()).stdout)
+        assert took_s < 1.0, call
 
 
 def warm():
