@@ -7,12 +7,16 @@ hooks      the hooks of `-- COMMAND`, in µs: blocks of steps with them, with fu
            not reach. Wanted: 5 µs a step and 1 µs a phase, told apart by steps of one and of four passes
 cost       what `attach` costs: pairs of windows with it and without, in drawn order, of a convolutional net with a
            thread on each core, the worst case. Wanted: at most 0.5 %, the same losses, and nothing left behind
+revisions  `torchstone ab base BRANCH -- python train.py`, 90 s a run: of equal code (wanted: 0 of 20 called different)
+           and of a branch whose steps take 3 % longer (wanted: found in 9 of 10), of a Trainer of transformers
+           (programs/revisions; it needs accelerate) or of nanoGPT, whose folder with data/shakespeare_char prepared
+           `--nanogpt` names. Alone on the machine; stopped at any time, it goes on where it was
 
 Each result is kept in benchmarks/data/scripts.json as it comes, with the load of the machine; what is there is not
 measured again but with --again or --only. Figures of cost need a machine with no other work; a
 verdict beside other work is that of the program's own causes (`busy`).
 
-    python benchmarks/scripts.py [diagnose] [attach] [hooks] [cost] [--only NAME …] [--again]
+    python benchmarks/scripts.py [diagnose] [attach] [hooks] [cost] [revisions] [--only NAME …] [--again]
 """
 
 from __future__ import annotations
@@ -24,6 +28,8 @@ import itertools
 import json
 import os
 import random
+import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -40,7 +46,7 @@ from torchstone.execution.program.attached import RATE_HZ, find_process, watch
 
 HERE = Path(__file__).parent
 DATA, PROGRAMS = HERE / "data/scripts.json", HERE / "programs"
-PARTS = ("diagnose", "attach", "hooks", "cost")
+PARTS = ("diagnose", "attach", "hooks", "cost", "revisions")
 
 
 class Expected(NamedTuple):
@@ -71,11 +77,15 @@ FROM_OUTSIDE = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", metavar="PART", help="some of: diagnose attach hooks cost (default: all)")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"some of: {' '.join(PARTS)} (default: all)")
     parser.add_argument("--only", nargs="+", metavar="NAME", help=f"some of the scripts: {', '.join(EXPECTED)}")
     parser.add_argument("--again", action="store_true", help="measure what is there already, too")
     parser.add_argument("--seconds", type=float, default=30.0, help="of one look of attach")
     parser.add_argument("--pairs", type=int, default=10, help="of windows of cost")
+    parser.add_argument("--nanogpt", type=Path, metavar="FOLDER", help="of revisions: instead of the Trainer")
+    parser.add_argument("--within", default="90s", help="of a run of revisions")
+    parser.add_argument("--equal", type=int, default=20, help="runs of equal code")
+    parser.add_argument("--slower", type=int, default=10, help="runs of revisions that differ")
     options = parser.parse_args()
     if wrong := [*(set(options.parts) - {*PARTS}), *(set(options.only or ()) - EXPECTED.keys())]:
         parser.error(f"{wrong[0]}: there is no such part or script")
@@ -95,6 +105,13 @@ def main() -> None:
         if part == "hooks":
             for kind in KINDS:
                 measure(part, kind, lambda kind=kind: hooks_cost(kind))  # type: ignore[misc]
+        elif part == "revisions":
+            with revisions(options.nanogpt) as compared:
+                for number in range(max(options.equal, options.slower)):  # in turns: what a machine does changes
+                    for kind, count in (("equal", options.equal), ("slower", options.slower)):
+                        if number < count:
+                            name = f"{'nanogpt' if options.nanogpt else 'trainer'} {kind} {number:02d}"
+                            measure(part, name, lambda kind=kind: compared(kind, options.within))  # type: ignore[misc]
         elif part == "cost":
             measure(part, "attach", lambda: attach_cost(options.pairs, options.seconds))
         else:
@@ -127,6 +144,12 @@ def table(found: dict[str, Any]) -> str:
             lines.append(f"{arm}: {one - 2 * phase:.1f} µs a step and {phase:.1f} µs a phase (wanted: 5 and 1)")
     for one in found.get("cost", {}).values():
         lines.append(f"attach: {one['ratio']:.4f} [{one['low']:.4f}, {one['high']:.4f}] of the step (wanted: 1.005)")
+    runs = found.get("revisions", {})
+    for script in dict.fromkeys(name.rsplit(maxsplit=1)[0] for name in runs):
+        said = [one["verdict"] for name, one in runs.items() if name.startswith(f"{script} ")]
+        right = ("worse",) if script.endswith("slower") else ("same", "unclear")
+        wanted = "9 of 10" if script.endswith("slower") else "all"
+        lines.append(f"revisions: {script}: right in {sum(map(right.count, said))} of {len(said)} (wanted: {wanted})")
     return "\n".join(lines)
 
 
@@ -152,9 +175,9 @@ def attached(name: str, seconds: float) -> dict[str, Any]:
         return {**told, "left": threads_of(process.pid) - threads, "alive": process.poll() is None}
 
 
-def answer_of(words: list[str]) -> dict[str, Any]:
+def answer_of(words: list[str], folder: Path = PROGRAMS) -> dict[str, Any]:
     typed = [sys.executable, "-m", "torchstone", *words]
-    done = subprocess.run(typed, cwd=PROGRAMS, capture_output=True, text=True, check=False)
+    done = subprocess.run(typed, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         return {"causes": [], "failed": done.stderr.strip().splitlines()[-1]}
     answer: dict[str, Any] = json.loads(done.stdout)["answer"]
@@ -343,6 +366,69 @@ def _rates(pair: dict[str, tuple[float, float, float]], moments: list[float]) ->
         found |= {f"{name}_s": ended_s - began_s, f"{name}_steps_per_s": steps / (ended_s - began_s)}
         found |= {"cost_s": cost_s} if name == "on" else {}
     return found
+
+
+# ── revisions ───────────────────────────────────────────────────────────────────────────────────────────────
+
+# 3 % of what lies between the end of a step of the optimizer and the next one, waiting for a turn left out.
+PLANTED = """
+import time
+import torch
+from torch.optim import optimizer as _optimizers
+_ended_s = [time.perf_counter()]
+def _longer(*_):
+    until_s = time.perf_counter() + 0.03 * (time.perf_counter() - _ended_s[0])
+    while _ended_s[0] and time.perf_counter() < until_s:
+        pass
+def _ended(*_):
+    _ended_s[0] = time.perf_counter()
+_optimizers.register_optimizer_step_pre_hook(_longer)
+_optimizers.register_optimizer_step_post_hook(_ended)
+"""
+NANOGPT = shlex.split(
+    "config/train_shakespeare_char.py --device=cpu --compile=False --dtype=float32 --eval_iters=1 --log_interval=1000 "
+    "--block_size=64 --batch_size=12 --n_layer=4 --n_head=4 --n_embd=128 --max_iters=100000 --lr_decay_iters=100000 "
+    "--dropout=0.0"
+)
+
+
+@contextmanager
+def revisions(nanogpt: Path | None) -> Iterator[Callable[[str, str], dict[str, Any]]]:
+    """Make a repository with the branches base and slower, and give what compares them in it."""
+    git = ["git", "-c", "user.name=benchmark", "-c", "user.email=benchmark@example.org"]
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made) / "repository"
+        shutil.copytree(nanogpt or PROGRAMS / "revisions", folder, ignore=shutil.ignore_patterns(".git", "__pycache__"))
+        script = folder / "train.py"
+        for branch, text in (("base", script.read_text()), ("slower", PLANTED + script.read_text())):
+            script.write_text(text)
+            for words in (["init", "--quiet"], ["checkout", "--quiet", "-b", branch], ["add", "--force", "."]):
+                subprocess.run([*git, *words], cwd=folder, check=True)
+            subprocess.run([*git, "commit", "--quiet", "-m", branch], cwd=folder, check=True)
+        command = [sys.executable, "train.py", *(NANOGPT if nanogpt else ())]
+
+        def compare(kind: str, within: str) -> dict[str, Any]:
+            branch = "slower" if kind == "slower" else "base"
+            words = [
+                "ab",
+                "base",
+                branch,
+                "--within",
+                within,
+                "--output-dir",
+                made,
+                "--json",
+                "--quiet",
+                "--",
+                *command,
+            ]
+            answer = answer_of(words, folder)
+            if "failed" in answer:
+                sys.exit(answer["failed"])
+            found, course = answer["comparison"], answer["course"]
+            return {"verdict": found["verdict"], "ratio": found["ratio"], "why": found["why"], **course}
+
+        yield compare
 
 
 if __name__ == "__main__":
