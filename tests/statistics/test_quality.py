@@ -69,7 +69,14 @@ def chosen(losses, items):
         lost, churn = losses(dice), dice.uniform(0.0, 0.005, SETTINGS)
         rates = np.array([1.0, *np.exp(dice.uniform(math.log(0.5), math.log(4.0), SETTINGS))])
         choices = [
-            Choice(str(n), {}, TRIALS, throughput=value, throughput_low=low, throughput_high=high)
+            Choice(
+                str(n),
+                {"runtime": f"r{n}" if n else "eager"},
+                TRIALS,
+                throughput=value,
+                throughput_low=low,
+                throughput_high=high,
+            )
             for n, rate in enumerate(rates)
             for value, low, high, _ in [over_trials((rate * np.exp(dice.normal(0.0, SPREAD, TRIALS))).tolist())]
         ]

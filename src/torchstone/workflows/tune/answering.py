@@ -114,7 +114,7 @@ def answer_of(
     present_id = present.case_id if present is not None else None
     efficient = best_efficiency(finalists)
     tried = _tried(space, final, readings)
-    best = recommended_cases(finalists, spec)
+    best = recommended_choice(finalists, spec)
     against = final.get(present_id or "", ())
     return TuneResult(
         recommended=best,
@@ -136,7 +136,7 @@ def answer_of(
     )
 
 
-def recommended_cases(ranking: Sequence[Choice], spec: TuneSpec) -> Choice:
+def recommended_choice(ranking: Sequence[Choice], spec: TuneSpec) -> Choice:
     """Return what is recommended of the final round, best first: the first that is safe, or the most efficient."""
     efficient = best_efficiency(ranking)
     if spec.objective == "efficiency" and efficient is not None:

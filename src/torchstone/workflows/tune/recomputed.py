@@ -13,7 +13,7 @@ from torchstone.core.schema.answer import Choice, TuneResult, TuneSpec
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Status, Trial, replicates
-from torchstone.workflows.tune.answering import gain, ranked_cases, recommended_cases
+from torchstone.workflows.tune.answering import gain, ranked_cases, recommended_choice
 
 _ROUNDING = 1e-9  # relative
 _NUMBERS = ("value", "low", "high", "trials")  # of an Estimate
@@ -45,7 +45,7 @@ def faults(run: Run, summary: RunSummary) -> Iterator[str]:
     if not ranking:
         yield "answer: no trial of the final round succeeded and met the constraints"
         return
-    best = recommended_cases(ranking, spec)
+    best = recommended_choice(ranking, spec)
     if answer.recommended.case_id != best.case_id:
         yield f"answer: recommended is {_point(answer.recommended)}, the final round gives {_point(best)}"
         return
