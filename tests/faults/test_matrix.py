@@ -21,7 +21,10 @@ from torchstone.execution.controller.active_run import take_all
 from torchstone.execution.controller.session import Session
 from torchstone.storage.record_reader import read_record
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks, and looks into /proc and control groups")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="forks, and looks into /proc and control groups"),
+    pytest.mark.xdist_group("matrix"),  # what runs out of memory counts for the whole control group, other tests too
+]
 
 SIZES = list(range(1, 13))
 QUICK = Procedure(trials=1, warmup=0, iterations=3, warmup_budget_s=0.0, count_flops=False, phases=False)
