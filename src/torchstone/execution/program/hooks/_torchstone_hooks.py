@@ -87,6 +87,10 @@ class _Program:
         self.idle: list[Any] = []  # (place of a mark, seconds that passed before it in the other side's turns)
         self.sampler: Any = None
         self.complete = False  # its window, or its turns
+        self.waits = False  # before it builds anything (_torchstone_gate.py)
+        self.forks = False  # just now, to have a trial in the child
+        self.files: Any = {}  # that were open before the program began
+        self.shift: Any = None  # keeps the heap of a fork from beginning where that of another does
         self.replaced: list[Any] = []  # (where, name, what it was, what is there now)
         self.handles: list[Any] = []  # of torch's own hooks
         self.hears: Any = None  # who is told in this process, in place of torchstone's own
@@ -146,10 +150,12 @@ def prepare() -> None:
     """Read what is to be measured, before the program imports torch."""
     global _program
     _program = _Program(json.loads(os.environ.get("TORCHSTONE_PROGRAM_PLAN", "{}")))
-    if _program.plan.get("turns") == os.getppid() and sys.platform == "linux":
-        import ctypes
+    if _program.plan.get("waits") == os.getppid() and sys.platform == "linux":
+        import _torchstone_gate  # type: ignore[import-not-found]  # beside this file
 
-        ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG: it may be stopped when torchstone is killed
+        _torchstone_gate.end_with_parent()
+        _program.waits, _program.files = True, _torchstone_gate.open_files()
+        atexit.register(_torchstone_gate.end_at_once, _program)  # first of all, to be called last
 
 
 def install(torch: Any) -> None:
@@ -170,7 +176,21 @@ def install(torch: Any) -> None:
     _replace(torch.nn.Module, "__setstate__", _wrapped_making_of_module)
     _hook_steps(torch)
     atexit.register(_exits)
+    if not program.waits:
+        _start_looking()
+
+
+def _start_looking() -> None:
     threading.Thread(target=_look_for_modules, daemon=True, name="torchstone").start()
+
+
+def _build() -> None:
+    """Wait until the program may build its first module."""
+    import _torchstone_gate
+
+    _torchstone_gate.wait(_program)
+    if not _program.waits:
+        _start_looking()
 
 
 def _hook_steps(torch: Any) -> None:
@@ -203,6 +223,8 @@ def _replace(where: Any, name: Any, wrapped: Any) -> None:
 
 def _leave() -> None:
     """A process that the program forks is not measured: the worker of a loader."""
+    if _program.forks:
+        return
     _program.stop()
     _program.connection = None
 
@@ -412,7 +434,8 @@ def _readiness() -> Any:
 def _next_turn() -> None:
     """Wait for a word: a turn, or the end."""
     program, from_s = _program, _clock()
-    word = program.hear()
+    while (word := program.hear()) is not None and word["word"] == "begin":
+        pass  # it has built nothing for which it would have waited
     program.idle.append((len(program.kinds), _clock() - from_s))
     if word is None or word["word"] != "turn":
         program.turn = None
@@ -469,6 +492,7 @@ def _send() -> None:
         loader=max(program.loaders, key=program.loaders.get) if program.loaders else None,
         turns=program.taken,
         pageable=program.pageable,
+        compiler="torch._dynamo" in sys.modules,
         **{name: getattr(program, name) for name in own.split()},
     )
 
@@ -496,6 +520,8 @@ def _exits() -> None:
 
 def _wrapped_making_of_optimizer(make: Any) -> Any:
     def made(self: Any, *args: Any, **kwargs: Any) -> None:
+        if _program.waits:
+            _build()
         _program.has_optimizer = True
         make(self, *args, **kwargs)
         if _program.plan.get("set", {}).get("fused") == "on":
@@ -508,6 +534,8 @@ def _wrapped_making_of_optimizer(make: Any) -> Any:
 
 def _wrapped_making_of_module(make: Any) -> Any:
     def made(self: Any, *args: Any, **kwargs: Any) -> None:
+        if _program.waits:
+            _build()
         make(self, *args, **kwargs)
         _program.modules.append(weakref.ref(self))
 
