@@ -135,7 +135,7 @@ class PreparedInference(Prepared):
 
     def _answer(self, tensors: Mapping[str, Any]) -> Sequence[Any]:
         """Return what is measured answers."""
-        output = self._forward(self._module, self._placed(tensors))
+        output = self._forward(self._module, self._move_to_device(tensors))
         return [tensor.cpu() for tensor in self._outputs_of(output)]
 
     def _reference(self, tensors: Mapping[str, Any]) -> Sequence[Any]:
@@ -143,10 +143,10 @@ class PreparedInference(Prepared):
         from torchstone.plugins.tasks import _settings
 
         with _settings.full_precision(self._configuration) if self._is_narrow else nullcontext():
-            output = self._plain_forward(self._plain, self._placed(tensors))
+            output = self._plain_forward(self._plain, self._move_to_device(tensors))
         return [tensor.cpu() for tensor in self._outputs_of(output)]
 
-    def _placed(self, tensors: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _move_to_device(self, tensors: Mapping[str, Any]) -> Mapping[str, Any]:
         moved = {name: tensor.to(self._device.torch_device) for name, tensor in tensors.items()}
         return self._fetch(lambda: Batch(moved, 0), lambda _phase: None)
 
