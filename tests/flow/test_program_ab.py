@@ -5,6 +5,7 @@ import math
 import random
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from programs import HEAD, OPTIMIZER
@@ -13,12 +14,14 @@ from torchstone.cli import main
 from torchstone.core.fingerprints import repeats
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.facts import Facts
+from torchstone.core.schema.message import RehearseRequest
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Measurement, Outcome, Stage, Status, Trial
 from torchstone.execution.controller.observer import Silent
+from torchstone.execution.controller.trial import TrialDrive
 from torchstone.execution.program.trial import ProgramLauncher
 from torchstone.workflows.ab.interleaving import TurnPlan
-from torchstone.workflows.ab.pair import Variant, shift_of, take_pair
+from torchstone.workflows.ab.pair import SessionPool, Variant, shift_of, take_pair
 
 # A step of 4 ms, or of as many as is typed, and items by the argument after it; data.txt is not in the repository.
 SCRIPT = (
@@ -60,6 +63,80 @@ def test_a_pair_of_programs_takes_turns_and_is_compared_by_the_time_of_an_item(f
     assert 1.2 < math.exp(pair.location.value) < 2.2, "a step of four times the time has twice the items"
     waited = max(a.values("step_time_s", window="program"))
     assert waited < 0.1, "the other side's turns are no part of a step"
+
+
+# What a fork could have otherwise than a new process is written down where the optimizer is made.
+TOLD = """
+import json, os, random, sys
+random.seed(3)
+os.makedirs("made"); os.environ["SET"] = "x"
+{before}
+import torch
+torch.manual_seed(random.randrange(9))
+started = os.getpid()
+model = torch.nn.Linear(32, 4)
+print("built", flush=True)
+seen = [os.getcwd(), sys.argv, sys.path[0], __file__, random.random(), os.environ["SET"], os.listdir("made")]
+with open(sys.argv[1], "a") as file:
+    file.write(json.dumps([os.getpid() == started, *seen]) + "\\n")
+open("made/left", "w").close()
+optimizer = torch.optim.AdamW(model.parameters())
+while True:
+    model(torch.ones(8, 32)).pow(2).mean().backward(); optimizer.step(); optimizer.zero_grad()
+"""
+
+
+@pytest.fixture
+def told(tmp_path, monkeypatch):
+    """Rehearse TOLD, take a pair of it, and return the three trials, with what each saw."""
+    monkeypatch.chdir(tmp_path)
+
+    def take(before=""):
+        (tmp_path / "train.py").write_text(TOLD.format(before=before))
+        model = f"program:{sys.executable} train.py {tmp_path / 'seen'}"
+        case = Case(Workload(Task.TRAIN, model, "own", "sample"), {}, Placement("cpu"))
+        how = Procedure(isolation="program", telemetry_period_s=0.0, warmup_budget_s=0.1, timeout_s=60.0)
+        with SessionPool({None: [model]}, how) as pool:
+            rehearsal = RehearseRequest(case, how, for_turns=True)
+            trials = [TrialDrive(rehearsal, None, Silent()).run(pool.session(None).launcher, 0)]
+            pool.renew()
+            sides = [Variant(name, case) for name in "AB"]
+            trials += pool.take(sides, 0, TurnPlan(couples=2), random.Random(0), 1).trials
+        seen = [json.loads(line) for line in (tmp_path / "seen").read_text().splitlines()]
+        return trials, seen, pool.start_s
+
+    return take
+
+
+def test_a_fork_is_the_program_as_it_was_typed(told):
+    trials, seen, start_s = told()
+    assert [trial.outcome.status for trial in trials] == [Status.OK] * 3
+    assert [is_started for is_started, *_ in seen] == [True, False, False], (
+        "the rehearsal is a new process, a pair forks"
+    )
+    assert start_s > 0.1
+    for _, here, words, first, script, drawn, was_set, left in seen:
+        assert here == first == str(Path(script).parent), "its own folder is the first in Python's path"
+        assert "/work/" in here
+        assert (words[0], drawn, was_set, left) == ("train.py", seen[0][5], "x", [])
+    assert len({trial.values("fingerprint", window="program") for trial in trials[1:]}) == 1
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "import threading, time; threading.Thread(target=time.sleep, args=(1e9,), daemon=True).start()",
+        "import subprocess; child = subprocess.Popen(['sleep', '1000'])",
+        "data = open('train.py')",
+        "import signal; signal.signal(signal.SIGCHLD, lambda *_: None)",
+        "import torch; torch.set_num_threads(2); torch.ones(1000, 1000).mul(2)",
+    ],
+)
+def test_what_no_fork_would_survive_is_started_anew(before, told):
+    trials, seen, start_s = told(before)
+    assert [trial.outcome.status for trial in trials] == [Status.OK] * 3
+    assert [is_started for is_started, *_ in seen] == [True, True, True]
+    assert start_s < 0.1
 
 
 def test_one_that_ends_amid_its_turns_keeps_those_that_it_took(folder):

@@ -40,10 +40,12 @@ class TrialRequest(_CaseRequest, frozen=True, tag="trial"):
 class RehearseRequest(_CaseRequest, frozen=True, tag="rehearse"):
     """Say what the user's own code brought to work on (Brought), and do one step: can the Case be measured at all?
 
-    `left_open`: axes that nobody named, which this data decides.
+    `left_open`: axes that nobody named, which this data decides. `for_turns`: somebody's own program is going to take
+    turns, and shows whether it can be forked.
     """
 
     left_open: tuple[str, ...] = ()
+    for_turns: bool = False
 
 
 class TrainRequest(_CaseRequest, frozen=True, tag="fit", kw_only=True):
@@ -147,6 +149,10 @@ class TakeTurn(msgspec.Struct, frozen=True, tag="turn", tag_field="word"):
     cores: tuple[int, ...] = ()
 
 
+class Begin(msgspec.Struct, frozen=True, tag="begin", tag_field="word"):
+    """The other side is not computing: build, and warm up. Somebody's own program waits for it."""
+
+
 class Finish(msgspec.Struct, frozen=True, tag="finish", tag_field="word"):
     """There are no further turns: send what was measured, and end."""
 
@@ -157,7 +163,7 @@ class Burst(msgspec.Struct, frozen=True, tag="burst", tag_field="word"):
     seconds: float
 
 
-Word = TakeTurn | Finish
+Word = Begin | TakeTurn | Finish
 BurstWord = Burst | Finish
 
 

@@ -48,8 +48,8 @@ class Marks(msgspec.Struct, frozen=True):
     program ended before it. `complete`: its window ended before the program did. `loader`: batch size (None: of no
     fixed size), workers and pinned memory of the loader that gave most batches. `weights`: numbers in each tensor of
     the optimizer. `losses`: of the first backward passes. `seed`: of torch's generator, when the first step had ended.
-    `turns`: when each began, and how long it took. `copies`: of tensors to the device, `pageable` of them from pageable
-    memory.
+    `turns`: when each began, and how long it took. `compiler`: torch's was imported. `copies`: of tensors to the
+    device, `pageable` of them from pageable memory.
     """
 
     kinds: str
@@ -75,6 +75,7 @@ class Marks(msgspec.Struct, frozen=True):
     losses: tuple[float, ...] = ()
     seed: int | None = None
     turns: tuple[tuple[float, float], ...] = ()
+    compiler: bool = False
     copies: int = 0
     pageable: int = 0
 

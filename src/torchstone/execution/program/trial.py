@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import json
 import os
 import re
 import selectors
-import shlex
-import shutil
 import signal
 import socket
-import subprocess
-import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import msgspec
 
-from torchstone.core.errors import UsageError
-from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.host_profile import HostProfile
 from torchstone.core.schema.message import (
@@ -43,45 +37,31 @@ from torchstone.core.schema.message import (
 from torchstone.core.schema.metric import DATA, PHASES
 from torchstone.core.schema.trial import Measurement, Outcome, Stage, Status
 from torchstone.core.units import plain
+from torchstone.execution.program.process import (
+    STREAMS,
+    ForkedProgram,
+    FreshProgram,
+    Key,
+    ProgramProcess,
+    Started,
+    Template,
+    key_of,
+)
 from torchstone.execution.program.steps import Marks, Sampled, Step, steps_of
-from torchstone.execution.program.workspace import mirrored
 from torchstone.execution.timing.clock import resolution_s, system_clock
 from torchstone.execution.timing.segments import steady
 from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Launcher, LiveTrial
 
-SCHEME = "program"
 WINDOW = "program"
-_HOOKS = Path(__file__).resolve().parent / "hooks"
 _KEPT_BYTES = 64 * 1024  # of what it writes to stdout, and to stderr
 _CHUNK_BYTES = 1 << 16
 _MOST_LINE_BYTES = 1 << 28
 _GRACE_S = 5.0  # to clean up after its window
 _LOOK_S = 0.1
 _FEWEST = 3  # steady steps that make a window
-_WARMUP, _WARMUP_S = 3, 0.5
-_SAMPLED_S = 1.5
-# What heap=fixed is in somebody's own program: glibc keeps what it was given.
-_FIXED_HEAP = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(4 << 30)}
 _NO_MEMORY = re.compile(r"OutOfMemoryError|out of memory|can't allocate memory|MemoryError", re.IGNORECASE)
 _PLACE = re.compile(r'  File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)')
-
-
-def words_of(model: str, configuration: Mapping[str, Scalar] = {}) -> list[str]:
-    """Return the words of a command: `{name}` is the value of that axis."""
-    words = shlex.split(model.removeprefix(f"{SCHEME}:"))
-    for name, value in configuration.items():
-        words = [word.replace(f"{{{name}}}", _spelt(value)) for word in words]
-    return words
-
-
-def others_of(model: str, configuration: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    """Return the settings that have no place in a command: the hooks set them, and `heap` the environment."""
-    return {name: value for name, value in configuration.items() if f"{{{name}}}" not in model}
-
-
-def _spelt(value: Scalar) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 class ProgramTrial:
@@ -89,42 +69,15 @@ class ProgramTrial:
 
     facts = Facts()
 
-    def __init__(self, request: TrialRequest | RehearseRequest | TurnsRequest, here: Path | None = None) -> None:
-        """Start the program. `here`: what its folder looks like; None: where the controller works.
-
-        Raises UsageError where its folder cannot be mirrored or the command is not there.
-        """
-        self._request = request
+    def __init__(
+        self, request: Started, program: ProgramProcess, forkable: Callable[[bool], None] = lambda _: None
+    ) -> None:
+        """Hear the program. `forkable`: is called where it can be forked before it builds, with Marks.compiler."""
+        self._request, self._program, self._forkable = request, program, forkable
+        self._can_fork = False
         self._samples = isinstance(request, TrialRequest) and request.host_profile
-        self._place = Path(tempfile.mkdtemp(prefix="torchstone-"))
-        self._is_revision = here is not None
-        words, here = words_of(request.case.workload.model, request.case.configuration), here or Path.cwd()
-        self._here, self._folder = here, here
-        if os.sep in words[0] and not (here / words[0]).exists() and Path(words[0]).exists():
-            words[0] = str(Path.cwd() / words[0])  # of an environment beside the code, which has no mirror
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            if not request.procedure.in_place:
-                self._folder = mirrored(here, self._place / "work")
-            self._listener.bind(str(self._place / "hooks"))
-            self._listener.listen(8)
-            self._process = subprocess.Popen(
-                words,
-                cwd=self._folder,
-                env=self._environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
-        except BaseException as fault:
-            self._listener.close()
-            shutil.rmtree(self._place, ignore_errors=True)
-            if isinstance(fault, OSError):
-                raise UsageError(f"{words[0]}: {fault.strerror}") from None
-            raise
-        self.pid = self._process.pid
-        self._written = {"stdout": b"", "stderr": b""}
+        self.pid = program.pid
+        self._written = dict.fromkeys(STREAMS, b"")
         self._marks: Marks | None = None
         self._sampled: Sampled | None = None
         self._hooks: Any = None  # the connection to hooks that take turns
@@ -136,36 +89,6 @@ class ProgramTrial:
         self._status: str | None = None
         self._thread = threading.Thread(target=self._hear, daemon=True)
         self._thread.start()
-
-    def _environment(self) -> dict[str, str]:
-        how, case = self._request.procedure, self._request.case
-        others = others_of(case.workload.model, case.configuration)
-        base = {**os.environ, **(_FIXED_HEAP if others.pop("heap", None) == "fixed" else {})}
-        if "threads" in others:
-            base["OMP_NUM_THREADS"] = str(others["threads"])
-        plan = {
-            "rehearse": isinstance(self._request, RehearseRequest),
-            "turns": os.getpid() if isinstance(self._request, TurnsRequest) else None,
-            "warmup": _WARMUP if how.warmup is None else how.warmup,
-            "warmup_s": min(_WARMUP_S, how.warmup_budget_s),
-            "budget_s": how.budget_s,
-            "min_steps": how.min_steps,
-            "iterations": how.iterations,
-            "step": case.workload.fixed.get("step", "auto"),
-            "let_finish": how.let_finish,
-            "sample_s": _SAMPLED_S if self._samples else None,
-            "set": {**others, "of_batch_size": case.workload.fixed.get("batch_size")} if others else {},
-        }
-        sources = [self._folder, self._folder / "src"] if self._is_revision else []  # before what is installed
-        own = [str(path) for path in sources if path.is_dir()]
-        paths = [str(_HOOKS), *own, *filter(None, [base.get("PYTHONPATH")])]
-        return {
-            **base,
-            "PYTHONPATH": os.pathsep.join(paths),
-            "TORCHSTONE_PROGRAM": str(self._place / "hooks"),
-            "TORCHSTONE_PROGRAM_PLAN": json.dumps(plan),
-            "PYTHONUNBUFFERED": "1",
-        }
 
     # ── what a TrialDrive asks ──────────────────────────────────────────────────────────────────────────────
 
@@ -194,8 +117,7 @@ class ProgramTrial:
         self.kill()
         self._thread.join()
         self._ours.close()
-        self._listener.close()
-        shutil.rmtree(self._place, ignore_errors=True)
+        self._program.close()
         return self._status
 
     # ── what the thread does ────────────────────────────────────────────────────────────────────────────────
@@ -205,7 +127,7 @@ class ProgramTrial:
         try:
             self._listen(connections)
         finally:
-            for one in (*connections, self._process.stdout, self._process.stderr, self._theirs):
+            for one in (*connections, *self._program.streams.values(), self._theirs):
                 one.close()
 
     def _say(self, event: Event) -> None:
@@ -217,16 +139,19 @@ class ProgramTrial:
         self._say(Live())
         self._say(Entered("starting", system_clock()))
         ends_s: float | None = None
-        with selectors.DefaultSelector() as ears:
-            ears.register(self._listener, selectors.EVENT_READ, "listener")
-            for name in self._written:
-                stream = getattr(self._process, name)
+        with selectors.DefaultSelector() as ears, contextlib.ExitStack() as until_then:
+            with contextlib.suppress(AttributeError, OSError):  # another system, or it has ended
+                ending = os.pidfd_open(self.pid)
+                until_then.callback(os.close, ending)
+                ears.register(ending, selectors.EVENT_READ, "end")
+            ears.register(self._program.listener, selectors.EVENT_READ, "listener")
+            for name, stream in self._program.streams.items():
                 os.set_blocking(stream.fileno(), False)
                 ears.register(stream, selectors.EVENT_READ, name)
             if isinstance(self._request, TurnsRequest):
                 ears.register(self._theirs, selectors.EVENT_READ, "words")
             while True:
-                ended = self._process.poll() is not None
+                ended = self._program.poll() is not None
                 ready = ears.select(0.0 if ended else _LOOK_S)
                 for key, _ in ready:
                     self._take(ears, key, lines)
@@ -242,9 +167,13 @@ class ProgramTrial:
 
     def _take(self, ears: selectors.BaseSelector, key: selectors.SelectorKey, lines: dict[Any, bytes]) -> None:
         if key.data == "listener":
-            connection, _ = self._listener.accept()
+            connection, _ = self._program.listener.accept()
             lines[connection] = b""
             ears.register(connection, selectors.EVENT_READ, "hooks")
+            return
+        if key.data == "end":
+            ears.unregister(key.fileobj)
+            self._program.wait()
             return
         try:
             data = os.read(key.fd, _CHUNK_BYTES)
@@ -282,6 +211,12 @@ class ProgramTrial:
         elif said["word"] == "progress":
             step_s = said["elapsed_s"] / max(1, said["steps"])
             self._say(Progress("steady", said["steps"], said["elapsed_s"], step_s))
+        elif said["word"] == "waits":
+            self._hooks = hooks
+            if isinstance(self._request, RehearseRequest):
+                self._can_fork = said["obstacle"] is None
+                self._unsaid = b'{"word":"begin"}\n'
+            self._tell(b"")
         elif said["word"] == "ready":
             self._hooks = hooks
             self._tell(b"")
@@ -294,11 +229,13 @@ class ProgramTrial:
             self._unfit = said["why"]
         elif said["word"] == "marks" and self._marks is None:
             self._marks = msgspec.convert(said, Marks)
+            if self._can_fork:
+                self._forkable(self._marks.compiler)
 
     # ── what it comes to ────────────────────────────────────────────────────────────────────────────────────
 
     def _conclude(self) -> None:
-        code = self._process.wait()
+        code = self._program.wait()
         marks, found = self._marks, list[Step]()
         if marks is not None:
             found = steps_of(marks, str(self._request.case.workload.fixed.get("step", "auto")))
@@ -364,9 +301,10 @@ class ProgramTrial:
 
     def _own_file(self, file: str) -> str:
         """Return the user's own file for one of the work folder, or of a folder beside it."""
-        if file.startswith(f"{self._place}{os.sep}"):
-            file = os.path.relpath(file, self._folder)
-        return os.path.normpath(self._here / file)
+        program = self._program
+        if file.startswith(f"{program.place}{os.sep}"):
+            file = os.path.relpath(file, program.folder)
+        return os.path.normpath(program.here / file)
 
 
 def measured(marks: Marks, found: Sequence[Step], good: Sequence[Step]) -> Measured:
@@ -421,27 +359,56 @@ def measured(marks: Marks, found: Sequence[Step], good: Sequence[Step]) -> Measu
 
 
 class ProgramLauncher(Launcher):
-    """Starts the command of a trial's workload, and a new interpreter of torchstone's own for every other request."""
+    """Starts the command of a trial's workload, and a new interpreter of torchstone's own for every other request.
+
+    Programs that take turns are forked where that is known to be possible, each from one that waits before it builds
+    anything. These are started anew with every `open`.
+    """
 
     describes = "the command itself for every trial (torchstone run -- COMMAND)"
 
     def __init__(self) -> None:
         self._own: Launcher = copy.copy(registry.load("launchers", "spawn"))
         self._folder: Path | None = None
+        self._forkable: dict[Key, Callable[[], Template]] = {}
+        self._templates: list[tuple[Key, Template]] = []
 
     def open(self, preload: Sequence[str], heap: str, folder: Path | None = None, *, pin_threads: bool = False) -> None:
-        """Note the folder, and the environment for the other requests."""
+        """Note the folder, and the environment for the other requests; start what trials are forked from."""
+        self.close()
         self._folder = folder
         self._own.open((), heap, folder, pin_threads=pin_threads)
+        self._templates = [(key, make()) for key, make in self._forkable.items()]
 
     def ready(self) -> None:
-        """Nothing to wait for."""
+        """Wait until they wait."""
+        for _, template in self._templates:
+            template.wait()
 
     def start(self, request: Request) -> LiveTrial:
         """Start one request."""
+        if isinstance(request, TurnsRequest) and (template := self._template(request)) is not None:
+            with contextlib.suppress(ProcessLookupError):
+                return ProgramTrial(request, ForkedProgram(template, request.shift_bytes))
         if isinstance(request, TrialRequest | RehearseRequest | TurnsRequest):
-            return ProgramTrial(request, self._folder)
+            return ProgramTrial(request, FreshProgram(request, self._folder), partial(self._note, request))
         return self._own.start(request)
 
     def close(self) -> None:
-        """Nothing to end."""
+        """End what trials are forked from."""
+        for _, template in self._templates:
+            template.close()
+        self._templates = []
+
+    def _note(self, request: Started, compiler: bool) -> None:
+        self._forkable[key_of(request)] = partial(Template, request, self._folder, compiler=compiler)
+
+    def _template(self, request: TurnsRequest) -> Template | None:
+        """Return one that may be forked for this; both sides may have the same command, and then one each."""
+        key = key_of(request)
+        idle = next((one for known, one in self._templates if known == key and one.is_idle), None)
+        if idle is None and (make := self._forkable.get(key)) is not None:
+            idle = make()
+            self._templates.append((key, idle))
+            idle.wait()
+        return idle if idle is not None and idle.is_idle else None

@@ -39,7 +39,7 @@ def tune_parts(run: RunSummary, answer: TuneResult) -> Iterator[Part]:
         yield Text("write this model as a file that loads without torchstone:")
         yield CommandLine(f"torchstone show {run.run_id} --save-model model")
     if case.workload.is_program:
-        from torchstone.execution.program.trial import words_of
+        from torchstone.execution.program.process import words_of
 
         yield Text("run with these settings:")
         yield CommandLine(shlex.join(words_of(case.workload.model, case.configuration)))

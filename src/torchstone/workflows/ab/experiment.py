@@ -121,7 +121,9 @@ def as_ab_does(how: Procedure) -> Procedure:
 class PairRunner(Protocol):
     """What a experiment needs of a SessionPool."""
 
-    start_s: float
+    @property
+    def start_s(self) -> float:
+        """What a renewal costs."""
 
     def renew(self) -> None:
         """Start new templates."""

@@ -137,7 +137,7 @@ class AbCampaign:
                 case = done[what]
             elif case.workload.is_program:
                 try:
-                    facts = tried(pool.session(side.folder), case)
+                    facts = tried(pool.session(side.folder), case, for_turns=True)
                 except UsageError as fault:
                     raise SideError(side.label, fault) from None
                 workload = msgspec.structs.replace(case.workload, task=Task(str(facts.task)))

@@ -18,7 +18,7 @@ import msgspec
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.facts import Facts, merged
 from torchstone.core.schema.machine import DeviceInfo, Room
-from torchstone.core.schema.message import Finish, Ready, TurnEnded, TurnsRequest
+from torchstone.core.schema.message import Begin, Finish, Ready, TurnEnded, TurnsRequest
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Disturbance, Disturber, Reason, Status, Trial, ended
 from torchstone.core.stats.disturbance import TOLERATED_CORES
@@ -123,6 +123,10 @@ class _SideProcess:
         """Start it."""
         self._drive.start(self._launcher)
 
+    def begin(self) -> None:
+        """Have a program that waits for that build, and warm up."""
+        self._drive.say(Begin())
+
     def warm_up(self) -> bool:
         """Wait until it is warm; False where it ended before."""
         # A new interpreter in place of a fork: nobody would end it if it were stopped and we were gone (`is_stopped`).
@@ -188,7 +192,8 @@ def take_pair(
 ) -> Pair:
     """Start both sides one after the other, in random order, let them take their turns, and end them.
 
-    Programs start beside one another: they import for seconds. `about`: further facts for both trials.
+    Programs start beside one another, as they import for seconds, and build one after the other. `about`: further
+    facts for both trials.
     """
 
     def started(which: int) -> _SideProcess:
@@ -211,11 +216,15 @@ def take_pair(
         for which in in_order if procedure.isolation == "program" else ():
             living[which] = started(which)
         for which in in_order:
-            if which not in living:
+            if which in living:
+                living[which].begin()
+            else:
                 room = room_of(sides[which][0].device) if living else None
                 living[which] = started(which)
             are_warm = living[which].warm_up()
             if not are_warm:
+                if which == first and len(living) == 2:
+                    living.pop(1 - first).abandon()  # it has built nothing yet
                 break
         warm_s = system_clock() - began_s
         cores = cores_to_choose(sides[0][0].case, sides[1][0].case) if plan.bind else ((), 0)
@@ -308,10 +317,7 @@ def _with_facts(trial: Trial, side: str, about: Facts, room: Room | None) -> Tri
 
 
 class SessionPool:
-    """Use as a context manager. `models`: what each folder's template imports for; None: where the controller works.
-
-    `start_s`: how long it took to open, which is what a renewal costs.
-    """
+    """Use as a context manager. `models`: what each folder's template imports for; None: where the controller works."""
 
     def __init__(
         self,
@@ -323,11 +329,9 @@ class SessionPool:
         self._procedure = procedure
         self._sessions = {folder: Session(procedure, names, self._watcher, folder) for folder, names in models.items()}
         self._open = ExitStack()
-        self._fresh = True
-        self.start_s = 0.0
+        self._fresh = procedure.isolation != "program"  # of a program nobody knows yet whether it can be forked
 
     def __enter__(self) -> Self:
-        began_s = system_clock()
         with ExitStack() as stack:
             for session in self._sessions.values():  # they import beside one another: nothing is measured meanwhile
                 stack.callback(session.launcher.close)
@@ -335,11 +339,15 @@ class SessionPool:
             for session in self._sessions.values():
                 stack.enter_context(session)
             self._open = stack.pop_all()
-        self.start_s = system_clock() - began_s
         return self
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
+
+    @property
+    def start_s(self) -> float:
+        """What a renewal costs: as long as it took to open, or last time."""
+        return max(session.renewal_s for session in self._sessions.values())
 
     def session(self, folder: Path | None) -> Session:
         """Return the session of a folder."""
@@ -352,6 +360,7 @@ class SessionPool:
                 session.begin()
             for session in self._sessions.values():
                 session.renew()
+        self._fresh = True
 
     def take(self, sides: Sequence[Variant], number: int, plan: TurnPlan, dice: random.Random, template: int) -> Pair:
         """Take one pair."""

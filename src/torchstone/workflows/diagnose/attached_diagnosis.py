@@ -35,7 +35,7 @@ from torchstone.core.stats.interval import over_trials
 from torchstone.execution import machine_facts
 from torchstone.execution.controller.session import Session
 from torchstone.execution.program.attached import Frame, Target, Thread, Watched, code_of, find_process, py_spy, watch
-from torchstone.execution.program.trial import SCHEME
+from torchstone.execution.program.process import SCHEME
 from torchstone.execution.timing.clock import system_clock
 from torchstone.storage.record_reader import record_path
 from torchstone.storage.record_writer import RecordWriter

@@ -34,7 +34,7 @@ from torchstone.execution.controller.observer import Silent, Watcher
 from torchstone.execution.controller.session import Session
 from torchstone.execution.controller.trial import TrialDrive
 from torchstone.execution.plan import Sketch
-from torchstone.execution.program.trial import SCHEME, words_of
+from torchstone.execution.program.process import SCHEME, words_of
 from torchstone.execution.timing.clock import system_clock
 from torchstone.plugins import registry
 from torchstone.storage.index import sync
@@ -240,10 +240,12 @@ class ProgramCampaign:
         return published(run, folder)
 
 
-def tried(session: Session, case: Case) -> Facts:
+def tried(session: Session, case: Case, *, for_turns: bool = False) -> Facts:
     """Run a command to its second step; return what is known of it. Raises UsageError where it fails before."""
     listening = _ProgramWatcher()
-    trial = TrialDrive(RehearseRequest(case, session.procedure), None, listening).run(session.launcher, 0)
+    trial = TrialDrive(RehearseRequest(case, session.procedure, for_turns=for_turns), None, listening).run(
+        session.launcher, 0
+    )
     if trial.outcome.status != Status.OK or listening.measured is None:
         lines = [f"{shlex.join(words_of(case.workload.model, case.configuration))}: {trial.outcome.message}"]
         raise UsageError("\n".join([*lines, *(trial.outcome.traceback or "").splitlines()]))

@@ -12,7 +12,7 @@ import pytest
 from torchstone.execution import program
 from torchstone.execution.program.steps import Marks, steps_of
 
-HOOKS = Path(program.__file__).parent / "hooks" / "_torchstone_hooks.py"
+HOOKS = Path(program.__file__).parent / "hooks"
 
 
 class Behind:
@@ -40,8 +40,12 @@ class Behind:
 
 
 @pytest.fixture
-def hooks(monkeypatch) -> Any:
-    spec = importlib.util.spec_from_file_location("hooks_of_a_test", HOOKS)
+def hooks() -> Any:
+    return loaded("_torchstone_hooks")
+
+
+def loaded(name) -> Any:
+    spec = importlib.util.spec_from_file_location(f"{name}_of_a_test", HOOKS / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -131,7 +135,7 @@ def test_the_time_of_copies_within_a_pass_is_a_phase_of_its_own(hooks):
 
 
 def test_samples_of_a_copy_belong_to_it_and_those_after_it_to_the_pass_around():
-    spec = importlib.util.spec_from_file_location("sampler_of_a_test", HOOKS.with_name("_torchstone_sampler.py"))
+    spec = importlib.util.spec_from_file_location("sampler_of_a_test", HOOKS / "_torchstone_sampler.py")
     assert spec is not None
     assert spec.loader is not None
     sampler: Any = importlib.util.module_from_spec(spec)
@@ -213,4 +217,4 @@ def test_a_step_takes_what_lies_between_the_last_ends_of_steps(hooks):
     for number in range(12):
         p.kinds += bytes([hooks.BACKWARD_END, hooks.OPTIMIZER_END])
         p.times.extend([10.0 * number + 1.0, 10.0 * number + 2.0])
-    assert hooks._readiness() == {"step_s": 10.0, "queue": 0, "cycle": 1}
+    assert loaded("_torchstone_turns")._readiness(p) == {"step_s": 10.0, "queue": 0, "cycle": 1}

@@ -36,7 +36,6 @@ _LOOKED_S = 1.0  # how often modules of a program without an optimizer are looke
 _PATIENCE_S = 3.0  # of forward passes alone, until a program without an optimizer is taken for an inference
 _SETTLING = 4  # steps, after which hooks of modules that are never outermost go
 _LOSSES = 3  # that are kept, of the first backward passes: another revision may compute others
-_LONG_S = 0.1  # a step: fewer of them fill a device before a turn
 _clock, _thread = time.perf_counter, threading.get_ident
 
 
@@ -83,11 +82,14 @@ class _Program:
         self.weights: list[int] = []  # numbers in each tensor of the optimizer
         self.fused: Any = None
         self.copies = self.pageable = 0  # of tensors to the device, and those from pageable memory
+        self.turns: Any = None  # _torchstone_turns, where there is another program that takes turns with it
         self.turn: Any = None  # [steps before it, its steps, when it began, CPU time then]
         self.taken: list[Any] = []  # turns: when each began, how long it took
         self.idle: list[Any] = []  # (place of a mark, seconds that passed before it in the other side's turns)
         self.sampler: Any = None
         self.complete = False  # its window, or its turns
+        self.waits = False  # before it builds anything (_torchstone_turns.py)
+        self.forks = False  # just now, to have a trial in the child
         self.replaced: list[Any] = []  # (where, name, what it was, what is there now)
         self.handles: list[Any] = []  # of torch's own hooks
         self.hears: Any = None  # who is told in this process, in place of torchstone's own
@@ -147,10 +149,11 @@ def prepare() -> None:
     """Read what is to be measured, before the program imports torch."""
     global _program
     _program = _Program(json.loads(os.environ.get("TORCHSTONE_PROGRAM_PLAN", "{}")))
-    if _program.plan.get("turns") == os.getppid() and sys.platform == "linux":
-        import ctypes
+    if _program.plan.get("waits"):
+        import _torchstone_turns  # type: ignore[import-not-found]  # beside this file
 
-        ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG: it may be stopped when torchstone is killed
+        _program.turns = _torchstone_turns
+        _torchstone_turns.prepare(_program)
 
 
 def install(torch: Any) -> None:
@@ -171,7 +174,18 @@ def install(torch: Any) -> None:
     _replace(torch.nn.Module, "__setstate__", _wrapped_making_of_module)
     _hook_steps(torch)
     atexit.register(_exits)
+    if not program.waits:
+        _start_looking()
+
+
+def _start_looking() -> None:
     threading.Thread(target=_look_for_modules, daemon=True, name="torchstone").start()
+
+
+def _wait_to_build() -> None:
+    _program.turns.wait_to_build(_program)
+    if not _program.waits:
+        _start_looking()
 
 
 def _hook_steps(torch: Any) -> None:
@@ -204,6 +218,8 @@ def _replace(where: Any, name: Any, wrapped: Any) -> None:
 
 def _leave() -> None:
     """A process that the program forks is not measured: the worker of a loader."""
+    if _program.forks:
+        return
     _program.stop()
     _program.connection = None
 
@@ -280,7 +296,8 @@ def _act(optimizer: Any, now_s: Any) -> None:
     """Begin the window after the warm-up, tell how far it is, and end the program after it."""
     program, plan = _program, _program.plan
     if program.turn is not None:
-        _turn_goes_on()
+        if not program.turns.step_ended(program, _synchronize):
+            _finish()
         return
     if program.sampler is not None:
         if program.sampler.step_ended():
@@ -307,8 +324,8 @@ def _act(optimizer: Any, now_s: Any) -> None:
             program.window_s, program.window_steps, program.window_mark = _clock(), program.steps, len(program.kinds)
             program.say("entered", stage="steady", at_s=program.window_s, measures=True)
             if plan.get("turns"):
-                program.say("ready", **_readiness())
-                _next_turn()
+                if not program.turns.begin(program):
+                    _finish()
                 return
     else:
         steps = program.steps - program.window_steps
@@ -392,57 +409,6 @@ def _finish() -> None:
         raise SystemExit(0)
 
 
-# ── turns with another process ──────────────────────────────────────────────────────────────────────────────
-
-
-def _readiness() -> Any:
-    """Return what a step takes, the steps to do before those of a turn, and after how many the optimizers repeat.
-
-    What lies ready in a loader is used up first; on a device two steps fill its queue, or a long one.
-    """
-    program = _program
-    ends = [program.times[place] for place, kind in enumerate(program.kinds) if kind == program.kinds[-1]][-9:]
-    laps = sorted(map(float.__sub__, ends[1:], ends))
-    step_s = laps[len(laps) // 2] if laps else 0.0
-    stops = program.device == "cpu" and sys.platform == "linux"  # the workers of a loader, too
-    queue = min(1, program.workers) if stops else 2 * program.workers
-    if program.device != "cpu":
-        queue = max(queue, 2 if step_s < _LONG_S else 1)
-    ended = program.ended_by
-    rarest = min((ended.count(number) for number in set(ended)), default=1)
-    return {"step_s": step_s, "queue": queue, "cycle": max(1, round(len(ended) / rarest)) if ended else 1}
-
-
-def _next_turn() -> None:
-    """Wait for a word: a turn, or the end."""
-    program, from_s = _program, _clock()
-    word = program.hear()
-    program.idle.append((len(program.kinds), _clock() - from_s))
-    if word is None or word["word"] != "turn":
-        program.turn = None
-        _finish()
-        return
-    program.turn = [word["lead_in"], word["steps"], _clock(), time.process_time()]
-
-
-def _turn_goes_on() -> None:
-    program = _program
-    turn = program.turn
-    if turn[0]:
-        turn[0] -= 1
-        if turn[0] == 0:
-            _synchronize()
-            turn[2:] = _clock(), time.process_time()
-        return
-    turn[1] -= 1
-    if turn[1] == 0:
-        _synchronize()
-        elapsed_s, cpu_s = _clock() - turn[2], time.process_time() - turn[3]
-        program.taken.append((turn[2], elapsed_s))
-        program.say("turn", begin_s=turn[2], elapsed_s=elapsed_s, cpu_s=cpu_s)
-        _next_turn()
-
-
 def _send() -> None:
     program, torch = _program, _program.torch
     if program.thread is None:
@@ -473,6 +439,7 @@ def _send() -> None:
         loader=max(program.loaders, key=program.loaders.get) if program.loaders else None,
         turns=program.taken,
         pageable=program.pageable,
+        compiler="torch._dynamo" in sys.modules,
         **{name: getattr(program, name) for name in own.split()},
     )
 
@@ -500,6 +467,8 @@ def _exits() -> None:
 
 def _wrapped_making_of_optimizer(make: Any) -> Any:
     def made(self: Any, *args: Any, **kwargs: Any) -> None:
+        if _program.waits:
+            _wait_to_build()
         _program.has_optimizer = True
         make(self, *args, **kwargs)
         _program.optimizers.append(weakref.ref(self))
@@ -513,6 +482,8 @@ def _wrapped_making_of_optimizer(make: Any) -> Any:
 
 def _wrapped_making_of_module(make: Any) -> Any:
     def made(self: Any, *args: Any, **kwargs: Any) -> None:
+        if _program.waits:
+            _wait_to_build()
         make(self, *args, **kwargs)
         _program.modules.append(weakref.ref(self))
 
