@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from torchstone.analysis.advice.causes import phase_causes
 from torchstone.analysis.advice.choices import Chosen, choice_of, choose
 from torchstone.analysis.advice.curves import advise, curve_of, ran_out
 from torchstone.analysis.advice.grouping import absent, groups, on_devices_here, varying_axes
 from torchstone.analysis.advice.in_rounds import InRounds
+from torchstone.analysis.advice.rules import recorded_step
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.messages import too_wide
 from torchstone.core.quality import is_as_good
 from torchstone.core.schema.axis import Scalar, scalar_word, variant_name
-from torchstone.core.schema.case import Task, model_name
+from torchstone.core.schema.case import Task, model_name, portable
 from torchstone.core.schema.estimate import Estimate, Severity, Verdict
 from torchstone.core.schema.quality import QualityLoss, QualityVerdict
 from torchstone.core.schema.trial import Purpose, Status, ended_well, estimation_trials, replicates
+from torchstone.report import diagnosis_messages
 from torchstone.report.document import Part, Role, Section, Text, paragraphs
 from torchstone.report.documents.load_results import load_lines
 
@@ -61,7 +64,7 @@ def _of_group(run: RunSummary, cases: Sequence[CaseSummary], *, brief: bool) -> 
     if not having:
         return _nothing(cases)
     if len(cases) == 1:
-        return _alone(cases[0], brief=brief) + doubt(cases) + _disturbed(cases)
+        return _alone(cases[0], brief=brief) + _holding_back(run, cases[0]) + doubt(cases) + _disturbed(cases)
     # What is SUSPECT may be the fastest, or not: nothing is chosen from it.
     several = len({variant_name(case.configuration) for case in having}) > 1
     lesser = [case for case in having if several and not is_as_good(case.quality)]
@@ -179,6 +182,17 @@ def _alone(case: CaseSummary, *, brief: bool) -> str:
         why = f"; from {_range(rate)}{more}"
     told += [words] if (words := quality_words(case.quality)) else []
     return f"{', '.join(told)}{why}."
+
+
+def _holding_back(run: RunSummary, case: CaseSummary) -> str:
+    """Return what takes most of the step of a program, with the command that finds out why."""
+    causes = phase_causes(recorded_step(run, case)) if case.workload.is_program else []
+    if case.verdict != Verdict.VALID or not causes:
+        return ""
+    first = causes[0]
+    told = ": ".join(map(diagnosis_messages.text, (first.title, *first.evidence[:1])))
+    how = "" if first.sound else f" Why, and what helps: torchstone diagnose -- {portable(case.workload.model)}."
+    return f" {told[:1].upper()}{told[1:]}.{how}"
 
 
 def _step(case: CaseSummary, time: str) -> str:

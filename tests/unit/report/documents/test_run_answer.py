@@ -14,7 +14,7 @@ from torchstone.core.quality import is_as_good
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.quality import AnswerCounts
-from torchstone.core.schema.trial import Disturbance, Disturber, Outcome, Status
+from torchstone.core.schema.trial import Disturbance, Disturber, Measurement, Outcome, Stage, Status
 from torchstone.plugins.checking import look
 from torchstone.report.document import Document, Role, Section, Text
 from torchstone.report.documents.case_table import choice_parts
@@ -49,6 +49,32 @@ def test_one_case_has_its_rate_its_step_and_its_memory():
     assert text.startswith("286 images/s (95 % confidence interval 27")
     assert "28.0 ms a step of 8 images, " in text
     assert text.endswith("iB.")
+
+
+def of_a_program(phases):
+    case = a_case({}, model="program:python train.py")
+    run = a_stored_run(1, [(case, 100.0)], machine())
+    more = [
+        Measurement("phase_time_s", Stage.STEADY, (share * sum(trial.values("step_time_s")),), "throughput", name)
+        for trial in run.trials[:1]
+        for name, share in phases.items()
+    ]
+    trials = [msgspec.structs.replace(t, measurements=(*t.measurements, *more)) for t in run.trials]
+    return next(answer_lines(summarize(entry_of(msgspec.structs.replace(run, trials=tuple(trials)), Path("x")))))
+
+
+@pytest.mark.parametrize(
+    ("phases", "part", "diagnosed"),
+    [
+        ({"data": 0.5, "forward": 0.2, "backward": 0.3}, "data is 50 % of the step", True),
+        ({"rest": 0.6, "forward": 0.2, "backward": 0.2}, "rest is 60 % of the step", True),
+        ({"data": 0.01, "forward": 0.4, "backward": 0.59}, "forward is 40 % of the step", False),
+    ],
+)
+def test_of_a_program_the_answer_names_what_holds_it_back(phases, part, diagnosed):
+    text = of_a_program(phases)
+    assert part in text
+    assert ("torchstone diagnose -- python train.py" in text) is diagnosed
 
 
 def test_the_step_beside_a_rate_is_the_mean_and_a_median_far_from_it_has_a_note():
