@@ -62,7 +62,8 @@ def refuted(cause: Cause, tried: Sequence[TriedRemedy]) -> bool:
 
 def _explained(cause: Cause, tried: Sequence[TriedRemedy]) -> float:
     """Return the share of the step that a cause explains, as far as its remedies bear it out."""
-    own = [one for one in tried if one.cause == cause.id]
+    # Lines in which the time was seen take it, whatever a remedy gains: workers are none where no core is free.
+    own = [one for one in tried if one.cause == cause.id and (one.what_if.ceiling or not cause.where)]
     gains = [one.gain.value if one.gain is not None else one.first_look for one in own]
     known = [gain for gain in gains if gain]
     return min(cause.share, max(0.0, 1.0 - 1.0 / max(known))) if known else cause.share

@@ -225,11 +225,13 @@ def _with(case: Case, **settings: Scalar) -> Case:
 
 
 def evidence_of(present: Case, trials: Sequence[Trial], look: HostProfile | None, machine: Machine) -> Evidence:
-    """Return the Evidence of some trials of a program as it is.
+    """Return the Evidence of some trials of a program as it is: of the undisturbed ones, where these are most.
 
     The rate and the step's time are estimated as they are in every table; each other figure is the trials' median.
     """
-    found = [figures(trial).values for trial in trials]
+    quiet = [trial for trial in trials if not trial.disturbed]
+    is_quiet = 2 * len(quiet) > len(trials)
+    found = [figures(trial).values for trial in (quiet if is_quiet else trials)]
     middle = {name: median(values[name] for values in found) for name in found[0] if all(name in v for v in found)}
     for name in middle.keys() & {"throughput", "step_time_mean"}:
         middle[name] = over_trials([values[name] for values in found]).value
@@ -237,7 +239,6 @@ def evidence_of(present: Case, trials: Sequence[Trial], look: HostProfile | None
     fixed = tuple(axis for axis in ("batch_size", "num_workers") if axis not in present.configuration)
     if fixed:
         facts = msgspec.structs.replace(facts, own_fixed=fixed, own_why=Statement("no_such_loader"))
-    disturbed = next((trial.disturbance for trial in trials if trial.disturbed), None)
     return Evidence(
         present,
         middle,
@@ -246,7 +247,7 @@ def evidence_of(present: Case, trials: Sequence[Trial], look: HostProfile | None
         cores_of_process(),
         "default",
         look=look,
-        disturbance=disturbed if all(trial.disturbed for trial in trials) else None,
+        disturbance=None if is_quiet else next(trial.disturbance for trial in trials if trial.disturbed),
     )
 
 

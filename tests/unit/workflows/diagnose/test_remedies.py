@@ -1,5 +1,6 @@
 """What-ifs: in which order they are tried, what one short trial may decide, what is combined, and what is not tried."""
 
+import msgspec
 import pytest
 from build import a_case, a_trial
 from evidences import SETTINGS
@@ -7,7 +8,7 @@ from evidences import SETTINGS
 from torchstone.analysis.advice.causes import ranked_causes
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.comparison import Comparison, Judgement, Side, judge
-from torchstone.core.schema.diagnosis import BROKEN_LOSS, SAME_LOSS, Cause, CauseKind, TriedRemedy, WhatIf
+from torchstone.core.schema.diagnosis import BROKEN_LOSS, SAME_LOSS, Cause, CauseKind, CodePlace, TriedRemedy, WhatIf
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.trial import Status
 from torchstone.report.documents.diagnosis import gain_words
@@ -184,6 +185,10 @@ def test_a_cause_whose_remedy_gains_nothing_falls_behind():
     slower = TriedRemedy("loader", what_if(num_workers=4), first_look=0.5)
     assert [c.id for c in ranked_causes([LOADER, other], [slower])] == ["other", "loader"]
     assert [c.id for c in ranked_causes([LOADER, other], [])] == ["loader", "other"]
+    seen = msgspec.structs.replace(LOADER, where=(CodePlace("train.py", 22, "x = row()", 0.4),))
+    assert [c.id for c in ranked_causes([seen, other], [slower])] == ["loader", "other"], "its lines take the time"
+    ceiling = TriedRemedy("loader", WhatIf({"feed": "resident"}, ceiling=True), first_look=1.0)
+    assert [c.id for c in ranked_causes([seen, other], [ceiling])] == ["other", "loader"]
     sound = a_cause("computing", share=0.9, sound=True)
     assert [c.id for c in ranked_causes([LOADER, sound], [slower])] == ["computing", "loader"], "nothing is wrong, then"
     assert [c.id for c in ranked_causes([LOADER, sound], [])] == ["loader", "computing"]

@@ -19,10 +19,11 @@ from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.message import Inspected
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.request import WorkloadRequest
-from torchstone.core.schema.trial import Purpose
+from torchstone.core.schema.trial import Disturbance, Purpose
 from torchstone.execution import machine_facts
 from torchstone.storage.query import entry_of
 from torchstone.workflows.diagnose.measured_diagnosis import diagnosed_from_record
+from torchstone.workflows.diagnose.program_diagnosis import evidence_of
 from torchstone.workflows.diagnose.target import (
     asks_for_one,
     brief_procedure,
@@ -142,3 +143,18 @@ def test_what_was_measured_in_the_users_own_program_is_diagnosed_from_its_record
     assert told.case.configuration["batch_size"] == 128
     assert "computing" in [cause.id for cause in told.causes]
     assert told.checklist
+
+
+@pytest.mark.parametrize(
+    ("disturbed", "rate"),
+    [((False, False, False), 16.0), ((False, True, False), 16.0), ((True, False, True), None), ((True,) * 3, None)],
+)
+def test_a_program_is_diagnosed_from_its_undisturbed_trials_where_these_are_most(disturbed, rate):
+    trials = [
+        a_trial([10.0 if one else 1.0] * 10, disturbance=Disturbance(disturbed=one, share=float(one)))
+        for one in disturbed
+    ]
+    evidence = evidence_of(a_case(), trials, None, a_machine())
+    assert (evidence.disturbance is None) is (rate is not None)
+    if rate is not None:
+        assert evidence.figures["throughput"] == pytest.approx(rate)
