@@ -108,10 +108,10 @@ def pretending(kernel: Scalar, kernels: tuple[str, ...] | None) -> Iterator[Inst
         yield instead
 
 
-def _eight_bit_update(weights: Any, gradient: Any, step: Any, *moments: Any) -> None:
+def _eight_bit_update(weights: Any, *others: Any) -> None:
     """Allocate what torchao's compiled update does: moments that it writes in 8 bits in fp32, and their new scales."""
-    quantized = [one for one in moments if hasattr(one, "codes")]
-    _ = [(torch.empty_like(weights, dtype=torch.float32), torch.empty_like(one.scale)) for one in quantized]
+    moments = [one for one in others if hasattr(one, "codes")]
+    _ = [(torch.empty_like(weights, dtype=torch.float32), torch.empty_like(one.scale)) for one in moments]
 
 
 def _refuse_lstm(*_args: Any, **_kwargs: Any) -> Any:
