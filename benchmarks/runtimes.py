@@ -64,6 +64,19 @@ elif name == "aoti":
     package = torch._inductor.aoti_compile_and_package(torch.export.export(model, (), tensors))
     answer = torch._inductor.aoti_load_package(package)
     query = lambda: answer(**tensors)
+elif name == "executorch":
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+    from executorch.exir import to_edge_transform_and_lower
+    from executorch.extension.pybindings import portable_lib
+    from executorch.runtime import Runtime
+    exported = torch.export.export(model, (), tensors)
+    lowered = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()]).to_executorch()
+    with open("model.pte", "wb") as file:
+        lowered.write_to_file(file)
+    portable_lib._unsafe_reset_threadpool(threads)
+    method = Runtime.get().load_program("model.pte").load_method("forward")
+    arrays = list(tensors.values())
+    query = lambda: method.execute(arrays)
 else:
     query = lambda: model(**tensors)
 laps = []

@@ -20,7 +20,7 @@ FAMILIES = {
 }  # fmt: skip
 HEAVY = {
     "torch", "transformers", "numpy", "pyarrow", "safetensors", "PIL", "scipy", "sklearn", "pandas", "h5py", "datasets",
-    "psycopg", "onnxruntime", "onnx", "openvino", "peft", "torchao",
+    "psycopg", "onnxruntime", "onnx", "openvino", "executorch", "peft", "torchao",
 }  # fmt: skip
 NAMELESS = {"utils", "util", "helpers", "helper", "common", "manager", "misc", "base"}
 

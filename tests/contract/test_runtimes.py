@@ -70,7 +70,7 @@ EACH = [
 
 
 def test_there_are_these():
-    assert NAMES == ("aoti", "onnxruntime", "openvino")
+    assert NAMES == ("aoti", "executorch", "onnxruntime", "openvino")
 
 
 @pytest.mark.parametrize("name", EACH)
@@ -221,7 +221,7 @@ def test_an_absent_library_is_told_with_what_installs_it(name, monkeypatch):
 
 
 def test_an_unknown_runtime_is_refused_with_those_there_are():
-    with pytest.raises(UsageError, match=r"onnxruntime.*Known: aoti, eager, onnxruntime, openvino"):
+    with pytest.raises(UsageError, match=r"onnxruntime.*Known: aoti, eager, executorch, onnxruntime, openvino"):
         plan.sketch(WorkloadRequest("infer", "builtin:cnn", axes={"runtime": ("onnxrutime",)}))
 
 
@@ -469,7 +469,7 @@ def test_nothing_of_a_runtime_is_imported_by_the_controller_or_beside_it():
         "from torchstone.execution import plan; "
         "plan.sketch(WorkloadRequest('infer', 'builtin:cnn', axes={'runtime': ('eager',)})); "
         "from torchstone.plugins import registry; [one.missing() for _, one in registry.usable('runtimes')]; "
-        "print(sorted({'torch', 'onnxruntime', 'onnx', 'onnxscript', 'openvino'} & set(sys.modules)))"
+        "print(sorted({'torch', 'onnxruntime', 'onnx', 'onnxscript', 'openvino', 'executorch'} & set(sys.modules)))"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
 
@@ -560,6 +560,45 @@ def test_a_saved_model_answers_as_eager_mode_does_where_torchstone_is_not(tmp_pa
     with torch.no_grad():
         ours = model.module(inputs["input"])
     assert float((theirs - ours).norm() / ours.norm()) < most
+
+
+executorch = pytest.mark.skipif(lacking("executorch") is not None, reason=lacking("executorch") or "")
+
+
+@executorch
+def test_executorch_is_given_its_inputs_by_their_names(tmp_path):
+    example = {"b": torch.arange(8.0).view(4, 2), "a": torch.ones(4, 2)}
+    model = made(module=torch.nn.ReLU(), forward=lambda net, t: net(t["b"] - t["a"]), example=example)
+    prepared, batches = ready(model, runtime="executorch")
+    assert prepared.build(batches.next)["output_error"] == 0.0
+    folder = tmp_path / "best"
+    folder.mkdir()
+    lines = prepared.save(batches.next, None, 0, SavedFile(folder, "best/best"))
+    (theirs,) = answered_alone(tmp_path, lines, {"a": example["a"], "b": example["b"].T.contiguous().T})
+    assert torch.equal(theirs, (example["b"] - example["a"]).relu())
+
+
+@executorch
+@pytest.mark.parametrize(
+    ("module", "shape", "wrong"),
+    [
+        (torch.nn.Conv3d(1, 2, 2), (1, 1, 4, 4, 4), "cannot compute the model: RuntimeError"),
+        (Rare(), (1, 3, 4, 4), "aten.digamma at test_runtimes.py"),
+    ],
+)
+def test_what_executorch_cannot_compute_is_unsupported(module, shape, wrong):
+    example = {"input": torch.randn(shape)}
+    prepared, batches = ready(made(module=module, example=example), runtime="executorch", batch_size=1)
+    with pytest.raises(Unsupported, match=re.escape(wrong)):
+        prepared.build(batches.next)
+
+
+@executorch
+def test_executorch_refuses_a_layout_that_it_would_read_wrongly(tmp_path):
+    image = torch.randn(1, 3, 4, 4).to(memory_format=torch.channels_last)
+    module = _runtimes.Exportable(torch.nn.Conv2d(3, 2, 2), lambda net, tensors: net(tensors["input"]))
+    with pytest.raises(ValueError, match="input input is not contiguous"):
+        registry.load("runtimes", "executorch").export(torch.export.export(module, (), {"input": image}), tmp_path)
 
 
 STATIC: dict[str, Scalar] = {"batch_size": 4, "quantization": "int8-static"}

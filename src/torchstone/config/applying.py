@@ -74,6 +74,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "optimizer": ("optimizer", "optim"),
     "sequence_length": ("sequence_length", "max_seq_length", "seq_length", "seq_len"),
     "image_size": ("image_size", "img_size"),
+    "lora": ("lora_r", "lora_rank", "lora"),
 }
 _HUGGING_FACE = {
     "batch_size": "per_device_train_batch_size",
@@ -100,6 +101,7 @@ _TORCH_DEFAULTS: Mapping[str, Scalar] = {
     "fused": "auto",
     "sdpa": "auto",
     "threads": 0,
+    "lora": 0,
 }
 TRUTHS = {"true": "false", "yes": "no", "on": "off", "1": "0"}
 _LIGHTNING = {"fp32": "32-true", "tf32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
@@ -189,6 +191,8 @@ def _fit(part: KeyPart, key: str, old: Scalar | list[Any] | dict[str, Any]) -> S
     if isinstance(part.value, bool):
         return _as_truth(part.value, old)
     if isinstance(part.value, int | float):
+        if part.setting == "lora" and not part.value and key != "lora":
+            raise Unfit("is a rank, and without adapters there is none: take them out of the script")
         return _as_number(part.value, old)
     if old is not None and not isinstance(old, str):
         raise Unfit(f"is {old!r}, not a word")

@@ -400,7 +400,8 @@ RECOMMENDED = {  # why settings and devices are left out of a recommendation, an
     "trials_pooled": "trials with every {axes: and } count together, as it changes no speed",
     "settings_suspect": "{count} of {of} settings are SUSPECT ({checks})",
     "settings_few_trials": "{count} of {of} settings have fewer than {fewest} trials",
-    "settings_refused": "{count} of {of} settings: they nearly fill the memory or train worse",
+    "settings_refused": "{count} of {of} settings: they nearly fill the memory, train worse or are not shown "
+    "to be as good",
     "best_settings_differ": "the best settings differ between the devices ({settings:; }): part of the difference is "
     "due to them",
     "axis_values": "{axis} {values}",
@@ -413,6 +414,7 @@ RECOMMENDED = {  # why settings and devices are left out of a recommendation, an
     "some_one_trial": "some have one trial; its variation is taken from the others or assumed",
     "memory_nearly_full": "settings that use more than {share:%} of the device's memory",
     "precision_diverges": "precision {precision}: its loss diverges",
+    "quality_not_shown": "{variant}, {rate:number} {unit}: not shown to be as good as eager mode in fp32 (--data)",
     "precision_worse": "precision {precision}: its loss ends {difference:percent} above that of {against}",
     "optimizer_unstable": "optimizer {optimizer}: its loss rises or diverges",
     "optimizer_worse": "optimizer {optimizer}: its loss ends at {loss:.3g}, that of {best} at {least:.3g}",

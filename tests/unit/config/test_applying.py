@@ -168,6 +168,19 @@ def test_what_cannot_be_told_apart_is_not_written(tmp_path, text, said):
     assert said in line
 
 
+def test_the_rank_of_adapters_goes_to_its_key_and_without_them_no_rank_is_right(tmp_path):
+    peft = file(tmp_path, "peft.yaml", "optim: adamw\nlora_r: 16  # peft\nlora_alpha: 32\n")
+    assert present_settings(peft)["lora"] == 16
+    assert "lora_r" in refused(peft, {"lora": 0})
+    assert applied(peft, {"lora": 8}) == "optim: adamw\nlora_r: 8  # peft\nlora_alpha: 32\n"
+    plain = file(tmp_path, "plain.yaml", "lr: 0.1\n")
+    assert "no key for lora (lora_r, lora_rank, lora)" in refused(plain, {"lora": 8})
+    assert plan_changes(plain, {"lora": 0}).problems == ()
+    own = file(tmp_path, "own.yaml", "task: train\nmodel: builtin:text-small\naxes: {batch_size: 8}\n")
+    applied(own, {"lora": 4})
+    assert read_request(read_file(own)).workloads[0].axes["lora"] == (4,)
+
+
 def test_a_file_whose_keys_do_not_match_gets_a_diff_of_what_it_would_need(tmp_path):
     path = file(tmp_path, "c.yaml", "data:\n  batch_size: 8 # b\ntraining:\n  epochs: 3\n")
     changes = plan_changes(path, {"batch_size": 64, "num_workers": 4, "learning_rate": 1e-3})

@@ -1,14 +1,15 @@
 """Settings for a model on a device: batch size, precision, optimizer and all else that was tried; the learning rate.
 
 Of those not significantly different from the best and within 2 % of it, the leanest is recommended: noise that hides a
-larger difference is no reason to give it up. What trains worse is left out.
+larger difference is no reason to give it up. What trains worse is left out, and what answers otherwise than eager mode
+in fp32 and is not shown to be as good.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -33,7 +34,7 @@ from torchstone.analysis.recommend.candidates import (
 )
 from torchstone.analysis.summary import summarize
 from torchstone.core.schema.advice import Statement, Value, unique
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.axis import AXES, Scalar, variant_name
 from torchstone.core.schema.case import Case, Task, portable
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.stats.convergence import UNSTABLE, Sameness
@@ -42,6 +43,7 @@ from torchstone.storage.place import Place
 from torchstone.storage.query import find
 
 _MOST_RUNS = 2  # the newest that compare trainings of one model on one device
+_NOT_SHOWN = "runtime_differs"  # the check that says of a Case that it is worse, or that nothing shows it is not
 _MOST_BYTES = 64 * 2**20  # a larger record would make everybody wait: `show` reads it
 
 
@@ -206,17 +208,19 @@ def recommended_settings(
         return None
     near = near_the_top(every) if by.name == "memory" else every
     first = readings[0].case.workload
-    worse = worse_of(losses)
-    left = [one for one in near if not _why_not(one, worse)]
+    worse, unproven = worse_of(losses), not_as_good(readings)
+    left = [one for one in near if not _why_not(one, worse, unproven)]
     sure, wide = narrow_enough(left or near)
     sound, doubtful = valid(sure or left or near)
     sound = sound if sure else []  # where all trials differ too much
     kept = sound or sure or left or near  # of doubtful ones alone the table is shown, and nothing recommended
     best, ranked = best_among(kept, len(every))
-    as_good = [one for one in ranked if one.offer.could_be and one.offer.value >= AS_FAST * ranked[0].offer.value]
-    pick = min(as_good, key=_leanness) if sound and len(every) > 1 and (len(kept) > 1 or not wide) else None
+    proven = [one for one in ranked if not _is_unproven(one, unproven)]
+    as_fast = [one for one in proven if one.offer.could_be and one.offer.value >= AS_FAST * ranked[0].offer.value]
+    choosable = as_fast and sound and len(every) > 1 and (len(kept) > 1 or not wide)
+    pick = min(as_fast, key=_leanness) if choosable else None
     axes = [axis for axis in every[0].offer.point if len({str(one.offer.point.get(axis)) for one in every}) > 1]
-    refused = unique(why for one in every if (why := _why_not(one, worse)))
+    refused = _refusals(every, worse, unproven)
     learning = _learning(losses, pick)
     rate: Vary = {"learning_rate": [learning.best]} if learning is not None and learning.best is not None else {}
     chosen = pick is not None or (sound and not wide)
@@ -233,17 +237,53 @@ def recommended_settings(
         clear=best.is_clear and pick is not None,
         lead=lead_of(best, kept[best.best].offer.trials) if sound else None,
         learning=learning,
-        left_out=(*(refused if left else ()), *(wide if sure else ()), *doubtful, *_far(len(every) - len(near))),
-        cautions=(*(() if left else map(_nothing_else, refused)), *_cautions(ranked, pick, losses, first.task)),
+        left_out=(
+            *(refused if left or not proven else ()),
+            *(wide if sure else ()),
+            *doubtful,
+            *_far(len(every) - len(near)),
+        ),
+        cautions=(
+            *(() if left or not proven else map(_nothing_else, refused)),
+            *_cautions(ranked, pick, losses, first.task),
+        ),
         to_type=_to_type(readings, ranked, pick, losses, rate) if chosen else _again(left or near, rate),
     )
 
 
-def _why_not(one: RankedOffer, worse: Mapping[tuple[str, str], Statement]) -> Statement | None:
+def not_as_good(readings: Sequence[MeasuredCase]) -> frozenset[str]:
+    """Return the Cases that no run showed to be as good as eager mode in fp32; none where all compute in one format."""
+    if len({variant_name(one.case.configuration) for one in readings}) == 1:
+        return frozenset()  # it was not for choice
+    shown = {one.case_id for one in readings if not any(found.check == _NOT_SHOWN for found in one.findings)}
+    return frozenset(one.case_id for one in readings) - shown
+
+
+def _why_not(
+    one: RankedOffer, worse: Mapping[tuple[str, str], Statement], unproven: Collection[str]
+) -> Statement | None:
     share = one.offer.memory_share
     if share is not None and share > SAFE_SHARE:
         return Statement("memory_nearly_full", {"share": SAFE_SHARE})
+    if _is_unproven(one, unproven):
+        price: Mapping[str, Value] = {"rate": one.offer.value, "unit": one.offer.unit}
+        return Statement("quality_not_shown", {"variant": variant_name(one.first.case.configuration), **price})
     return next((why for (axis, value), why in worse.items() if str(one.offer.point.get(axis)) == value), None)
+
+
+def _is_unproven(one: RankedOffer, unproven: Collection[str]) -> bool:
+    return all(case_id in unproven for case_id in one.offer.case_ids)
+
+
+def _refusals(
+    every: Sequence[RankedOffer], worse: Mapping[tuple[str, str], Statement], unproven: Collection[str]
+) -> Sequence[Statement]:
+    """Return why settings are left out, each reason once; a format not shown to be as good tells its fastest."""
+    found: dict[str, Statement] = {}
+    for one in sorted(every, key=lambda one: -one.offer.value):
+        if (why := _why_not(one, worse, unproven)) is not None:
+            found.setdefault(str(why.values.get("variant") or why), why)
+    return tuple(found.values())
 
 
 def _nothing_else(why: Statement) -> Statement:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -22,7 +22,7 @@ from torchstone.analysis.recommend.candidates import (
     what_is_computed,
 )
 from torchstone.analysis.recommend.hardware import Hardware, family_of, hardware
-from torchstone.analysis.recommend.parameters import Settings, losses_of, recommended_settings, worse_of
+from torchstone.analysis.recommend.parameters import Settings, losses_of, not_as_good, recommended_settings, worse_of
 from torchstone.config.prices import HourlyPrice, Prices
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.advice import Statement
@@ -89,6 +89,7 @@ def _recommended(place: Place, asked: RecommendRequest) -> Recommendation:
     entrants: dict[str, list[RankedOffer]] = {}
     counts: Counter[str] = Counter()
     worse: dict[tuple[str, str], Mapping[tuple[str, str], Statement]] = {}
+    unproven: dict[tuple[str, str], Collection[str]] = {}
     rates: dict[tuple[str, str], Vary] = {}
     for key, group in _groups(ours, _workload_and_device).items():
         every = entered(group, by, device_and_settings)
@@ -97,6 +98,8 @@ def _recommended(place: Place, asked: RecommendRequest) -> Recommendation:
         losses = losses_of(place, group, budget) if group[0].case.workload.task == Task.TRAIN else []
         if found_worse := worse_of(losses):
             worse[key] = found_worse
+        if lesser := not_as_good(group):
+            unproven[key] = lesser
         if (found := recommended_settings(group, every, by, losses)) is not None:
             told.append(found)
             if found.learning is not None and found.learning.best is not None:
@@ -108,6 +111,8 @@ def _recommended(place: Place, asked: RecommendRequest) -> Recommendation:
         return as_they_came(entrants[what], group)
 
     def refused(one: MeasuredCase) -> bool:
+        if unproven and one.case_id in unproven.get(_workload_and_device(one), ()):
+            return True
         return _is_refused(one, worse.get(_workload_and_device(one), {}) if worse else {})
 
     def learned(one: MeasuredCase) -> Vary:

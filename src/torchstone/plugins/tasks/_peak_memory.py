@@ -93,9 +93,8 @@ def pretending(kernel: Scalar, kernels: tuple[str, ...] | None) -> Iterator[Inst
         stack.enter_context(torch.compiler.set_stance("force_eager"))
         update: Any = sys.modules.get("torchao.optim.adam")
         if update is not None:
-            # Compiled to one kernel, it allocates nothing.
             stack.callback(setattr, update, "single_param_adam", update.single_param_adam)
-            update.single_param_adam = lambda *_, **__: None
+            update.single_param_adam = _eight_bit_update
         torch.backends.mha.set_fastpath_enabled(False)  # the fast path of nn.TransformerEncoder has no shape function
         stack.callback(torch.backends.mha.set_fastpath_enabled, fast_path)
         if kernels is None:
@@ -107,6 +106,12 @@ def pretending(kernel: Scalar, kernels: tuple[str, ...] | None) -> Iterator[Inst
             instead[torch.ops.aten.scaled_dot_product_attention.default] = attend
         stack.enter_context(mode)
         yield instead
+
+
+def _eight_bit_update(weights: Any, *others: Any) -> None:
+    """Allocate what torchao's compiled update does: moments that it writes in 8 bits in fp32, and their new scales."""
+    moments = [one for one in others if hasattr(one, "codes")]
+    _ = [(torch.empty_like(weights, dtype=torch.float32), torch.empty_like(one.scale)) for one in moments]
 
 
 def _refuse_lstm(*_args: Any, **_kwargs: Any) -> Any:

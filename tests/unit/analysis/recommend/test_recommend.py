@@ -19,7 +19,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.codec import encode
-from torchstone.core.schema.estimate import Severity
+from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.facts import Facts
 from torchstone.report.diagnosis_messages import text
 from torchstone.report.documents.recommendation import recommendation_document
@@ -225,6 +225,43 @@ def test_a_precision_that_trains_as_well_is_recommended_and_one_not_compared_is_
         model="hf:bert",
     ).settings
     assert Statement("loss_not_compared", {"axis": "precision", "value": "bf16"}) in unknown.cautions
+
+
+@pytest.mark.parametrize("severity", [Severity.INFO, Severity.WARNING])
+def test_a_precision_that_is_not_shown_to_be_as_good_is_not_recommended_however_fast(told, severity):
+    answering = [(case(task="infer", precision=word), rate) for word, rate in (("fp32", 100), ("bf16", 200))]
+    fp32, bf16 = (one.case_id for one, _ in answering)
+    unproven = Finding("runtime_differs", severity, bf16, {"runtime": "eager bf16", "error": 4e-3})
+    card = [(case("cuda", task="infer"), 300)]
+    others = a_stored_run(2, card, machine("cuda", host="gpubox"))
+    found = told(a_stored_run(1, answering, machine(), findings=[unproven]), others)
+    settings = next(one for one in found.settings if one.device == "Intel Xeon")
+    assert [offer.case_ids for offer in settings.offers] == [(fp32,)]
+    assert settings.recommended is None or settings.recommended.case_ids == (fp32,)
+    (left_out,) = (one for one in settings.left_out if one.id == "quality_not_shown")
+    assert left_out.values["variant"] == "eager bf16"
+    assert left_out.values["rate"] == pytest.approx(200, rel=0.02)
+    (hardware,) = found.hardware
+    assert [offer.point["precision"] for offer in hardware.models[0].offers] == ["fp32", "fp32"]
+    (shown,) = told(a_stored_run(3, answering, machine()), model="hf:bert").settings[:1]
+    assert shown.recommended is not None
+    assert shown.recommended.case_ids == (bf16,), "another run of the same showed it"
+
+
+def test_of_two_precisions_neither_of_which_is_shown_to_be_as_good_none_is_recommended(told):
+    answering = [(case(task="infer", precision=word), rate) for word, rate in (("fp16", 100), ("bf16", 200))]
+    unproven = [Finding("runtime_differs", Severity.INFO, one.case_id, {}) for one, _ in answering]
+    (found,) = told(a_stored_run(1, answering, machine(), findings=unproven)).settings
+    assert found.recommended is None
+    assert {one.values["variant"] for one in found.left_out} == {"eager fp16", "eager bf16"}
+
+
+def test_a_precision_that_was_not_for_choice_is_recommended_as_it_is(told):
+    answering = sweep((100, 150, 200), precision="bf16", task="infer")
+    unproven = [Finding("runtime_differs", Severity.INFO, one.case_id, {}) for one, _ in answering]
+    (found,) = told(a_stored_run(1, answering, machine(), findings=unproven)).settings
+    assert found.recommended is not None
+    assert found.recommended.point == {"batch_size": 32, "precision": "bf16"}
 
 
 def both(number=1, *, cpu=(100, 150, 200), cuda=(1000, 2000, 3000), **about):

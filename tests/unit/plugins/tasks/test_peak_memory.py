@@ -79,6 +79,8 @@ def test_state_in_eight_bits_is_a_quarter_of_it():
     found = peak(layers(2), a_case(optimizer="adamw8bit", fused="auto"))
     scales, tables, counts = LAYER // 256, 2 * 256 * 4, 4  # a scale for 256 numbers
     assert found.kinds["optimizer"] == pytest.approx(2 * (2 * LAYER // 4 + 2 * scales + tables + counts), abs=64)
+    assert found.phase == "optimizer"
+    assert found.kinds["temporaries"] == pytest.approx(2 * (LAYER + scales), abs=64), "moments of one layer in fp32"
 
 
 def test_with_adapters_the_weights_have_no_gradients_and_no_state(monkeypatch):

@@ -106,7 +106,7 @@ def test_without_a_cause_the_pattern_is_told_all_the_same():
 def test_a_cause_whose_remedy_did_not_help_is_ruled_out():
     diagnosis = a_diagnosis()
     first, *rest = diagnosis.causes
-    other = msgspec.structs.replace(first, id="other", title=Statement("something_else"))
+    other = msgspec.structs.replace(first, id="other", title=Statement("something_else"), where=())
     none = msgspec.structs.replace(GAIN, value=1.0)
     in_vain = TriedRemedy("other", WhatIf({"pin_memory": True}), Judgement.SAME, none)
     text = shown(msgspec.structs.replace(diagnosis, causes=(first, other, *rest), tried=(*diagnosis.tried, in_vain)))
