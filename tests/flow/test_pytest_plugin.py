@@ -71,7 +71,7 @@ def test_a_revision_is_compared_live(project):
     for words in (("init", "--quiet"), ("add", "test_speed.py"), ("commit", "--quiet", "-m", "before")):
         subprocess.run([*git, *words], cwd=project.path, check=True)
     with_pause(project, 0.02)
-    found = ran(project, "--torchstone-compare", "HEAD", "--torchstone-within", "60s")
+    found = ran(project, "--torchstone-compare", "HEAD", "--torchstone-within", "30s")
     found.assert_outcomes(failed=1)
     found.stdout.fnmatch_lines(["*test_speed.py::test_step: *: worse"])
 
