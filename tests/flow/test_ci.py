@@ -66,7 +66,7 @@ def measured(repository, tmp_path_factory):
     """What `ci measure` leaves, and the summary of its job."""
     there = tmp_path_factory.mktemp("measured")
     answer = torchstone(
-        repository, "ci", "measure", "bench.yaml", "--base", "main", "--head", "change", "--within", "150s",
+        repository, "ci", "measure", "bench.yaml", "--base", "main", "--head", "change", "--within", "90s",
         "--no-control", "--output", str(there / "result"), GITHUB_STEP_SUMMARY=str(there / "summary.md"),
         TORCHSTONE_OUTPUT=str(there / "outputs"), TORCHSTONE_CACHE=str(there / "cache"), TORCHSTONE_WHEN_BUSY="share",
     )  # fmt: skip

@@ -26,7 +26,7 @@ def step(seconds=0.002):
 def test_step(torchstone):
     torchstone(step)
 """
-WITHIN = ("--torchstone-within", "60s")  # it ends sooner
+WITHIN = ("--torchstone-within", "8s")
 TESTS = Path(__file__).parents[1]
 WARM = "import subprocess, warm_templates\nsubprocess.Popen = warm_templates.Popen"  # in the workers of xdist, too
 
@@ -56,7 +56,7 @@ def test_without_an_option_it_is_called_once_and_torch_is_not_imported(project):
     assert not list(project.path.rglob("*.jsonl"))
 
 
-@pytest.mark.alone  # beside others it takes all the time that it is given
+@pytest.mark.alone  # one that was slower beside a neighbour is not judged
 def test_a_baseline_is_kept_and_ten_times_as_slow_fails(project):
     ran(project, "--torchstone-save", "speed", *WITHIN).assert_outcomes(passed=1)
     assert len(list((project.path / "speed" / "records").glob("*.jsonl"))) == 1
@@ -64,8 +64,6 @@ def test_a_baseline_is_kept_and_ten_times_as_slow_fails(project):
     found = ran(project, "--torchstone-compare", "speed", *WITHIN)
     found.assert_outcomes(failed=1)
     found.stdout.fnmatch_lines(["*test_speed.py::test_step: throughput *: worse"])
-    with_pause(project, 0.0005)
-    ran(project, "--torchstone-compare", "speed", *WITHIN).assert_outcomes(passed=1)
 
 
 def test_a_revision_is_compared_live(project):
@@ -73,7 +71,7 @@ def test_a_revision_is_compared_live(project):
     for words in (("init", "--quiet"), ("add", "test_speed.py"), ("commit", "--quiet", "-m", "before")):
         subprocess.run([*git, *words], cwd=project.path, check=True)
     with_pause(project, 0.02)
-    found = ran(project, "--torchstone-compare", "HEAD", "--torchstone-within", "60s")
+    found = ran(project, "--torchstone-compare", "HEAD", "--torchstone-within", "30s")
     found.assert_outcomes(failed=1)
     found.stdout.fnmatch_lines(["*test_speed.py::test_step: *: worse"])
 
@@ -83,7 +81,7 @@ def test_it_works_beside_xdist(project):
         pytest.skip("pytest-xdist is not installed")
     second = (project.path / "test_speed.py").read_text(encoding="utf-8")
     (project.path / "test_other.py").write_text(second, encoding="utf-8")
-    found = ran(project, "-p", "xdist", "-n", "2", "--torchstone-save", "speed", "--torchstone-within", "20s")
+    found = ran(project, "-p", "xdist", "-n", "2", "--torchstone-save", "speed", *WITHIN)
     found.assert_outcomes(passed=2)
     found.stdout.fnmatch_lines(["*test_other.py::test_step: kept in speed"])
     assert len(list((project.path / "speed" / "records").glob("*.jsonl"))) == 2

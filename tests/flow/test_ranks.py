@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from warm_templates import TORCHSTONE
 
 import torchstone
 
@@ -15,7 +16,7 @@ SHORT = ["--trials", "2", "--iterations", "5", "--warmup", "2", "--device", "cpu
 
 def run(folder, *words):
     return subprocess.run(
-        [sys.executable, "-m", "torchstone", "run", *words], capture_output=True, text=True, timeout=150, check=False,
+        [*TORCHSTONE, "run", *words], capture_output=True, text=True, timeout=150, check=False,
         env=os.environ | {"TORCHSTONE_OUTPUT": str(folder)},
     )  # fmt: skip
 
@@ -34,7 +35,7 @@ def test_a_file_with_distributed_configs_trains_in_as_many_processes(outputs, tm
     assert two["estimates"]["total_items"]["value"] == 5 * 2 * 4
     assert {"communication_time_s", "exposed_communication_s", "slowest_rank_excess"} <= set(two["estimates"])
     shown = subprocess.run(
-        [sys.executable, "-m", "torchstone", "show"], capture_output=True, text=True, timeout=60, check=True,
+        [*TORCHSTONE, "show"], capture_output=True, text=True, timeout=60, check=True,
         env=os.environ | {"TORCHSTONE_OUTPUT": str(outputs)},
     )  # fmt: skip
     assert "Ranks: train builtin:mlp on cpu" in shown.stdout

@@ -100,7 +100,7 @@ def test_bf16_in_eager_mode_is_judged_as_runtimes_are(tmp_path):
     quick = ["--trials", "1", "--warmup", "1", "--iterations", "20", "--batch-sizes", "8", "--json", "--quiet"]
     model = ["run", "--task", "infer", "--model", "builtin:mlp", "--axis", "precision=fp32,bf16"]
     for data, verdict, items in (("digits", "as good", 1792), ("synthetic", "undecided", 0)):
-        command = [sys.executable, "-m", "torchstone", *model, "--data", data, "--quality-margin", "5%", *quick]
+        command = [*TORCHSTONE, *model, "--data", data, "--quality-margin", "5%", *quick]
         told = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, cwd=tmp_path)
         assert told.returncode == 0, told.stderr
         cases = {case["configuration"]["precision"]: case for case in json.loads(told.stdout)["cases"]}
@@ -108,7 +108,7 @@ def test_bf16_in_eager_mode_is_judged_as_runtimes_are(tmp_path):
         found = cases["bf16"]["quality"]
         assert (found["verdict"], found["items"]) == (verdict, items)
         assert cases["bf16"]["estimates"]["relative_output_error"]["value"] > 1e-3
-        shown = subprocess.check_output([sys.executable, "-m", "torchstone", "show", "latest"], text=True, cwd=tmp_path)
+        shown = subprocess.check_output([*TORCHSTONE, "show", "latest"], text=True, cwd=tmp_path)
         assert "eager bf16 relative error" in shown
         assert ("Not shown to be as good: " in " ".join(shown.split())) is (items == 0)
 

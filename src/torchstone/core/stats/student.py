@@ -19,6 +19,7 @@ _TINY = 1e-300
 _CLOSE = 1e-15
 _MOST_TERMS = 10_000
 _HALLEY = 1e-5
+_NORMAL_DF = 1e9  # from here on it is the normal to seven digits, and differences of lgamma lose more than that
 
 
 def normal_quantile(probability: float) -> float:
@@ -46,7 +47,7 @@ def t_quantile(probability: float, df: float) -> float:
     t = normal_quantile(probability)
     if probability < 0.5:
         return -t_quantile(1.0 - probability, df)
-    if probability == 0.5 or math.isinf(df):
+    if probability == 0.5 or df > _NORMAL_DF:
         return t
     t = max(t, _near(t, 2.0 * (1.0 - probability), df))  # Student's tails are heavier than the normal's
     before = math.inf
@@ -92,7 +93,7 @@ def tail(t: float, df: float) -> float:
     """Return P(T > t) for t >= 0 and Student's t with `df` > 0 degrees of freedom. Raises ValueError for others."""
     if not (t >= 0.0 and df > 0.0):
         raise ValueError(f"no tail of Student's t from {t!r} on, with {df!r} degrees of freedom")
-    if math.isinf(df):
+    if df > _NORMAL_DF:
         return NormalDist().cdf(-t)
     return _shortfall(t, 1.0, df) if t > 0.0 else 0.5
 

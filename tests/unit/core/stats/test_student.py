@@ -7,7 +7,7 @@ import math
 import pytest
 from scipy import stats
 
-from torchstone.core.stats.student import from_log, normal_quantile, t_quantile, two_sided
+from torchstone.core.stats.student import from_log, normal_quantile, t_quantile, tail, two_sided
 
 DF = [1, 2, 3, 4, 5, 7, 9, 10, 19, 20, 30, 50, 99, 100, 250, 500, 999, 1000]
 LEVELS = [0.5, 0.501, 0.51, 0.6, 0.75, 0.9, 0.95, 0.975, 0.99, 0.995, 0.999]
@@ -35,6 +35,12 @@ def test_is_symmetric_and_tends_to_the_normal() -> None:
     assert t_quantile(0.025, 4) == -t_quantile(0.975, 4)
     assert t_quantile(0.975, float("inf")) == normal_quantile(0.975)
     assert normal_quantile(0.975) == pytest.approx(stats.norm.ppf(0.975), rel=1e-12)
+
+
+@pytest.mark.parametrize("df", [9e8, 1.1e9, 3.4e17, 1e30])
+def test_so_many_degrees_of_freedom_as_two_equal_trials_have(df: float) -> None:
+    assert t_quantile(0.975, df) == pytest.approx(stats.t.ppf(0.975, df), rel=1e-6)
+    assert tail(2.0, df) == pytest.approx(stats.t.sf(2.0, df), rel=1e-5)
 
 
 def test_close_to_the_median_it_is_a_straight_line() -> None:

@@ -14,7 +14,10 @@ import torch
 from torchstone.core.errors import Unsupported
 from torchstone.plugins.tasks.train import strategies
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ranks are forked")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="ranks are forked"),
+    pytest.mark.xdist_group("strategies"),  # one training serves its tests
+]
 
 SIZES, EACH = (1, 2, 4), 4
 MODEL = "builtin:mlp"
