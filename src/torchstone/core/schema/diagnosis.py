@@ -182,9 +182,9 @@ class Diagnosis(msgspec.Struct, frozen=True, tag="diagnosis", tag_field="kind"):
 
     `pattern`: what the recorded Cases say together. `limits`: what bounds the step, by the device's peaks. `applied`:
     what to take, all that helped at once. `unmeasured`: why nothing was measured here, where that is so. `fed`: what a
-    trial tells of the user's own data. `disturbance`: what else the machine did each time the step was measured, so
-    that no cause can be named. `command`: what runs with the settings of `applied`. `attached`: how it
-    was looked at from outside, and its lines.
+    trial tells of the user's own data. `disturbance`: what else the machine did each time the step was measured
+    (`is_hidden`: so much that no cause can be named). `command`: what runs with the settings of `applied`. `attached`:
+    how it was looked at from outside, and its lines.
     """
 
     run_id: str
@@ -204,3 +204,8 @@ class Diagnosis(msgspec.Struct, frozen=True, tag="diagnosis", tag_field="kind"):
     disturbance: Disturbance | None = None
     command: str | None = None
     attached: Attached | None = None
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether others did so much that nothing can be diagnosed."""
+        return self.disturbance is not None and self.disturbance.hides_causes

@@ -73,6 +73,9 @@ class Disturber(StrEnum):
     DEVICE_THROTTLED = "device_throttled"  # heat or the hardware lowered the device's clock
 
 
+_HIDING_CORES = 0.5  # a figure is no longer exact from 0.15 on; which part of a step is the largest still is known
+
+
 class Disturbance(msgspec.Struct, frozen=True):
     """What else happened on the machine during the steady windows of a trial, judged by evidence alone.
 
@@ -88,6 +91,11 @@ class Disturbance(msgspec.Struct, frozen=True):
     left_out_s: tuple[tuple[float, float], ...] = ()
     cores: float | None = None
     processes: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def hides_causes(self) -> bool:
+        """Whether the parts of a step say nothing of the program: others held half a core, or it was no process."""
+        return self.causes != (Disturber.PROCESSES,) or self.cores is None or self.cores >= _HIDING_CORES
 
 
 class Reason(StrEnum):

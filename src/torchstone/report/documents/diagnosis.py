@@ -71,12 +71,14 @@ def diagnosis_parts(diagnosis: Diagnosis, report: Path | None = None, doubt: str
     """Yield the answer of a diagnosis. `report`: the page that was written; `doubt`: what follows the answer."""
     yield Text(f"{_answer(diagnosis)}{doubt}", Role.HEADLINE)
     yield from paragraphs(list(_about(diagnosis)))
-    if diagnosis.disturbance is not None:
+    if diagnosis.is_hidden:
         yield Text("stop them, or wait until they are done, and diagnose again", Role.DETAIL)
         return
     if diagnosis.causes:
         first, *others = diagnosis.causes
-        yield from _facts([*_cause(first, diagnosis, _MOST_SEEN), *_also(others, diagnosis.tried)])
+        seen = [disturbance_words([diagnosis.disturbance])] if diagnosis.disturbance is not None else []
+        meanwhile = _named("meanwhile", seen)
+        yield from _facts([*_cause(first, diagnosis, _MOST_SEEN), *_also(others, diagnosis.tried), *meanwhile])
         yield from _tried(diagnosis)
         yield from _facts(list(_gain(diagnosis)))
         if diagnosis.command is not None:
@@ -94,7 +96,7 @@ def diagnosis_parts(diagnosis: Diagnosis, report: Path | None = None, doubt: str
 
 def diagnosis_rest(diagnosis: Diagnosis) -> Iterator[Part]:
     """Yield what is folded: how the case is fed, usual causes, what was not measured, notes, other causes, checks."""
-    if diagnosis.disturbance is not None:
+    if diagnosis.is_hidden:
         return
     yield from paragraphs(tuple(_fed(diagnosis)))
     told = [("kind", _kind(cause)) for cause in diagnosis.causes[:1]]
@@ -128,7 +130,7 @@ def _check(one: ChecklistItem) -> str:
 
 def _answer(diagnosis: Diagnosis) -> str:
     """Return the cause with what it costs, and what was measured to help, in two sentences."""
-    if diagnosis.disturbance is not None:
+    if diagnosis.is_hidden:
         return _busy(diagnosis)
     if not diagnosis.causes:
         return "No cause was found: the step was not measured in its phases, or has none."

@@ -231,7 +231,7 @@ class DiagnosisCampaign:
             return
         work.evidence = found
         work.causes = causes_of(found)
-        if found.disturbance is not None:
+        if found.disturbance is not None and found.disturbance.hides_causes:
             return  # what could help would be measured beside the same programs
         if work.causes:
             self._suspects(work.causes[0])

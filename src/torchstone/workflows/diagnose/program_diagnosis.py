@@ -152,7 +152,7 @@ class ProgramDiagnosis:
             self._say(f"the program with batch_size {size}")
             evidence = with_larger(evidence, take(own(_with(present, batch_size=size))), size)
         self._evidence = evidence
-        if evidence.disturbance is not None:
+        if evidence.disturbance is not None and evidence.disturbance.hides_causes:
             self._causes = causes_of(evidence)
             return
         self._causes = tuple(_with_interval(cause, trials, case.workload.item) for cause in causes_of(evidence))

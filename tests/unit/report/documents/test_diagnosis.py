@@ -14,7 +14,7 @@ from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.diagnosis import TriedRemedy, WhatIf
-from torchstone.core.schema.trial import Status
+from torchstone.core.schema.trial import Disturbance, Disturber, Status
 from torchstone.report.document import CommandLine
 from torchstone.report.documents.diagnosis import diagnosis_document, limit_words
 from torchstone.report.renderers.md import markdown
@@ -168,3 +168,16 @@ def test_json_has_the_bound_of_each_cause():
     assert found["causes"][0]["bound"]["high"] >= found["causes"][0]["bound"]["value"] > 1.0
     assert found["causes"][0]["title"]["text"] == "the step waits for the loader, and the loader for its source"
     assert found["applied"]["what_if"]["settings"] == {"num_workers": 4}
+
+
+@pytest.mark.parametrize(
+    ("cores", "cause", "is_hidden"),
+    [(1.7, Disturber.PROCESSES, True), (0.13, Disturber.PROCESSES, False), (0.13, Disturber.STEAL, True)],
+)
+def test_beside_a_little_other_work_the_cause_is_named_and_beside_much_none_is(cores, cause, is_hidden):
+    seen = Disturbance(disturbed=True, share=1.0, causes=(cause,), cores=cores, processes=(("gcc", cores),))
+    diagnosis = msgspec.structs.replace(a_diagnosis(), disturbance=seen)
+    assert diagnosis.is_hidden is is_hidden
+    text = " ".join(shown(diagnosis).split())
+    assert ("mine.py:10" in text) is not is_hidden
+    assert ("meanwhile other programs (gcc) used up to 0.13 CPU cores" in text) is not is_hidden
