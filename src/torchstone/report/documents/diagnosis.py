@@ -101,7 +101,9 @@ def diagnosis_rest(diagnosis: Diagnosis) -> Iterator[Part]:
     yield from paragraphs(tuple(_fed(diagnosis)))
     told = [("kind", _kind(cause)) for cause in diagnosis.causes[:1]]
     told += [("evidence", text(one)) for cause in diagnosis.causes[:1] for one in cause.evidence[_MOST_SEEN:]]
-    told += [row for cause in diagnosis.causes[:1] if _is_helped(diagnosis) for row in _untried(cause, diagnosis)]
+    told += [
+        row for cause in diagnosis.causes[:1] if _is_helped(cause, diagnosis) for row in _untried(cause, diagnosis)
+    ]
     told += [("usually", texts(cause.usual, ", ")) for cause in diagnosis.causes[:1] if cause.usual]
     limits = _limits(diagnosis) if diagnosis.causes and not diagnosis.causes[0].sound else ()
     yield from _facts([*told, *_left_out(diagnosis.tried), *limits])
@@ -188,7 +190,7 @@ def _fed(diagnosis: Diagnosis) -> Iterator[str]:
 def _cause(cause: Cause, diagnosis: Diagnosis, most: int | None = None) -> Iterator[Row]:
     yield from _named("evidence", [text(one) for one in cause.evidence[:most]])
     yield from _named("where", [_place(place) for place in cause.where])
-    if most is None or not _is_helped(diagnosis):
+    if most is None or not _is_helped(cause, diagnosis):
         yield from _untried(cause, diagnosis)
     helped = _axes([one for one in diagnosis.tried if one.helps])
     yield from _named("in code", [how for one in cause.remedies if one.axis in helped and (how := in_code(one))])
@@ -200,9 +202,9 @@ def _untried(cause: Cause, diagnosis: Diagnosis) -> Iterator[Row]:
         yield "try", f"{texts(remedies, '; ')} (not measured)"
 
 
-def _is_helped(diagnosis: Diagnosis) -> bool:
-    """Say whether a remedy was measured to help: advice that nothing measured is then folded."""
-    return diagnosis.applied is not None and diagnosis.applied.gain is not None
+def _is_helped(cause: Cause, diagnosis: Diagnosis) -> bool:
+    """Say whether a remedy of the cause was measured to help: advice that nothing measured is then folded."""
+    return any(one.helps and one.cause == cause.id for one in diagnosis.tried)
 
 
 def _kind(cause: Cause) -> str:

@@ -181,3 +181,11 @@ def test_beside_a_little_other_work_the_cause_is_named_and_beside_much_none_is(c
     text = " ".join(shown(diagnosis).split())
     assert ("mine.py:10" in text) is not is_hidden
     assert ("meanwhile other programs (gcc) used up to 0.13 CPU cores" in text) is not is_hidden
+
+
+def test_what_helps_another_cause_folds_no_advice_on_the_first():
+    diagnosis = a_diagnosis()
+    advice = "a faster disk (SSD)"
+    assert advice not in shown(diagnosis)
+    other = tuple(msgspec.structs.replace(one, cause="small_batch") for one in diagnosis.tried)
+    assert advice in " ".join(shown(msgspec.structs.replace(diagnosis, tried=other)).split())
