@@ -166,7 +166,7 @@ def _plan(request: Started, others: Mapping[str, Scalar], *, compiler: bool) -> 
     }
 
 
-class Template:
+class ProgramTemplate:
     """A program that waits before it builds anything, and is forked; one fork lives at a time."""
 
     def __init__(self, request: Started, here: Path | None, *, compiler: bool) -> None:
@@ -252,7 +252,7 @@ class Template:
 class ForkedProgram(_Listening):
     """A fork of a program that waits (ProgramProcess)."""
 
-    def __init__(self, template: Template, shift_bytes: int) -> None:
+    def __init__(self, template: ProgramTemplate, shift_bytes: int) -> None:
         """Have it forked. Raises ProcessLookupError where it has ended."""
         super().__init__()
         self._template = template

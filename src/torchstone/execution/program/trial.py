@@ -43,8 +43,8 @@ from torchstone.execution.program.process import (
     FreshProgram,
     Key,
     ProgramProcess,
+    ProgramTemplate,
     Started,
-    Template,
     key_of,
 )
 from torchstone.execution.program.steps import Marks, Sampled, Step, steps_of
@@ -370,8 +370,8 @@ class ProgramLauncher(Launcher):
     def __init__(self) -> None:
         self._own: Launcher = copy.copy(registry.load("launchers", "spawn"))
         self._folder: Path | None = None
-        self._forkable: dict[Key, Callable[[], Template]] = {}
-        self._templates: list[tuple[Key, Template]] = []
+        self._forkable: dict[Key, Callable[[], ProgramTemplate]] = {}
+        self._templates: list[tuple[Key, ProgramTemplate]] = []
 
     def open(self, preload: Sequence[str], heap: str, folder: Path | None = None, *, pin_threads: bool = False) -> None:
         """Note the folder, and the environment for the other requests; start what trials are forked from."""
@@ -401,9 +401,9 @@ class ProgramLauncher(Launcher):
         self._templates = []
 
     def _note(self, request: Started, compiler: bool) -> None:
-        self._forkable[key_of(request)] = partial(Template, request, self._folder, compiler=compiler)
+        self._forkable[key_of(request)] = partial(ProgramTemplate, request, self._folder, compiler=compiler)
 
-    def _template(self, request: TurnsRequest) -> Template | None:
+    def _template(self, request: TurnsRequest) -> ProgramTemplate | None:
         """Return one that may be forked for this; both sides may have the same command, and then one each."""
         key = key_of(request)
         idle = next((one for known, one in self._templates if known == key and one.is_idle), None)
