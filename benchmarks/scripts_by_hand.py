@@ -474,9 +474,10 @@ class Answer(NamedTuple):
     case: dict[str, Any]
     measurements: list[dict[str, Any]]
 
-    def figure(self, name: str) -> float:
-        """Return a figure of the answer."""
-        return float(self.case["estimates"][name]["value"])
+    def figure(self, name: str) -> float | None:
+        """Return a figure of the answer; None where it has none."""
+        found = self.case["estimates"].get(name)
+        return None if found is None else float(found["value"])
 
     def steady(self, metric: str, phase: str | None = None) -> list[float]:
         """Return the values of all steps in the windows."""
@@ -583,7 +584,7 @@ def measure(row: dict[str, Any], name: str, options: argparse.Namespace, scratch
         row["answers"].append({**about, "verdict": answer.case["verdict"], "trials": len(answer.case["trials"])})
         yield
     while len(row.setdefault("pairs", [])) < options.pairs:
-        pair: dict[str, float] = {}
+        pair: dict[str, float | None] = {}
         for arm in random.sample(("run", "by_hand"), 2):
             if arm == "run":
                 one = by_torchstone(program, place.own, place.environment, *one_trial(options.seconds))
@@ -611,7 +612,8 @@ def table(name: str, row: dict[str, Any]) -> str:
     lines += [f"  {one['minutes']:.1f} min, {one['verdict']}, {one['trials']} trials" for one in row.get("answers", ())]
     if len(pairs := row.get("pairs", ())) > 1:
         step = ratio([pair["run_s"] / pair["by_hand_s"] for pair in pairs])
-        rate = ratio([pair["rate"] * pair["by_hand_s"] / PROGRAMS[name].items for pair in pairs])
+        rates = [pair["rate"] * pair["by_hand_s"] / PROGRAMS[name].items for pair in pairs if pair["rate"] is not None]
+        rate = ratio(rates) if rates else "not known"
         lines.append(f"  {len(pairs)} pairs of processes: step {step}, items/s {rate}")
     for phase in (*PHASES, "step"):
         if both := [split[phase] for split in row.get("splits", ()) if phase in split]:

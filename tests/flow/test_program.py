@@ -180,7 +180,9 @@ def test_one_that_hangs_is_ended_with_all_that_it_started(taken, tmp_path):
 
 
 def test_one_that_prints_much_has_its_own_sitecustomize_and_handles_signals_itself(taken, tmp_path, monkeypatch):
-    (tmp_path / "sitecustomize.py").write_text("import os; os.environ['OWN'] = 'here'\n")
+    (tmp_path / "sitecustomize.py").write_text(  # as transformers does, it asks for torch before that is imported
+        "import importlib.util, os; os.environ['OWN'] = 'here'; assert importlib.util.find_spec('torch') is not None\n"
+    )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     script = (
         "import os, signal\nassert os.environ['OWN'] == 'here'\nsignal.signal(signal.SIGTERM, lambda *_: None)\n"

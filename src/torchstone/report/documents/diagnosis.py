@@ -142,7 +142,11 @@ def _answer(diagnosis: Diagnosis) -> str:
     if applied is None or applied.gain is None:
         return f"{named}: {limit_words(first)}."
     # What was measured answers what the bound by its share only estimates.
-    return f"{named}: {share_words(first)}. {_live(applied)}."
+    live = _live(applied)
+    other = next((text(one.title) for one in diagnosis.causes[1:] if one.id == applied.cause), None)
+    if other is not None:  # else its remedy is read as the first cause's
+        live = f"What was tried against another cause ({other}): {live[:1].lower()}{live[1:]}"
+    return f"{named}: {share_words(first)}. {live}."
 
 
 def _busy(diagnosis: Diagnosis) -> str:

@@ -85,6 +85,31 @@ def test_marks_are_the_devices_events_and_the_other_sides_turns_are_left_out(hoo
     assert found["memory"]["peak_allocated_bytes"] == 1024
 
 
+def test_what_torch_does_around_its_own_hooks_belongs_to_the_optimizers_step(hooks):
+    clock = [0.0]
+    p = hooks._program = hooks._Program({})
+    p.tick, p.due_s, p.due_steps = lambda: clock[0], math.inf, math.inf
+    began, ended = hooks._bounds_of_a_step()
+
+    def passes(seconds):
+        clock[0] += seconds
+
+    def profiled(step):
+        def within_record_function(optimizer):
+            passes(1.0)
+            began(optimizer, (), {})
+            step(optimizer)
+            ended(optimizer, (), {})
+            passes(2.0)
+
+        return within_record_function
+
+    hooks._wrapped_profiling(began, ended, profiled)(lambda _: passes(10.0))(object())
+    assert list(p.kinds) == [hooks.OPTIMIZER, hooks.OPTIMIZER_END]
+    assert list(p.times) == [0.0, 13.0]
+    assert p.steps == 1
+
+
 class Held:
     """A tensor: of the host, or of a device."""
 

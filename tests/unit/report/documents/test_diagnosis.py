@@ -63,6 +63,16 @@ def test_a_gain_that_is_not_known_is_not_told_as_one():
     assert "– times" not in text
 
 
+def test_what_helped_another_cause_is_not_read_as_a_remedy_of_the_first():
+    diagnosis = a_diagnosis()
+    first = diagnosis.causes[0]
+    other = msgspec.structs.replace(first, id="small_batch", title=Statement("small_batch", {"fixed_s": 0.01}))
+    helped = TriedRemedy("small_batch", WhatIf({"batch_size": 64}), Judgement.BETTER, GAIN)
+    text = shown(msgspec.structs.replace(diagnosis, causes=(first, other), applied=helped), width=200)
+    assert "What was tried against another cause (" in text
+    assert "): with batch_size=64 it was measured 3.82 [3.70, 3.94] times as fast" in " ".join(text.split())
+
+
 @pytest.mark.parametrize(
     ("task", "said"), [(Task.TRAIN, "it still learns"), (Task.INFER, "its answers are still good")]
 )

@@ -10,13 +10,16 @@ from typing import Any
 
 
 class _WaitingForTorch:
-    """A finder that finds nothing, and has the hooks installed when torch has been imported."""
+    """A finder that has others find torch, and the hooks installed when it has been imported.
+
+    A library may ask first whether there is a torch, and import it later: transformers, datasets and accelerate do.
+    """
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name != "torch":
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        others = [one for one in sys.meta_path if one is not self]
+        spec = next((found for one in others if (found := one.find_spec(name, path, target)) is not None), None)
         if spec is not None and spec.loader is not None:
             loader: Any = spec.loader
             execute = loader.exec_module
@@ -24,6 +27,7 @@ class _WaitingForTorch:
             def exec_module(module: Any) -> None:
                 execute(module)
                 loader.exec_module = execute
+                sys.meta_path.remove(self)
                 _torchstone_hooks.install(module)
 
             loader.exec_module = exec_module
