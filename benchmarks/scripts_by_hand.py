@@ -70,6 +70,7 @@ def loaded(batches):
             batch = next(batches, marks)
         if batch is marks: return
         yield batch
+        batch = None  # to be freed where the program frees it, not while the next is loaded
 
 def around(owner, name, phase_name):
     call = getattr(owner, name)

@@ -174,8 +174,8 @@ def install(torch: Any) -> None:
     _replace(torch.nn.Module, "__init__", _wrapped_making_of_module)
     _replace(torch.nn.Module, "__setstate__", _wrapped_making_of_module)
     began, ended = _hook_steps(torch)
-    profiled = optimizers.Optimizer.profile_hook_step
-    optimizers.Optimizer.profile_hook_step = staticmethod(_wrapped_profiling(began, ended, profiled))
+    optimizer: Any = optimizers.Optimizer
+    optimizer.profile_hook_step = staticmethod(_wrapped_profiling(began, ended, optimizer.profile_hook_step))
     atexit.register(_exits)
     if not program.waits:
         _start_looking()
