@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +17,16 @@ _BITS = {"int8-weights": (8, 128), "int4-weights": (4, 32)}  # of a weight, and 
 _NEEDS = ("onnxruntime", "onnx", "onnxscript")
 # Threads that spin between operators are off in pools of every runtime here: theirs would be the only ones.
 _ENTRIES = {"session.intra_op.allow_spinning": "0", "session.inter_op.allow_spinning": "0"}
+
+
+def _saturates() -> bool:
+    """Say whether products of 8 bits are summed in pairs of 16, which saturate: x86 without VNNI. Weights then have 7.
+
+    https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html, "reduce_range".
+    """
+    import torch
+
+    return platform.machine() in ("x86_64", "AMD64") and not torch.cpu._is_vnni_supported()
 
 
 class OnnxRuntime(Runtime):
@@ -62,12 +73,15 @@ class OnnxRuntime(Runtime):
                 Reader(),
                 op_types_to_quantize=kinds,
                 per_channel=True,
+                reduce_range=_saturates(),
                 use_external_data_format=True,
             )
         elif quantization == "int8-dynamic":
             whole.replace_gemm_with_matmul()  # a linear layer is either: only MatMul has these formats
             # Of convolutions there are no signed 8-bit kernels; linear and recurrent layers are what eager mode has.
-            quantizers.quantize_dynamic(whole.model, target, ["MatMul", "LSTM"], use_external_data_format=True)
+            quantizers.quantize_dynamic(
+                whole.model, target, ["MatMul", "LSTM"], reduce_range=_saturates(), use_external_data_format=True
+            )
         else:
             whole.replace_gemm_with_matmul()
             bits, block = _BITS[quantization]
