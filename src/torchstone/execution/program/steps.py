@@ -47,7 +47,7 @@ class Marks(msgspec.Struct, frozen=True):
     the optimizer of each OPTIMIZER_END. `window_mark`: the place of the first mark of the steady window; None: the
     program ended before it. `complete`: its window ended before the program did. `loader`: batch size (None: of no
     fixed size), workers and pinned memory of the loader that gave most batches. `weights`: numbers in each tensor of
-    the optimizer. `losses`: of the first backward passes. `seed`: of torch's generator, when the first step had ended.
+    the optimizer. `losses`: of the first backward passes. `seed`: of torch's generator, when the first module was made.
     `turns`: when each began, and how long it took. `compiler`: torch's was imported. `copies`: of tensors to the
     device, `pageable` of them from pageable memory.
     """

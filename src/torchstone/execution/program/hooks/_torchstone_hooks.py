@@ -78,7 +78,9 @@ class _Program:
         self.connection: Any = None
         self.heard = b""
         self.losses: list[Any] = []  # of the first backward passes
-        self.seed: Any = None  # of torch's generator: another one in each process of a program that sets none
+        # Of torch's generator when the first module is made: another in each process where none was set by then. A
+        # Trainer sets one later, whose weights were drawn before.
+        self.seed: Any = None
         self.loaders: dict[Any, list[int]] = {}  # (batch size, workers, pinned) → [batches]
         self.weights: list[int] = []  # numbers in each tensor of the optimizer
         self.fused: Any = None
@@ -356,7 +358,9 @@ def _begin(optimizer: Any, now_s: Any) -> None:
         if torch.distributed.get_rank() != 0:
             program.stop()  # rank 0 tells
             return
-    program.thread, program.first_s, program.seed = threading.get_ident(), now_s, torch.initial_seed() % 2**63
+    program.thread, program.first_s = threading.get_ident(), now_s
+    if program.seed is None:
+        program.seed = torch.initial_seed() % 2**63
     program.told_s = now_s
     if optimizer is None:
         _hook_modules(None)
@@ -490,6 +494,8 @@ def _wrapped_making_of_module(make: Any) -> Any:
         if _program.waits:
             _wait_to_build()
         make(self, *args, **kwargs)
+        if _program.seed is None:
+            _program.seed = _program.torch.initial_seed() % 2**63
         _program.modules.append(weakref.ref(self))
 
     return made

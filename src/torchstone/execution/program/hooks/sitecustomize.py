@@ -18,8 +18,8 @@ class _WaitingForTorch:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name != "torch":
             return None
-        others = [one for one in sys.meta_path if one is not self]
-        spec = next((found for one in others if (found := one.find_spec(name, path, target)) is not None), None)
+        finds = [getattr(one, "find_spec", None) for one in sys.meta_path if one is not self]  # as Python's import
+        spec = next((found for find in finds if find and (found := find(name, path, target)) is not None), None)
         if spec is not None and spec.loader is not None:
             loader: Any = spec.loader
             execute = loader.exec_module
@@ -27,8 +27,9 @@ class _WaitingForTorch:
             def exec_module(module: Any) -> None:
                 execute(module)
                 loader.exec_module = execute
-                sys.meta_path.remove(self)
-                _torchstone_hooks.install(module)
+                if self in sys.meta_path:
+                    sys.meta_path.remove(self)
+                    _torchstone_hooks.install(module)
 
             loader.exec_module = exec_module
         return spec
