@@ -2,7 +2,8 @@
 
 One model (DistilBERT, 128 tokens, batch 1, random weights) and one number of threads. A round takes a trial of ours in
 its own process (`--axis runtime=NAME --axis mode=latency`) and a process with the loop by hand, in random order; both
-give a median latency. The median of the rounds' ratios has its distribution-free 95 % interval.
+give a median latency. What was exported by hand is kept for the next round. The median of the rounds' ratios has its
+distribution-free 95 % interval.
 
     python benchmarks/runtimes.py [--rounds 9] [--runtimes onnxruntime,openvino]   exit 1 if an interval leaves out 1
                                                                                   and its median is off by over 1 %
@@ -34,7 +35,7 @@ def load():
     return DistilBertForSequenceClassification(DistilBertConfig()).eval(), tensors
 """
 BY_HAND = """
-import statistics, sys, time, warnings
+import os, statistics, sys, time, warnings
 warnings.simplefilter("ignore")
 import torch
 from bert import load
@@ -44,7 +45,8 @@ torch.set_num_threads(threads)
 model, tensors = load()
 if name == "onnxruntime":
     import onnxruntime
-    torch.onnx.export(model, (), "model.onnx", kwargs=tensors, dynamo=True, verbose=False)
+    if not os.path.exists("model.onnx"):
+        torch.onnx.export(model, (), "model.onnx", kwargs=tensors, dynamo=True, verbose=False)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
@@ -61,18 +63,21 @@ elif name == "openvino":
     arrays = [tensor.numpy() for tensor in tensors.values()]
     query = lambda: request.infer(arrays, share_inputs=True, share_outputs=True)
 elif name == "aoti":
-    package = torch._inductor.aoti_compile_and_package(torch.export.export(model, (), tensors))
-    answer = torch._inductor.aoti_load_package(package)
+    if not os.path.exists("model.pt2"):
+        exported = torch.export.export(model, (), tensors)
+        torch._inductor.aoti_compile_and_package(exported, package_path="model.pt2")
+    answer = torch._inductor.aoti_load_package("model.pt2")
     query = lambda: answer(**tensors)
 elif name == "executorch":
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch.exir import to_edge_transform_and_lower
     from executorch.extension.pybindings import portable_lib
     from executorch.runtime import Runtime
-    exported = torch.export.export(model, (), tensors)
-    lowered = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()]).to_executorch()
-    with open("model.pte", "wb") as file:
-        lowered.write_to_file(file)
+    if not os.path.exists("model.pte"):
+        exported = torch.export.export(model, (), tensors)
+        lowered = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()]).to_executorch()
+        with open("model.pte", "wb") as file:
+            lowered.write_to_file(file)
     portable_lib._unsafe_reset_threadpool(threads)
     method = Runtime.get().load_program("model.pte").load_method("forward")
     arrays = list(tensors.values())
@@ -116,9 +121,10 @@ def run(command: list[str], folder: Path) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--runtimes", default="eager,onnxruntime,openvino")
+    parser.add_argument("--runtimes", default="eager,onnxruntime,openvino,executorch,aoti")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--json", type=Path, default=Path(__file__).parent / "data" / "runtimes_by_hand.json")
     options = parser.parse_args()
     names, dice, failed = options.runtimes.split(","), random.Random(0), False
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
@@ -133,6 +139,8 @@ def main() -> int:
                 taken = {place: way(name, options.threads, options.seconds, folder) for way, place in pair}
                 found[name].append((taken[0], taken[1]))
                 print(f"{name}: {1e3 * taken[0]:.2f} ms, by hand {1e3 * taken[1]:.2f} ms", file=sys.stderr)
+    rows = {name: [{"run_s": mine, "by_hand_s": hand} for mine, hand in pairs] for name, pairs in found.items()}
+    options.json.write_text(json.dumps({"threads": options.threads, "seconds": options.seconds, "rounds": rows}) + "\n")
     print(f"{'runtime':12} {'run':>9} {'by hand':>9}  ratio, 95 % interval ({options.rounds} rounds)")
     for name, pairs in found.items():
         ratios = sorted(mine / hand for mine, hand in pairs)

@@ -164,6 +164,7 @@ def why_fixed(reason: str, values: Mapping[str, Any]) -> str:
 DISTURBED = {
     "processes": "other programs used up to {cores} CPU cores",
     "programs": "other programs ({programs}) used up to {cores} CPU cores",
+    "waits": "threads waited for a free core",
     "steal": "the hypervisor gave the CPU to other virtual machines",
     "quota": "the CPU quota of this container was used up",
     "stopped": "a signal stopped the trial",
@@ -282,6 +283,7 @@ MESSAGES: dict[str, Words] = {
         for cause, advice in {
             "processes": _STOP,
             "programs": _STOP,
+            "waits": "programs of this system used little: is its host busy? Measure again",
             "quota": "use no more threads than the quota has cores (--axis threads=N), or raise it",
             "stopped": "find what sends SIGSTOP to it, and measure again",
         }.items()

@@ -65,6 +65,7 @@ class Disturber(StrEnum):
     """What disturbed a trial: who else used what it was measured on, or what held it up."""
 
     PROCESSES = "processes"  # other programs used the CPU
+    WAITS = "waits"  # its threads waited for a core, though programs of this system used little
     STEAL = "steal"  # the hypervisor gave the CPU to other virtual machines
     QUOTA = "quota"  # the control group's CPU quota was used up
     STOPPED = "stopped"  # the trial was stopped by a signal

@@ -189,9 +189,9 @@ class _OtherWork:
         if any(self._was_stopped(*part) for part in parts):
             found.append(Disturber.STOPPED)
         held = self._others(parts)
-        if not found or (held is not None and held > TOLERATED_CORES * _length(parts)):
+        if held is not None and held > TOLERATED_CORES * _length(parts):
             found.insert(0, Disturber.PROCESSES)
-        return tuple(found)
+        return tuple(found) or (Disturber.WAITS,)
 
     def cores_held(self, spans: Sequence[Span]) -> float | None:
         """Return how many cores others held over the windows."""
@@ -200,11 +200,11 @@ class _OtherWork:
 
     def over(self, spans: Sequence[Span]) -> tuple[Disturber, ...]:
         """Return what disturbed all these spans together, however short each disturbance was."""
-        time_s, found = _length(spans), []
-        if (self.cores_held(spans) or 0.0) > max(TOLERATED_CORES, _TOLERATED_SHARE * self._cores):
+        time_s, found, others = _length(spans), [], self.cores_held(spans) or 0.0
+        if others > max(TOLERATED_CORES, _TOLERATED_SHARE * self._cores):
             found.append(Disturber.PROCESSES)
         if self._total(self._waits, spans) > _WAITED_SHARE * time_s * self._cores:
-            found.append(Disturber.PROCESSES)
+            found.append(Disturber.PROCESSES if others > TOLERATED_CORES else Disturber.WAITS)
         if self._total(self._steal, spans) > _STEAL_SHARE * time_s * self._cores:
             found.append(Disturber.STEAL)
         if self._total(self._quota, spans) > _QUOTA_SHARE * time_s:

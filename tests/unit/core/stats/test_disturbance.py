@@ -12,7 +12,7 @@ from build import a_trial
 
 from torchstone.core.figures import figures
 from torchstone.core.schema.trial import Disturbance, Disturber, Series, Trial, estimation_trials, is_of_busy_machine
-from torchstone.core.stats.disturbance import disturbance, undisturbed_part
+from torchstone.core.stats.disturbance import disturbance, disturbers, undisturbed_part
 
 BEGIN_S, TICK_S = 2.0, 0.01
 STEPS_S = [0.05] * 40  # 2 to 4 s
@@ -111,6 +111,13 @@ def test_waiting_counts_only_where_its_own_threads_do_not_compete():
     crowded = disturbance(watched(waits=waits), cores=2, threads=8, one_process=True)
     assert crowded is not None
     assert crowded.share == 0.0
+
+
+def test_who_used_little_is_not_named_where_threads_waited_for_a_core():
+    seen = found(watched(lambda _: 0.05, lambda _: 0.105))
+    assert seen.disturbed
+    assert seen.causes == (Disturber.WAITS,)
+    assert disturbers([seen]) == ("waits", {})
 
 
 def test_ticks_are_no_neighbour():
