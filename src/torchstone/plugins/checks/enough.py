@@ -30,7 +30,7 @@ from torchstone.plugins.protocols import check
 _NAMED = 8  # machines
 ENOUGH_TRIALS = 3
 ENOUGH_STEPS = 5
-_ENOUGH_STEPS_IN_ALL = 10
+_ENOUGH_STEPS_IN_ALL = 2 * ENOUGH_TRIALS  # of short trials: the interval is over trials, and says how little they tell
 # An interrupted trial says that somebody pressed a key, and nothing of the Case.
 _NO_FAILURE = (Status.OK, Status.INTERRUPTED)
 _VALID = "VALID"  # LoadGen's word
@@ -94,7 +94,7 @@ def _more_trials(run: Run) -> str:
 
 @check("a window with fewer than 5 steady steps")
 def few_samples(run: Run) -> Iterator[Finding]:
-    """Fire where the shortest window of a Case has fewer than 5 steps, and its trials together fewer than 10."""
+    """Fire where the shortest window of a Case has fewer than 5 steps; in rounds, where all have fewer than 6."""
     for case_id, case, trials in sound(run):
         sizes = [(len(times), name) for trial in trials for name, times in windows(trial)]
         if sizes and min(sizes)[0] < ENOUGH_STEPS:
@@ -113,6 +113,8 @@ def _more_steps(procedure: Procedure) -> tuple[tuple[str, ...], Values]:
         return ("more_epochs",), {"epochs": procedure.epochs}
     if procedure.iterations is not None:
         return ("again",), {"setting": option(procedure, "iterations", 20)}
+    if procedure.in_rounds and procedure.isolation != INLINE:
+        return ("again",), {"setting": "--within 10m"}
     more = budget(procedure, 4 * procedure.budget_s)
     return ("again_before", *own_loop(procedure)), {"setting": more, "before": procedure.budget_s}
 

@@ -156,7 +156,7 @@ def test_advice_is_typed_only_where_something_can_be_typed(isolation: str, typed
     assert ("torchstone show" in failed.advice) is shown
     short = look("few_samples", a_run([a_trial([0.1])], procedure=procedure))[0].advice
     drifting = look("drift", a_run([a_trial([0.02 - 0.0001 * i for i in range(100)])] * 3, procedure=procedure))[0]
-    words = {"auto": ("--budget 20s", "--warmup 50"), "inline": ("budget_s=20", "warmup=50")}
+    words = {"auto": ("--within 10m", "--warmup 50"), "inline": ("budget_s=20", "warmup=50")}
     if isolation in words:
         assert words[isolation][0] in short
         assert words[isolation][1] in drifting.advice

@@ -35,6 +35,14 @@ def test_few_samples_names_the_shortest_window() -> None:
     assert not look("few_samples", a_run([a_trial([0.1] * 5)]))
 
 
+def test_two_steps_each_of_three_trials_are_enough_where_the_interval_is_over_trials() -> None:
+    rounds, counted = Procedure(), Procedure(trials=3)
+    assert not look("few_samples", a_run([a_trial([1.0, 1.1])] * 3, procedure=rounds))
+    assert look("few_samples", a_run([a_trial([1.0, 1.1])] * 3, procedure=counted))
+    (found,) = look("few_samples", a_run([a_trial([1.0, 1.1])] * 2, procedure=rounds))
+    assert found.advice == "measure again with --within 10m"
+
+
 def test_failed_trials_names_how_they_ended() -> None:
     others = [a_trial(status=Status.OUT_OF_MEMORY), a_trial(status=Status.TIMED_OUT)]
     found = look("failed_trials", a_run([a_trial(), *others]))
