@@ -96,7 +96,8 @@ class Disturbance(msgspec.Struct, frozen=True):
     @property
     def hides_causes(self) -> bool:
         """Whether the parts of a step say nothing of the program: others held half a core, or it was no process."""
-        return self.causes != (Disturber.PROCESSES,) or self.cores is None or self.cores >= _HIDING_CORES
+        others = {Disturber.PROCESSES, Disturber.WAITS}.issuperset(self.causes)
+        return not others or self.cores is None or self.cores >= _HIDING_CORES
 
 
 class Reason(StrEnum):

@@ -182,7 +182,12 @@ def test_json_has_the_bound_of_each_cause():
 
 @pytest.mark.parametrize(
     ("cores", "cause", "is_hidden"),
-    [(1.7, Disturber.PROCESSES, True), (0.13, Disturber.PROCESSES, False), (0.13, Disturber.STEAL, True)],
+    [
+        (1.7, Disturber.PROCESSES, True),
+        (0.13, Disturber.PROCESSES, False),
+        (0.13, Disturber.WAITS, False),
+        (0.13, Disturber.STEAL, True),
+    ],
 )
 def test_beside_a_little_other_work_the_cause_is_named_and_beside_much_none_is(cores, cause, is_hidden):
     seen = Disturbance(disturbed=True, share=1.0, causes=(cause,), cores=cores, processes=(("gcc", cores),))
