@@ -28,8 +28,8 @@ import torch
 from transformers.cache_utils import DynamicLayer
 
 from torchstone.core.schema.axis import AXES
-from torchstone.core.schema.batch import View
 from torchstone.core.schema.case import Case, Placement, Task, Workload
+from torchstone.core.schema.model import View
 from torchstone.core.stats.interval import Interval, over_trials
 from torchstone.execution.timing.clock import LatencyStopwatch
 from torchstone.execution.timing.loop import Instrument

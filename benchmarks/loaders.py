@@ -33,8 +33,7 @@ from PIL import Image
 from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as TorchDataset
 
-from torchstone.core.schema.batch import View
-from torchstone.core.schema.model import InputSpec
+from torchstone.core.schema.model import InputSpec, View
 from torchstone.core.stats.quantile import bounds
 from torchstone.plugins import registry
 from torchstone.plugins.tasks._batches import collate

@@ -26,11 +26,11 @@ from typing import Any
 
 import torch
 
+from torchstone.cli.machine_command import PEAKS_BUDGET_S
 from torchstone.core.stats.interval import Interval, over_trials
 from torchstone.execution.worker.peaks import PRODUCTS_SHARE, MatmulShape, Products, fastest_product
 from torchstone.plugins import registry
 from torchstone.workflows.machine_check.conditions import Gauges
-from torchstone.workflows.peak_measurement import BUDGET_S
 
 SIZES = (256, 384, 512, 768, 1024, 1536, 2048, 3072)
 AGAIN = 25  # blocks of each of the two shapes
@@ -79,7 +79,7 @@ def measure(precisions: Sequence[str], rounds: int, path: Path) -> dict[str, Any
     vendor = registry.load("devices", "cpu")
     device, info = vendor.open(0), vendor.probe()[0]
     dice, gauges = random.Random(0), Gauges(None)
-    search_s = PRODUCTS_SHARE * BUDGET_S / len(info.precisions)
+    search_s = PRODUCTS_SHARE * PEAKS_BUDGET_S / len(info.precisions)
     raw: dict[str, list[dict[str, Any]]] = {precision: [] for precision in precisions}
     result = {
         "processor": info.name, "torch": str(torch.__version__), "threads": torch.get_num_threads(),

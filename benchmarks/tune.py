@@ -85,9 +85,9 @@ def measured(run: dict[str, Any]) -> list[dict[str, Any]]:
     return [case for case in run["cases"] if "throughput" in case["estimates"]]
 
 
-def final_round(folder: Path, answer: Case, best: Case, rounds: int) -> dict[str, Any]:
+def final_round(folder: Path, answer: Case, best: Case, rounds: int, objective: str = "throughput") -> dict[str, Any]:
     """Take both in interleaved rounds, and return the ratio of the answer to the grid's best."""
-    spec = TuneSpec("throughput", "adaptive", answer, {}, final_trials=rounds)
+    spec = TuneSpec(objective, "adaptive", answer, {}, final_trials=rounds)
     procedure = find(folder, "latest").head.procedure
     with Session(procedure, [answer.workload.model], Silent()) as session:
         machine, _ = session.inspect()
@@ -100,7 +100,7 @@ def final_round(folder: Path, answer: Case, best: Case, rounds: int) -> dict[str
     ratio = gain(found[answer.case_id], found[best.case_id], spec)
     return {
         "ratio": json.loads(encode(ratio)) if ratio is not None else None,
-        "items_per_s": {"answer": worth_of(found[answer.case_id], spec), "best": worth_of(found[best.case_id], spec)},
+        "worth": {"answer": worth_of(found[answer.case_id], spec), "best": worth_of(found[best.case_id], spec)},
     }
 
 

@@ -13,8 +13,7 @@ from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.comparison import Comparison
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.facts import Facts
-from torchstone.core.schema.machine import DeviceInfo, Host, Machine
-from torchstone.core.schema.peaks import Peaks, Rate
+from torchstone.core.schema.machine import DeviceInfo, Host, Machine, Peaks, Rate
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import SCHEMA, End, Head, Plan, Run, Slot
 from torchstone.core.schema.submission import Submission

@@ -9,8 +9,8 @@ from build import a_case, facts_of
 
 from torchstone.analysis.advice.rules import Evidence
 from torchstone.core.schema.case import Placement
-from torchstone.core.schema.host_profile import HostLine, HostProfile, Operators
 from torchstone.core.schema.machine import DeviceInfo
+from torchstone.core.schema.trial import HostLine, HostProfile, Operators
 
 CPU = DeviceInfo("cpu", "cpu", "amd", 0, "a processor", precisions=("fp32",))
 CARD = DeviceInfo("cuda", "cuda", "nvidia", 0, "a card", 80 * 10**9, precisions=("fp32", "tf32", "bf16", "fp16"))

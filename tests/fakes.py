@@ -4,7 +4,7 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from torchstone.core.schema.batch import Batch
+from torchstone.core.schema.model import Batch
 
 
 class FakeClock:

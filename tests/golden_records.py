@@ -21,8 +21,7 @@ from build import a_submission
 from ci_results import SAME, SLOWER, a_point, an_entry, measured
 
 from torchstone.core.schema.codec import decode, encode
-from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.peaks import Peaks
+from torchstone.core.schema.machine import Machine, Peaks
 from torchstone.core.schema.run import Head, Line
 from torchstone.core.schema.run_document import RunDocument
 

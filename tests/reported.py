@@ -15,7 +15,7 @@ from build import a_case, a_run, a_sweep
 from comparable import a_stored_run
 from stored import store
 
-from torchstone.analysis.compare.reproduction import reproduced
+from torchstone.analysis.compare.compare import reproduced
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.schema.case import Case

@@ -15,6 +15,7 @@ from torchstone.analysis.advice.rules import Evidence
 from torchstone.analysis.memory_fit import FitRow
 from torchstone.analysis.memory_fit import MemoryAnswer as Prediction
 from torchstone.analysis.summary import RunSummary, summarize
+from torchstone.cli.list_command import plugins_document
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.answer import Choice, TuneResult
 from torchstone.core.schema.case import Case
@@ -30,9 +31,8 @@ from torchstone.core.schema.diagnosis import (
     WhatIf,
 )
 from torchstone.core.schema.estimate import Estimate
-from torchstone.core.schema.machine import DeviceInfo, Host
-from torchstone.core.schema.peak_memory import PeakMemory
-from torchstone.core.schema.peaks import Rate
+from torchstone.core.schema.machine import DeviceInfo, Host, Rate
+from torchstone.core.schema.metric import PeakMemory
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.training import Epoch, EpochMetrics, Training, TrainingMetrics
 from torchstone.core.schema.trial import Outcome, Purpose, Status
@@ -47,7 +47,6 @@ from torchstone.report.documents.machine import (
     peaks_document,
 )
 from torchstone.report.documents.memory import memory_document
-from torchstone.report.documents.plugins import plugins_document
 from torchstone.report.documents.run import TRAINING, run_document
 from torchstone.report.documents.runs import (
     exported_document,

@@ -28,9 +28,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from torchstone.core.schema.axis import AXES
-from torchstone.core.schema.batch import Batch, View
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.machine import DeviceInfo
+from torchstone.core.schema.model import Batch, View
 from torchstone.execution.timing.loop import unmarked
 from torchstone.execution.worker.train_loop import judge_model
 from torchstone.plugins import registry

@@ -39,7 +39,7 @@ SOURCES = (
     "report/documents/*.py", "report/charts/*.py", "report/diagnosis_messages.py", "analysis/advice/*.py",
     "analysis/compare/*.py", "analysis/recommend/*.py", "analysis/roofline.py",
     "workflows/machine_check/*.py", "workflows/memory.py", "workflows/tune/*.py",
-    "report/pictures.py", "plugins/devices/_cores.py",
+    "report/pictures.py", "core/cores.py",
     "report/carried.py", "report/verification.py", "report/bundle.py", "analysis/ci.py",
     "storage/manifest.py",
 )  # fmt: skip

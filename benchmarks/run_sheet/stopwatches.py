@@ -45,7 +45,7 @@ def compare(here: Here) -> None:
 
 def by_torchstone(device: Any, work: Callable[[], Any], count: int) -> tuple[float, float]:
     """Return the mean lap and the window over its steps, in seconds, of a window of torchstone's own loop."""
-    from torchstone.core.schema.batch import Batch
+    from torchstone.core.schema.model import Batch
     from torchstone.execution.timing.clock import system_clock
     from torchstone.execution.timing.loop import Instrument
     from torchstone.execution.timing.stopping import FixedCount

@@ -11,14 +11,12 @@ from torchstone.core.errors import MissingError, TorchstoneError, Unsupported, U
 from torchstone.core.messages import Words
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import AXES, Axis, Scalar
-from torchstone.core.schema.batch import Batch, DataCard, Unreadable, View
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.estimate import Estimate, Finding, Severity
 from torchstone.core.schema.facts import Facts
-from torchstone.core.schema.machine import DeviceInfo, Host, Machine, Room
-from torchstone.core.schema.model import InputSpec, LoadedModel, ModelCard
-from torchstone.core.schema.peak_memory import PeakMemory
-from torchstone.core.schema.peaks import StepCounts
+from torchstone.core.schema.machine import DeviceInfo, Host, Machine, Room, StepCounts
+from torchstone.core.schema.metric import PeakMemory
+from torchstone.core.schema.model import Batch, DataCard, InputSpec, LoadedModel, ModelCard, Unreadable, View
 from torchstone.core.schema.run import Head, Plan, Run, Slot
 from torchstone.core.schema.search import Point, Probe, ProbeResult, SearchProblem
 from torchstone.core.schema.submission import Job, Phase, ShareState, Submission

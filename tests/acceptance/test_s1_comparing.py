@@ -13,9 +13,8 @@ from comparable import a_gpu, a_stored_run, write_record
 
 from torchstone.core.schema.case import Placement, Task
 from torchstone.core.schema.codec import encode
-from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.procedure import Procedure
-from torchstone.core.schema.training import EpochMetrics, TrainingMetrics
+from torchstone.core.schema.training import EpochMetrics, Fit, TrainingMetrics
 from torchstone.core.schema.trial import Series
 
 CARDS = {"huo": ("A100", 1.0), "jin": ("RTX 4070", 1.6), "tian": ("RTX 2080", 2.5)}

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from torchstone.core.schema.axis import AXES, AxisStage, axes_of
-from torchstone.core.schema.metric import FIGURES
-from torchstone.core.schema.peak_memory import PEAKS
+from torchstone.core.schema.metric import FIGURES, PEAKS
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "torchstone"
@@ -18,7 +17,7 @@ TREES = {
 }
 PAGE = (ROOT / "docs" / "facts.md").read_text(encoding="utf-8")
 
-AXIS, METRIC, MEMORY, TRIAL = (f"core/schema/{name}.py" for name in ("axis", "metric", "peak_memory", "trial"))
+AXIS, METRIC, TRIAL = (f"core/schema/{name}.py" for name in ("axis", "metric", "trial"))
 # Lists that are a fact of their own.
 OF_THEIR_OWN = {
     "analysis/advice/trainings.py",  # whose effect on the loss is asked for
@@ -98,7 +97,7 @@ def outside(*places: str) -> list[str]:
         (lists_of_axes, outside(AXIS, *OF_THEIR_OWN)),
         (lists_of_titles, outside(METRIC, "plugins/importers/", *VIEWS)),  # an importer knows others' words for them
         (checks_of_axes, outside(AXIS)),
-        (lists_of_memory, outside(MEMORY)),
+        (lists_of_memory, outside(METRIC)),
         (rules_of_replicates, outside(TRIAL, "execution/controller/", *VIEWS)),  # a controller minds what it takes
     ],
 )

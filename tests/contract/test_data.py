@@ -17,8 +17,7 @@ from PIL import Image
 from torch.utils.data import DataLoader
 
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.batch import View
-from torchstone.core.schema.model import InputSpec
+from torchstone.core.schema.model import InputSpec, View
 from torchstone.plugins import registry
 
 CONFIGURATION: Mapping[str, Scalar] = {"sequence_length": 12, "image_size": 24}

@@ -215,7 +215,7 @@ def test_accumulation_adds_up_to_the_larger_batch():
         model = made()
         prepared, _ = ready("train", model, optimizer="sgd", learning_rate=0.1, grad_accumulation=accumulation)
         rows = {name: tensor.split(size) for name, tensor in model.example.items()}
-        from torchstone.core.schema.batch import Batch
+        from torchstone.core.schema.model import Batch
 
         parts = [Batch({n: t[i] for n, t in rows.items()}, size) for i in range(8 // size)]
         source = iter(parts * 3)

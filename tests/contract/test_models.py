@@ -12,9 +12,8 @@ import torch
 from fake_libraries import WRITERS, laid_aside
 
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.batch import View
 from torchstone.core.schema.case import Task, Workload
-from torchstone.core.schema.model import LoadedModel, ModelCard
+from torchstone.core.schema.model import LoadedModel, ModelCard, View
 from torchstone.plugins import registry
 from torchstone.plugins.models import _classifiers
 

@@ -10,8 +10,7 @@ from over import over
 from zoo import ZOO
 
 from torchstone.core.charts.drawing import as_png, as_svg
-from torchstone.core.charts.fitting import MOST_POINTS
-from torchstone.core.charts.vega_lite import Panel, channels, data_of
+from torchstone.core.charts.vega_lite import MOST_POINTS, Panel, channels, data_of
 from torchstone.report.document import Chart, Document
 from torchstone.report.pictures import charts_of
 from torchstone.report.renderers.png import RENDERER

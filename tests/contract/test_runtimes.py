@@ -28,9 +28,9 @@ from torchstone.execution import plan
 from torchstone.execution.timing.loop import unmarked
 from torchstone.extend import OpenRuntime, Runtime
 from torchstone.plugins import registry
+from torchstone.plugins.choices import RuntimeVariant
 from torchstone.plugins.protocols import SavedFile
-from torchstone.plugins.tasks import _answers, _runtimes
-from torchstone.plugins.variants import RuntimeVariant
+from torchstone.plugins.tasks import _runtimes
 from torchstone.workflows.tune.answering import reading_of, worth_of
 
 NAMES = registry.names("runtimes")
@@ -378,7 +378,7 @@ def items_of(classes, labels=None):
 def test_items_are_counted_by_who_answers_them_right(shift, labels, found):
     scores = Scores()
     items = items_of([0, 1, 2, 3] * 4, labels)
-    counts = _answers.counted(
+    counts = _runtimes.counted(
         lambda tensors: [scores((tensors["input"] + shift) % 4)],
         lambda tensors: [scores(tensors["input"])],
         items,
@@ -395,10 +395,10 @@ def test_items_come_in_whole_batches_and_only_classes_are_compared():
         assert len(tensors["input"]) == 4
         return [scores(tensors["input"])]
 
-    assert _answers.counted(answer, answer, items_of([1] * 11), {"batch_size": 4}, 0) == AnswerCounts(8, 8)
-    assert _answers.counted(answer, answer, items_of([1] * 3), {"batch_size": 4}, 0) is None
+    assert _runtimes.counted(answer, answer, items_of([1] * 11), {"batch_size": 4}, 0) == AnswerCounts(8, 8)
+    assert _runtimes.counted(answer, answer, items_of([1] * 3), {"batch_size": 4}, 0) is None
     tokens = lambda tensors: [scores(tensors["input"])[:, None]]
-    assert _answers.counted(tokens, tokens, items_of([1] * 8), {"batch_size": 4}, 0) is None
+    assert _runtimes.counted(tokens, tokens, items_of([1] * 8), {"batch_size": 4}, 0) is None
 
 
 def damaged(kind, module):
@@ -426,7 +426,7 @@ def test_planted_damage_is_found_and_an_honest_format_is_accepted(kind, verdict)
     with torch.no_grad():
         inputs = torch.randn(4000, 6)
         items = [{"input": one, "labels": label} for one, label in zip(inputs, module(inputs).argmax(1), strict=True)]
-        counts = _answers.counted(
+        counts = _runtimes.counted(
             lambda t: [other(t["input"])], lambda t: [module(t["input"])], items, {"batch_size": 100}, 0
         )
     assert counts is not None
@@ -446,7 +446,7 @@ def test_a_wrong_layout_that_is_fast_is_worse(monkeypatch):
     found = built(monkeypatch, Ours(misread), model).values
     with torch.no_grad():
         items = [{"input": one, "labels": label} for one, label in zip(images, module(images).argmax(1), strict=True)]
-        counts = _answers.counted(misread, lambda t: [module(t["input"])], items, {"batch_size": 100}, 0)
+        counts = _runtimes.counted(misread, lambda t: [module(t["input"])], items, {"batch_size": 100}, 0)
     assert counts is not None
     quality = quality_of([(found["relative_output_error"], counts)], 0.01)
     assert quality is not None
@@ -620,20 +620,20 @@ class Counted(list[dict[str, torch.Tensor]]):
 def test_what_calibrates_is_never_compared(items, calibrating):
     scores, samples = Scores(), Counted(items_of([1] * items))
     answer = lambda tensors: [scores(tensors["input"])]
-    counts = _answers.counted(answer, answer, samples, STATIC, seed=3)
+    counts = _runtimes.counted(answer, answer, samples, STATIC, seed=3)
     compared, samples.asked = set(samples.asked), []
-    assert len(list(_answers.calibration(samples, STATIC, seed=3))) * 4 == calibrating
+    assert len(list(_runtimes.calibration(samples, STATIC, seed=3))) * 4 == calibrating
     assert len(set(samples.asked)) == calibrating
     assert not compared & set(samples.asked)
     assert counts is not None
     assert counts.items == len(compared) == items - calibrating
-    assert not list(_answers.calibration(samples, {**STATIC, "quantization": "int8-dynamic"}, seed=3))
+    assert not list(_runtimes.calibration(samples, {**STATIC, "quantization": "int8-dynamic"}, seed=3))
 
 
 def test_with_fewer_items_than_two_batches_nothing_is_compared():
     samples = Counted(items_of([1] * 5))
     scores = lambda tensors: [Scores()(tensors["input"])]
-    assert _answers.counted(scores, scores, samples, STATIC, seed=0) is None
+    assert _runtimes.counted(scores, scores, samples, STATIC, seed=0) is None
 
 
 @pytest.mark.skipif(lacking("onnxruntime") is not None, reason=lacking("onnxruntime") or "")

@@ -7,12 +7,12 @@ import tempfile
 import msgspec
 import pytest
 
+from torchstone.cli import machine_command as asking
 from torchstone.cli import main
 from torchstone.core.schema.comparison import Comparison, Judgement, Side
 from torchstone.core.schema.estimate import Estimate
 from torchstone.report.documents.machine import machine_check_document
 from torchstone.report.renderers.terminal import terminal
-from torchstone.workflows import peak_measurement as asking
 from torchstone.workflows.ab.experiment import ExperimentResult
 from torchstone.workflows.machine_check import examination
 
@@ -31,7 +31,7 @@ def locks_of_its_own(tmp_path, monkeypatch):
 
 @pytest.fixture
 def briefly(monkeypatch):
-    monkeypatch.setattr(asking, "BUDGET_S", 1.5)
+    monkeypatch.setattr(asking, "PEAKS_BUDGET_S", 1.5)
     for name, value in {"_SPIN_S": 0.1, "_PROCESSES": 2, "_STEADY_S": 0.1, "_WARM_S": 0.0}.items():
         monkeypatch.setattr(examination, name, value)
 

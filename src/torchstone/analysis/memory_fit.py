@@ -10,7 +10,7 @@ import msgspec
 from torchstone.analysis.advice.choices import SAFE_SHARE
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.peak_memory import PeakMemory
+from torchstone.core.schema.metric import PeakMemory
 from torchstone.core.schema.trial import Outcome
 
 # How far a predicted peak was from what the allocator counted, of the cases of benchmarks/memory_model.py (CPU):

@@ -19,9 +19,8 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.facts import Facts
-from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.peaks import COPY, LAUNCH, MATMUL, SUSTAINED, TRIAD, Peaks
-from torchstone.core.schema.quantity import Unit
+from torchstone.core.schema.machine import COPY, LAUNCH, MATMUL, SUSTAINED, TRIAD, Machine, Peaks
+from torchstone.core.schema.metric import Unit
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Status
 

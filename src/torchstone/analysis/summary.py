@@ -13,13 +13,11 @@ from torchstone.core.figures import Figures
 from torchstone.core.messages import too_wide
 from torchstone.core.quality import quality_of
 from torchstone.core.schema.answer import Answer
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.axis import EAGER, Scalar, variant_name
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.estimate import Estimate, Finding, Severity, Verdict, verdict
-from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.metric import FIGURES
-from torchstone.core.schema.peak_memory import peak_memory
-from torchstone.core.schema.peaks import Peaks
+from torchstone.core.schema.machine import Machine, Peaks
+from torchstone.core.schema.metric import FIGURES, peak_memory
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.quality import Margin, QualityLoss
 from torchstone.core.schema.run import SCHEMA, total_runtime_s
@@ -190,7 +188,9 @@ def _case(
     if top is not None:
         found.update(shares(found, top))
     computed = [(t.figures.values.get("relative_output_error"), t.facts.answers) for t in ended_well(taken)]
-    grade = quality_of(computed, margin)
+    # Training has no other runtime; a record of another tool, or an older one, may have compared nothing.
+    varied = case.workload.task != Task.TRAIN and variant_name({**case.configuration, "precision": "fp32"}) != EAGER
+    grade = quality_of(computed, margin, varied=varied and bool(computed))
     limit = bound({name: one.value for name, one in found.items()}, top) if top is not None else None
     return CaseSummary(
         case_id, case.workload, case.configuration, case.placement, judged, own, found, taken, top, limit, pairs, grade

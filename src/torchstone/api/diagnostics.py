@@ -14,7 +14,6 @@ import msgspec
 
 from torchstone.analysis.advice import rules
 from torchstone.analysis.summary import RunSummary
-from torchstone.analysis.sweep_table import Row, Swept, sweep_rows
 from torchstone.api.bench import Bench
 from torchstone.api.former_words import called_elsewhere
 from torchstone.api.keeping import Keeping
@@ -38,7 +37,7 @@ from torchstone.plugins.protocols import fixed_axes
 from torchstone.report.document import Chart, Column, Document, Fields, Part, Role, Section, Table, Text, paragraphs
 from torchstone.report.documents import sweep as charts
 from torchstone.report.documents.diagnosis import FILE
-from torchstone.report.documents.sweep import sweep_document
+from torchstone.report.documents.sweep import Row, Swept, sweep_document, sweep_rows
 from torchstone.report.rendering import write_markdown
 from torchstone.workflows.diagnose.measured_diagnosis import diagnosed_from_record
 from torchstone.workflows.diagnose.target import of_own_program

@@ -69,7 +69,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; return its exit code (ExitCode, docs/exit-codes.md)."""
     words = sys.argv[1:] if arguments is None else arguments
     if "_ARGCOMPLETE" in os.environ:
-        from torchstone.cli._completion import complete
+        from torchstone.cli._parsing import complete
 
         complete(COMMANDS)
     try:

@@ -13,9 +13,8 @@ from torchstone.cli._parsing import split_words
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.axis import AXES, Scalar, axis_values
 from torchstone.core.schema.case import Task, model_name
-from torchstone.core.schema.condition import Condition, parse
 from torchstone.core.schema.procedure import DISTURBED, HEAPS
-from torchstone.core.schema.request import WorkloadRequest
+from torchstone.core.schema.request import Condition, WorkloadRequest, parse
 from torchstone.core.units import duration_s, share
 from torchstone.plugins import registry
 
@@ -159,7 +158,7 @@ def request_from(options: argparse.Namespace, recipe: str | None = None) -> RunR
 
 def _of_families(workloads: Sequence[WorkloadRequest], texts: Sequence[str] | None) -> tuple[WorkloadRequest, ...]:
     """Return those of the families named; all, if none is. Raises UsageError for a family that none of them is of."""
-    from torchstone.plugins.model_choice import card_of
+    from torchstone.plugins.choices import card_of
 
     words = split_words(texts)
     if not words:
@@ -194,7 +193,7 @@ def _override(
     usual: str | None,
 ) -> tuple[WorkloadRequest, ...]:
     """Apply flags to a recipe's workloads: an axis goes to those whose task and model have it, one of them at least."""
-    from torchstone.plugins.model_choice import takes
+    from torchstone.plugins.choices import takes
 
     task = vars(options).get("task")
     if task == Task.LOADGEN:
@@ -238,7 +237,7 @@ def _data(recipes: str | None, word: str | None, usual: str | None) -> str | Non
 
     A bare path whose name does not say its source is read by the source `usual`, or the recipe's.
     """
-    from torchstone.plugins.data_choice import with_source
+    from torchstone.plugins.choices import with_source
 
     scheme = usual or (recipes or "").partition(":")[0]
     if word is None:

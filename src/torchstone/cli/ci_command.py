@@ -83,8 +83,7 @@ def _add_measure(parser: argparse.ArgumentParser) -> None:
 
 def _measure(options: argparse.Namespace) -> int:
     """Measure, print the assessment, and add it to the summary of the job."""
-    from torchstone.report.ci_comment import summary_text
-    from torchstone.report.documents.ci import RowLimits, ci_document
+    from torchstone.report.documents.ci import RowLimits, ci_document, summary_text
     from torchstone.storage.ci_folder import CI_FILE
     from torchstone.workflows.ci.measuring import CiMeasurement
 
@@ -218,7 +217,7 @@ def _add_comment(parser: argparse.ArgumentParser) -> None:
 
 def _comment(options: argparse.Namespace) -> int:
     """Comment; print what was done."""
-    from torchstone.report.ci_comment import comment_text, marker, summary_text
+    from torchstone.report.documents.ci import comment_text, marker, summary_text
     from torchstone.workflows.ci.github import Posted, find_pull_request, post, set_check
 
     marker(options.key)  # before anything is read or sent

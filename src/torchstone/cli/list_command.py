@@ -8,12 +8,13 @@ torchstone list recipes preset-80gb-small > mine.yaml    (its file, as a start f
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from torchstone.cli._output import add_json, print_json, show_document
 from torchstone.core.errors import MissingError, UsageError, unknown
 from torchstone.core.schema.axis import AXES
 from torchstone.plugins import registry
+from torchstone.report.document import Document, Fields, Section
 
 Rows = list[tuple[str, str]]
 
@@ -44,8 +45,6 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json({what: [{"name": n, "meaning": m} for n, m in rows] for what, rows in lists.items()})
         return 0
-    from torchstone.report.documents.plugins import plugins_document
-
     show_document(plugins_document(lists))
     return 0
 
@@ -114,3 +113,8 @@ LISTS: dict[str, Callable[[], Rows]] = {
     "clusters": _family("clusters"),
     "commands": _commands,
 }
+
+
+def plugins_document(lists: Mapping[str, Sequence[tuple[str, str]]]) -> Document:
+    """Return a section a list. `lists`: by title, each name with its meaning."""
+    return Document("Available", tuple(Section(title, (Fields(tuple(rows)),)) for title, rows in lists.items()))

@@ -9,17 +9,21 @@ torchstone machine peaks    the measured peak rates of a device (half a minute),
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from torchstone.cli._measuring import add_busy, busy_of
 from torchstone.cli._output import StatusLine, add_json, add_save, check_save, print_json, print_result, show_document
 from torchstone.cli._parsing import Parser, add_language
 from torchstone.cli._place import add_folder, existing, folder_of, writable
-from torchstone.core.errors import ExitCode, UsageError
+from torchstone.core.errors import ExitCode, MissingError, TorchstoneError, UsageError
+from torchstone.core.schema.case import Placement
+from torchstone.core.schema.machine import Peaks
+from torchstone.core.schema.message import PeaksMeasured, PeaksRequest
+from torchstone.core.schema.trial import Status
 from torchstone.core.units import share
-
-if TYPE_CHECKING:
-    from torchstone.execution.controller.observer import Watcher
+from torchstone.execution.controller.observer import Watcher, wait_for_answer
+from torchstone.plugins.machine_protocols import Launcher
+from torchstone.storage import stored_peaks as cache
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -112,7 +116,6 @@ def _peaks(options: argparse.Namespace) -> int:
     from torchstone.execution.controller.device_lock import held
     from torchstone.execution.controller.session import Session
     from torchstone.report.documents.machine import MeasuredPeaks
-    from torchstone.workflows import peak_measurement
 
     busy = busy_of(options)
     folder = existing(writable(folder_of(options)))  # the disk is read where results go
@@ -123,9 +126,7 @@ def _peaks(options: argparse.Namespace) -> int:
         new = peaks is None
         if peaks is None:
             with held([placement], machine, "machine peaks", busy):
-                peaks = peak_measurement.current_peaks(
-                    session.launcher, placement, folder, session.watcher, peak_measurement.BUDGET_S
-                )
+                peaks = current_peaks(session.launcher, placement, folder, session.watcher, PEAKS_BUDGET_S)
     device = machine.device(placement.device, placement.index)
     print_result(options, "peaks", MeasuredPeaks(peaks, device, new))
     return ExitCode.DONE
@@ -144,3 +145,22 @@ def _watcher(status: StatusLine) -> Watcher:
                 status.wipe()
 
     return Stages()
+
+
+PEAKS_BUDGET_S = 22.0  # of measuring, but for starting processes; on accelerators what products keep up takes 12
+_MOST_S = 10.0  # times the budget: then it hangs
+
+
+def current_peaks(launcher: Launcher, placement: Placement, folder: Path, watcher: Watcher, budget_s: float) -> Peaks:
+    """Return the Peaks of a device as they are now, and keep them. `folder`: where the disk is read.
+
+    Raises MissingError where the device cannot be opened, TorchstoneError where the process fails or hangs.
+    """
+    live = launcher.start(PeaksRequest(placement, budget_s, str(folder)))
+    answer, ended = wait_for_answer(live, PeaksMeasured, _MOST_S * budget_s, watcher.heard)
+    if ended.outcome.status == Status.UNSUPPORTED:
+        raise MissingError(f"{placement}: {ended.outcome.message}")
+    if answer is None:
+        raise TorchstoneError(f"the peaks of {placement} could not be measured: {ended.outcome.message}")
+    cache.keep_peaks(answer.peaks, cache.folder())
+    return answer.peaks

@@ -20,7 +20,7 @@ from torchstone.core.errors import ExitCode, UsageError, unknown
 from torchstone.core.units import share
 
 if TYPE_CHECKING:
-    from torchstone.analysis.compare.reproduction import Reproduced
+    from torchstone.analysis.compare.compare import Reproduced
     from torchstone.core.schema.run import Run
     from torchstone.workflows.run.planned_run import Results
 
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _again(options: argparse.Namespace, folder: Path, recorded: Run, margin: float) -> int:
-    from torchstone.analysis.compare.reproduction import reproduced
+    from torchstone.analysis.compare.compare import reproduced
     from torchstone.cli._progress import ProgressBar
     from torchstone.storage.query import read_run
     from torchstone.workflows.run.reproduction import Reproduction

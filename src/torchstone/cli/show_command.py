@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torchstone.cli._applying import add_save_model, save_model
 from torchstone.cli._output import add_json, document_of, print_json, run_json, show_document, terminal_width
 from torchstone.cli._place import add_place, place_of
-from torchstone.cli._saving import add_save_model, save_model
 from torchstone.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _plot(summary: RunSummary) -> Sequence[str]:
     from torchstone.report.document import Document
     from torchstone.report.documents.run import without_probes
     from torchstone.report.pictures import charts_of
-    from torchstone.report.renderers._characters import characters
+    from torchstone.report.renderers.terminal import characters
     from torchstone.report.translation.documents import in_spoken_language
 
     found = next((one for one in batch_size_charts(without_probes(summary)) if one.name == THROUGHPUT), None)

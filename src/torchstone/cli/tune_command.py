@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from torchstone.cli._applying import add_save_model, save_model
 from torchstone.cli._measuring import ProgressLines, add_measuring, busy_of, run_and_report
 from torchstone.cli._output import print_json, show_document
 from torchstone.cli._parsing import split_words
@@ -32,7 +33,6 @@ from torchstone.cli._run_options import (
     program_values,
     request_from,
 )
-from torchstone.cli._saving import add_save_model, save_model
 from torchstone.core import units
 from torchstone.core.errors import ExitCode, TorchstoneError, UsageError
 from torchstone.core.schema.answer import Constraints, TuneSpec

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import Case, Workload
-from torchstone.plugins.data_choice import has_end
+from torchstone.plugins.choices import has_end
 
 _OF_A_FUNCTION = "argument_"  # of a user's own function, as plugins/models/py records them
 _OWN_FLAG = ("split", "limit")  # of the data's options

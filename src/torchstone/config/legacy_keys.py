@@ -14,7 +14,7 @@ from torchstone.config.source import ConfigFile, KeyPath, Position, move_positio
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.schema.axis import AXES, DATALOADER_AXES, AxisStage, axes_of
 from torchstone.core.schema.ranks import AXES_OF_RANKS, BACKEND, STRATEGY, WORLD_SIZE
-from torchstone.plugins.model_choice import takes
+from torchstone.plugins.choices import takes
 
 _LENGTH = "sequence_length"
 # Where the value of a key goes in a run file. `training:` is a training script's own, `benchmark:` that of a finder of

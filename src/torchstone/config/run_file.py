@@ -18,14 +18,13 @@ from torchstone.core.cores import affinity_word
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.axis import Scalar, axis_named
 from torchstone.core.schema.case import Task
-from torchstone.core.schema.condition import Condition, comparison_of, parse
-from torchstone.core.schema.fit import KEPT, SCHEDULES, Fit
 from torchstone.core.schema.procedure import DISTURBED, HEAPS, Procedure
-from torchstone.core.schema.request import WorkloadRequest
+from torchstone.core.schema.request import Condition, WorkloadRequest, comparison_of, parse
 from torchstone.core.schema.run import RequestSource as Origin
+from torchstone.core.schema.training import KEPT, SCHEDULES, Fit
 from torchstone.core.units import duration_s, share
 from torchstone.plugins import registry
-from torchstone.plugins.model_choice import takes
+from torchstone.plugins.choices import takes
 
 _SHORT: Mapping[str, str] = {
     "within": "within_s",

@@ -8,8 +8,7 @@ from statistics import median
 
 from torchstone.core.figures import ANATOMY_STEP, PERCENTILES, PHASE, Figures, with_counted
 from torchstone.core.schema.estimate import Estimate
-from torchstone.core.schema.metric import FIGURES
-from torchstone.core.schema.quantity import Unit
+from torchstone.core.schema.metric import FIGURES, Unit
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import T, Trial, ended_well, estimation_trials
 from torchstone.core.stats.comparing import prior_of

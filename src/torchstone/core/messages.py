@@ -146,7 +146,7 @@ def not_compared(reason: str, values: Mapping[str, Any]) -> str:
     return filled(NOT_COMPARED[reason], values) if reason in NOT_COMPARED else reason
 
 
-# Why what a user's data fix cannot be another (core/schema/own_data.py: OwnData.why).
+# Why what a user's data fix cannot be another (core/schema/model.py: OwnData.why).
 OWN_DATA = {
     "batch_sampler": "a batch_sampler makes the batches",
     "whole_batches": "the data set gives whole batches",

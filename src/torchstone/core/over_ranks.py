@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from torchstone.core.schema.metric import RAW
-from torchstone.core.schema.quantity import Pool
+from torchstone.core.schema.metric import RAW, Pool
 from torchstone.core.schema.trial import Measurement, Stage, Trial
 from torchstone.core.stats.readings import FigureValues, pool
 

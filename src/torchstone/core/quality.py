@@ -14,15 +14,18 @@ from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.interval import items_to_decide, loss_interval
 
 
-def quality_of(found: Iterable[tuple[float | None, AnswerCounts | None]], margin: Margin) -> QualityLoss | None:
+def quality_of(
+    found: Iterable[tuple[float | None, AnswerCounts | None]], margin: Margin, *, varied: bool = False
+) -> QualityLoss | None:
     """Judge a Case by relative error and counts of each of its trials; None where it computes the same.
 
-    All trials compare the same items: those of the trial that compared most are taken, never the sum.
+    All trials compare the same items: those of the trial that compared most are taken, never the sum. `varied`: another
+    runtime or a quantized format answers, so that it does not compute the same where nothing was compared.
     """
     told = list(found)
     counts = max((one for _, one in told if one is not None), key=lambda one: one.items, default=None)
     errors = [error for error, _ in told if error is not None]
-    if max(errors, default=0.0 if counts is None else math.inf) <= TOLERANCE:
+    if max(errors, default=0.0 if counts is None and not varied else math.inf) <= TOLERANCE:
         return None
     known = margin_of(margin)
     if counts is None or not counts.items:

@@ -11,19 +11,15 @@ import msgspec
 from torchstone.core.errors import MissingError, UsageError, unknown
 from torchstone.core.schema import ranks
 from torchstone.core.schema.axis import AXES, DATALOADER_AXES, EAGER, LOADER_AXES, Scalar, axis_named
-from torchstone.core.schema.batch import DataCard
 from torchstone.core.schema.case import Case, Placement, Task, Workload
-from torchstone.core.schema.condition import Condition, without
 from torchstone.core.schema.machine import DeviceInfo, Machine
 from torchstone.core.schema.message import Inspected
-from torchstone.core.schema.model import InputSpec, ModelCard
-from torchstone.core.schema.own_data import OwnData
-from torchstone.core.schema.request import WorkloadRequest, effective
+from torchstone.core.schema.model import DataCard, InputSpec, ModelCard, OwnData
+from torchstone.core.schema.request import Condition, WorkloadRequest, effective, without
 from torchstone.core.schema.run import Plan, Slot
 from torchstone.execution.device_words import is_uuid, of_uuid
-from torchstone.plugins import data_choice, model_choice, registry
-from torchstone.plugins.data_choice import EVERYBODYS, checked_options, has_end, with_source, with_split
-from torchstone.plugins.model_choice import SHAPES
+from torchstone.plugins import choices, registry
+from torchstone.plugins.choices import EVERYBODYS, SHAPES, checked_options, has_end, with_source, with_split
 from torchstone.plugins.protocols import DataSource, Engine, ModelSource
 
 # What to do where the user's own batches are used as they come.
@@ -56,7 +52,7 @@ def sketch(request: WorkloadRequest) -> Sketch:
     if (lacking := engine.missing()) is not None:
         raise MissingError(lacking)
     _check_runtimes(request)
-    scheme, name = model_choice.source_of(request.model)
+    scheme, name = choices.model_source_of(request.model)
     source: ModelSource = registry.load("models", scheme)
     card = source.card(name, request.options)
     able = (*card.tasks, Task.LOAD)  # whatever a model can, its data can be loaded
@@ -138,7 +134,7 @@ def _data(request: WorkloadRequest, card: ModelCard) -> tuple[str, DataCard | No
             raise UsageError(f"data example takes no option, got {', '.join(request.data_options)}")
         return "example", None, {}
     asked = with_source(asked)
-    scheme, path = data_choice.data_source_of(asked)
+    scheme, path = choices.data_source_of(asked)
     source: DataSource = registry.load("data", scheme)
     options = checked_options(asked, source, request.data_options)
     data_card = source.card(path, {name: value for name, value in options.items() if name not in EVERYBODYS})

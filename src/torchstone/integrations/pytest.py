@@ -143,7 +143,7 @@ class Checked:
         from torchstone.analysis.compare.compare import ComparisonRequest, compare
         from torchstone.analysis.compare.inputs import of_runs
         from torchstone.core.errors import UsageError
-        from torchstone.core.schema.peak_memory import PEAKS
+        from torchstone.core.schema.metric import PEAKS
         from torchstone.core.units import share
         from torchstone.storage.query import locate, read_run
 

@@ -29,13 +29,12 @@ from torchstone.core.errors import Unsupported
 from torchstone.core.messages import Words
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.batch import Batch, DataCard, Unreadable, View
 from torchstone.core.schema.case import Case, Workload
 from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.facts import Facts
-from torchstone.core.schema.model import LoadedModel, ModelCard
-from torchstone.core.schema.peak_memory import PeakMemory
-from torchstone.core.schema.peaks import StepCounts
+from torchstone.core.schema.machine import StepCounts
+from torchstone.core.schema.metric import PeakMemory
+from torchstone.core.schema.model import Batch, DataCard, LoadedModel, ModelCard, Unreadable, View
 from torchstone.core.schema.procedure import LoadMeasured, LoadPlan, Tell
 from torchstone.core.schema.quality import AnswerCounts
 from torchstone.core.schema.ranks import Collective

@@ -20,7 +20,7 @@ from torchstone.core import units
 from torchstone.core.schema.answer import Answer
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.estimate import Estimate, Finding, Verdict
-from torchstone.core.schema.peaks import Peaks
+from torchstone.core.schema.machine import Peaks
 from torchstone.core.schema.run import SCHEMA
 from torchstone.core.schema.training import TrainingMetrics
 from torchstone.report.attached import MOST_FILES, OCTETS, Packing

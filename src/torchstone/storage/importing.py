@@ -18,11 +18,10 @@ from torchstone.core.own_files import flush_folder, refuse_links
 from torchstone.core.schema.run import Run, is_imported
 from torchstone.plugins import registry
 from torchstone.storage import foreign
-from torchstone.storage.merging import is_longer, is_twin, same_beginning
 from torchstone.storage.place import Place, Team
 from torchstone.storage.query import read_run
 from torchstone.storage.record_reader import read_record, record_path
-from torchstone.storage.record_writer import record_lines
+from torchstone.storage.record_writer import is_longer, is_twin, record_lines, same_beginning
 from torchstone.storage.team.session import RefusedError
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from torchstone.core.schema.answer import Answer, TuneResult
 from torchstone.core.schema.codec import decode
 from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.facts import Facts
-from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.run import Head, Run
+from torchstone.core.schema.training import Fit
 from torchstone.core.schema.trial import Outcome, Purpose, Reason, Status, Trial
 from torchstone.storage.database import NO_LIMIT, Connection
 from torchstone.storage.index import current

@@ -14,7 +14,7 @@ from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Case, model_name, portable
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.estimate import Finding, Verdict, verdict
-from torchstone.core.schema.peak_memory import PEAKS
+from torchstone.core.schema.metric import PEAKS
 from torchstone.core.schema.run import Head, Run
 from torchstone.core.schema.trial import (
     Outcome,

@@ -12,9 +12,8 @@ from pathlib import Path
 from torchstone.core.errors import UsageError
 from torchstone.core.own_files import flush_folder
 from torchstone.core.schema.codec import check_stamp, decode
-from torchstone.core.schema.performance_summary import PerformanceSummary
 from torchstone.core.schema.run import Run
-from torchstone.core.schema.run_document import RunDocument, document_bytes
+from torchstone.core.schema.run_document import PerformanceSummary, RunDocument, document_bytes
 from torchstone.core.schema.trial import Trial
 from torchstone.storage.record_reader import bounded, check_run, checked_id, is_new, read_bounded
 from torchstone.storage.record_writer import unwritten

@@ -10,8 +10,7 @@ from pathlib import Path
 import msgspec
 
 from torchstone.core.errors import MissingError
-from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.peaks import Peaks
+from torchstone.core.schema.machine import Machine, Peaks
 
 _MOST_BYTES = 1 << 20
 _MOST_FILES = 1000

@@ -14,9 +14,8 @@ from torchstone.core.own_files import replacing
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Placement, Workload
 from torchstone.core.schema.codec import check_schema, decode, encode
-from torchstone.core.schema.fit import EpochEnded, Fit
 from torchstone.core.schema.procedure import Procedure
-from torchstone.core.schema.training import EpochMetrics, TrainingMetrics
+from torchstone.core.schema.training import EpochEnded, EpochMetrics, Fit, TrainingMetrics
 from torchstone.core.schema.trial import Trial
 from torchstone.storage.record_reader import read_bounded
 

@@ -23,8 +23,8 @@ from torchstone.execution import machine_facts, plan
 from torchstone.execution.controller.observer import wait_for_answer
 from torchstone.execution.controller.session import Session
 from torchstone.plugins import registry
+from torchstone.plugins.choices import card_of
 from torchstone.plugins.machine_protocols import Launcher
-from torchstone.plugins.model_choice import card_of
 from torchstone.workflows.tune.space import TuneSpace
 from torchstone.workflows.tune.specification import TuneRequest, TuneSketch
 

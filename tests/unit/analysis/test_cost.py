@@ -15,8 +15,8 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Placement, Task
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.facts import merged
-from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.training import Fit
 from torchstone.core.schema.trial import Series
 from torchstone.storage.query import entry_of
 

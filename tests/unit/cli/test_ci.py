@@ -8,7 +8,7 @@ from ci_results import BASE, FASTER, HEAD, OPEN, SAME, SLOWER, STATES, hostile, 
 from fake_github import TOKEN, Fault, pull_request_event, serving, workflow_run_event
 
 from torchstone.cli import main
-from torchstone.report.ci_comment import MOST_BYTES, marker
+from torchstone.report.documents.ci import MOST_BYTES, marker
 
 LABEL = {"labels": [{"name": "performance-accepted"}], "body": "Slower because: it is right now"}
 

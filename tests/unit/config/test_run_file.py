@@ -7,8 +7,8 @@ from torchstone.config.run_file import read_fit, read_procedure
 from torchstone.config.source import ConfigFile, read_file
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import AXES
-from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.training import Fit
 from torchstone.core.units import duration_s, share
 
 SEED = {

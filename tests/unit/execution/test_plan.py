@@ -7,11 +7,10 @@ from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Case, Placement
-from torchstone.core.schema.condition import parse
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.message import Inspected
-from torchstone.core.schema.own_data import OwnData
-from torchstone.core.schema.request import WorkloadRequest
+from torchstone.core.schema.model import OwnData
+from torchstone.core.schema.request import WorkloadRequest, parse
 from torchstone.execution.plan import arrange, first_case, place, sketch, with_own_data
 
 ASK = WorkloadRequest("infer", "builtin:mlp", axes={"batch_size": (1, 2, 4)})

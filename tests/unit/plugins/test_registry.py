@@ -11,7 +11,7 @@ from torchstone import extend
 from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.schema import axis
 from torchstone.plugins import registry
-from torchstone.plugins.model_choice import source_of
+from torchstone.plugins.choices import model_source_of
 
 
 class FakeEntry:
@@ -75,7 +75,7 @@ def test_a_plugin_of_somebody_else_is_listed_and_loaded(installed):
     assert "theirs" in registry.names("models")
     assert registry.load("models", "theirs") is THEIRS
     assert dict(registry.usable("models"))["theirs"] is THEIRS
-    assert source_of("net") == ("theirs", "net"), "and its models are found by their bare names"
+    assert model_source_of("net") == ("theirs", "net"), "and its models are found by their bare names"
 
 
 def test_ours_wins_over_one_of_the_same_name_and_it_is_told(installed):
@@ -106,9 +106,9 @@ def test_one_that_cannot_be_used_says_why_and_the_others_work(installed, given, 
         registry.load("models", "theirs")
     assert says in str(caught.value)
     assert set(dict(registry.usable("models"))) == set(registry.names("models")) - {"theirs"}
-    assert source_of("cnn") == ("builtin", "cnn"), "a bare name is looked for in the others"
+    assert model_source_of("cnn") == ("builtin", "cnn"), "a bare name is looked for in the others"
     with pytest.raises(UsageError, match="unknown model 'cnnn'"):
-        source_of("cnnn")
+        model_source_of("cnnn")
 
 
 def test_a_name_that_two_packages_offer_belongs_to_neither(installed):

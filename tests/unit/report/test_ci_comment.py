@@ -14,7 +14,7 @@ from ci_results import HOSTILE, OPEN, SAME, SLOWER, STATES, assessed, measured
 
 from torchstone.analysis.ci import assess
 from torchstone.core.errors import UsageError
-from torchstone.report.ci_comment import MOST_BYTES, comment_text, inert, marker, summary_text
+from torchstone.report.documents.ci import MOST_BYTES, comment_text, inert, marker, summary_text
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "ci"
 RENEW = "TORCHSTONE_RENEW_GOLDEN"

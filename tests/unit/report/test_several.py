@@ -25,8 +25,7 @@ from reported import (
 
 from torchstone.analysis.compare.compare import ComparisonRequest
 from torchstone.analysis.compare.inputs import gather
-from torchstone.core.schema.fit import Fit
-from torchstone.core.schema.training import Training, without_steps
+from torchstone.core.schema.training import Fit, Training, without_steps
 from torchstone.report import several, verification
 from torchstone.report.bundle import read_bundle
 from torchstone.report.document import Document

@@ -12,8 +12,7 @@ from results import an_epoch, metrics_of
 from torchstone.analysis.summary import RunSummary
 from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.schema.codec import encode
-from torchstone.core.schema.fit import Fit
-from torchstone.core.schema.training import Training, without_steps
+from torchstone.core.schema.training import Fit, Training, without_steps
 from torchstone.report import verification
 from torchstone.report.carried import carrying, files_of_run
 from torchstone.report.document import Chart, Document, Text

@@ -8,8 +8,8 @@ from pathlib import Path
 from over import over
 from run_sheet.sheet import FORKS, PART_S, PARTS, STEPS
 
+from torchstone.core.schema.machine import COPY, LAUNCH, MATMUL, PAGEABLE, PINNED, TO_DEVICE, TO_HOST, TRIAD
 from torchstone.core.schema.metric import RAW
-from torchstone.core.schema.peaks import COPY, LAUNCH, MATMUL, PAGEABLE, PINNED, TO_DEVICE, TO_HOST, TRIAD
 
 DEVICES = ("cuda", "rocm", "xpu", "mps", "cpu")
 OF_THE_RUN_SHEET = {

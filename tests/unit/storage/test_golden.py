@@ -7,7 +7,7 @@ import pytest
 
 from torchstone.core.schema.ci import CiResult, HistoryEntry
 from torchstone.core.schema.codec import decode, encode, with_texts
-from torchstone.core.schema.peaks import Peaks
+from torchstone.core.schema.machine import Peaks
 from torchstone.core.schema.run import SCHEMA, Line
 from torchstone.core.schema.run_document import RunDocument
 from torchstone.core.schema.submission import Submission

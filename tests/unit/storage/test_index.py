@@ -8,9 +8,9 @@ import pytest
 from build import a_machine, a_run, a_trial
 
 from torchstone.core.errors import UsageError
-from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.machine import Host
 from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.training import Fit
 from torchstone.core.schema.trial import Status
 from torchstone.storage import database
 from torchstone.storage.database import is_network

@@ -11,9 +11,9 @@ from build import a_finding, a_run, a_trial
 from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.estimate import Severity
-from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import SCHEMA, End, Noted, Run
+from torchstone.core.schema.training import Fit
 from torchstone.core.schema.trial import Purpose, Status
 from torchstone.storage.progress import Following
 from torchstone.storage.record_reader import read_record

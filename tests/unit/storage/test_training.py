@@ -7,9 +7,9 @@ import pytest
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Placement, Task, Workload
-from torchstone.core.schema.fit import EpochEnded, Quality
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import SCHEMA
+from torchstone.core.schema.training import EpochEnded, Quality
 from torchstone.storage.training import (
     CARD,
     MetricsLog,

@@ -18,9 +18,18 @@ from torchstone.analysis.advice.rules import Evidence
 from torchstone.core.schema.advice import Remedy, Statement
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.diagnosis import Cause, CauseKind, CodePlace, TriedRemedy, WhatIf
-from torchstone.core.schema.host_profile import HostLine, HostProfile
-from torchstone.core.schema.metric import BACKWARD, DATA, DECODE, FORWARD, OPTIMIZER, PREFILL, REST, TRANSFER
-from torchstone.core.schema.peak_memory import peak_memory
+from torchstone.core.schema.metric import (
+    BACKWARD,
+    DATA,
+    DECODE,
+    FORWARD,
+    OPTIMIZER,
+    PREFILL,
+    REST,
+    TRANSFER,
+    peak_memory,
+)
+from torchstone.core.schema.trial import HostLine, HostProfile
 
 _REFUTED = 0.02  # of the step
 

@@ -16,7 +16,7 @@ from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core.schema.advice import Advice, Remedy, Statement
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.estimate import Verdict
-from torchstone.core.schema.performance_summary import PerformanceSummary, performance_summaries
+from torchstone.core.schema.run_document import PerformanceSummary, performance_summaries
 
 
 def performance_summary(run: RunSummary) -> tuple[PerformanceSummary, ...]:

@@ -18,10 +18,9 @@ from torchstone.core.schema.advice import Remedy, Statement
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.facts import Facts
-from torchstone.core.schema.host_profile import HostLine, HostProfile
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.metric import BACKWARD, DECODE, FORWARD, PHASES, PREFILL
-from torchstone.core.schema.trial import Disturbance, Status
+from torchstone.core.schema.trial import Disturbance, HostLine, HostProfile, Status
 
 # What people usually aim at: rules of thumb, told beside what was measured; no choice is made by them.
 DATA_S = 0.030  # of waiting for data in a step: more is much

@@ -1,9 +1,13 @@
-"""Stored runs compared: every figure of every matched Case, judged with a known rate of false alarms."""
+"""Stored runs compared: every figure of every matched Case, judged with a known rate of false alarms.
+
+A run that was measured again is equivalent to what was recorded, different, or the comparison is inconclusive.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
 from statistics import fmean
 
 import msgspec
@@ -38,6 +42,8 @@ from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.comparison import Comparison, Differing, Judgement, Side, judge
 from torchstone.core.schema.estimate import Estimate
+from torchstone.core.schema.run import Run
+from torchstone.core.schema.trial import Status, replicates
 from torchstone.core.stats import comparing
 from torchstone.core.stats.comparing import (
     ASSUMED_OF_MEMORY,
@@ -468,3 +474,41 @@ def item_time_ratios(compared: ComparedRuns) -> Iterator[ItemTimeRatio]:
         low, high = ratio.low or ratio.value, ratio.high or ratio.value
         faster = {Judgement.BETTER: b, Judgement.WORSE: a}.get(found.verdict)
         yield ItemTimeRatio(one.case, a, b, 1.0 / ratio.value, 1.0 / high, 1.0 / low, found.verdict, faster)
+
+
+class Equivalence(StrEnum):
+    """Whether what was measured again is what was recorded."""
+
+    EQUIVALENT = "equivalent"  # every case, within the margin
+    DIFFERENT = "different"  # a case is significantly faster or slower
+    INCONCLUSIVE = "inconclusive"
+
+
+class Reproduced(msgspec.Struct, frozen=True):
+    """The answer, and the comparison behind it: the recorded run is its baseline.
+
+    `unmeasured`: recorded Cases that have no figure here.
+    """
+
+    answer: Equivalence
+    compared: ComparedRuns
+    judged: tuple[JudgedFigure, ...]  # the figure that the answer is of, a Case each
+    unmeasured: int = 0
+
+
+def reproduced(recorded: Run, again: Run, margin: float) -> Reproduced:
+    """Compare a run that was measured again with the recorded one. Raises UsageError where no Case is in both."""
+    sides = [
+        ComparedInput("A", "recorded", recorded.head.run_id, (recorded,)),
+        ComparedInput("B", "measured here", again.head.run_id, (again,)),
+    ]
+    compared = compare(sides, ComparisonRequest(margin))
+    measured = {trial.case_id for trial in replicates(recorded.trials) if trial.outcome.status == Status.OK}
+    primaries = [one for one in compared.judged if one.comparison.metric == primary(one.task)]
+    judged = tuple(one for one in primaries if one.comparison.baseline.case_id in measured)
+    verdicts = {one.comparison.verdict for one in judged}
+    if verdicts & {Judgement.BETTER, Judgement.WORSE}:
+        return Reproduced(Equivalence.DIFFERENT, compared, judged)
+    lost = len(measured - {one.comparison.baseline.case_id for one in judged})
+    answer = Equivalence.EQUIVALENT if verdicts == {Judgement.SAME} and not lost else Equivalence.INCONCLUSIVE
+    return Reproduced(answer, compared, judged, lost)

@@ -13,9 +13,7 @@ from torchstone.core.figures import PERCENTILES, raw
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.estimate import Estimate
-from torchstone.core.schema.metric import FIGURES, MetricGroup
-from torchstone.core.schema.peak_memory import PEAKS
-from torchstone.core.schema.quantity import Better
+from torchstone.core.schema.metric import FIGURES, PEAKS, Better, MetricGroup
 from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.correlated import mean
 from torchstone.core.stats.quantile import needed

@@ -20,7 +20,7 @@ from torchstone.core.schema.advice import Statement, Value
 from torchstone.core.schema.axis import AXES, AxisStage, Scalar, axes_of, scalar_word
 from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.estimate import Estimate, Finding
-from torchstone.core.schema.peak_memory import memory_figures
+from torchstone.core.schema.metric import memory_figures
 from torchstone.core.schema.trial import FEWEST_UNDISTURBED
 from torchstone.core.stats import best_of_many
 from torchstone.core.stats.best_of_many import WITH_THE_BEST, Best

@@ -16,8 +16,7 @@ from torchstone.core.schema.codec import encode
 from torchstone.core.schema.comparison import Judgement, judge
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.facts import flat
-from torchstone.core.schema.metric import FIGURES
-from torchstone.core.schema.quantity import Better
+from torchstone.core.schema.metric import FIGURES, Better
 from torchstone.core.stats import change_points
 from torchstone.core.stats.change_points import FEWEST
 from torchstone.core.stats.moderated import trial_spread

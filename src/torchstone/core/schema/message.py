@@ -9,14 +9,12 @@ import msgspec
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.facts import Facts
-from torchstone.core.schema.fit import EpochEnded, Evaluated, Evaluation, Fit
-from torchstone.core.schema.host_profile import HostProfile
-from torchstone.core.schema.machine import DeviceInfo
-from torchstone.core.schema.own_data import OwnData
-from torchstone.core.schema.peak_memory import PeakMemory
-from torchstone.core.schema.peaks import Peaks
+from torchstone.core.schema.machine import DeviceInfo, Peaks
+from torchstone.core.schema.metric import PeakMemory
+from torchstone.core.schema.model import OwnData
 from torchstone.core.schema.procedure import Procedure
-from torchstone.core.schema.trial import Measurement, Outcome
+from torchstone.core.schema.training import EpochEnded, Evaluated, Evaluation, Fit
+from torchstone.core.schema.trial import HostProfile, Measurement, Outcome
 
 
 class _CaseRequest(msgspec.Struct, frozen=True, tag_field="ask"):

@@ -1,13 +1,52 @@
-"""What can be measured or derived: the raw values, and the figures that follow from them."""
+"""What can be measured or derived: the raw values, the figures that follow from them, and their units."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import TypeVar
 
 import msgspec
 
-from torchstone.core.schema.quantity import Better, Pool, Unit
+
+class Unit(StrEnum):
+    """The units a quantity may have; `units.py` is the only place that prints them."""
+
+    SECOND = "s"
+    BYTE = "bytes"
+    JOULE = "J"
+    WATT = "W"
+    HERTZ = "Hz"
+    CELSIUS = "°C"
+    ITEM_RATE = "items/s"
+    TOKEN_RATE = "tokens/s"
+    FLOP = "FLOP"
+    FLOP_RATE = "FLOP/s"
+    RATIO = "ratio"
+    COUNT = "count"
+    NUMBER = "number"
+
+
+class Better(StrEnum):
+    """Which direction is an improvement."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+    NEITHER = "neither"
+
+
+class Pool(StrEnum):
+    """How values of one Metric become one figure, over the steps of a Trial or over its ranks."""
+
+    MEDIAN = "median"
+    MEAN = "mean"
+    SUM = "sum"
+    MAX = "max"
+    MIN = "min"
+    FIRST = "first"
+    LAST = "last"
+    ONLY = "only"
+
 
 DATA = "data"  # waiting for the next batch
 TRANSFER = "transfer"  # bringing it to the device; a batch that is there already has none
@@ -385,3 +424,44 @@ def may_be_zero(name: str) -> bool:
     """Say whether a figure may be exactly 0: of others that stands for a value that is missing."""
     never = name in FIGURES and FIGURES[name].unit in _NEVER_ZERO
     return not never or name in _MAY_BE_ZERO or name.startswith("phase_")
+
+
+# Of what the bytes at the peak are. activations: what the forward pass keeps for the backward pass, and what
+# checkpointing computes again of it; of inference, all that the forward pass holds. temporaries: the rest.
+KINDS = ("weights", "gradients", "optimizer", "activations", "inputs", "temporaries", "workspace")
+
+
+class PeakMemory(msgspec.Struct, frozen=True):
+    """The most bytes a device holds at once in a step whose optimizer has its state already, or gets it.
+
+    `kinds`: of KINDS, the bytes at that moment; their sum is `allocated_bytes`. `phase`: forward, backward or
+    optimizer. `reserved_bytes`: what a caching allocator takes from the device for it, with what it cannot use; None
+    where there is none (CPU).
+    """
+
+    batch_size: int
+    allocated_bytes: int
+    kinds: Mapping[str, int]
+    phase: str
+    reserved_bytes: int | None = None
+
+
+V = TypeVar("V")
+
+# What the allocator holds is what nobody else can have; what tensors hold is less.
+DEVICE_PEAKS = ("peak_reserved_bytes", "peak_allocated_bytes")
+HOST_PEAK = "peak_rss_bytes"
+PEAKS = (*DEVICE_PEAKS, HOST_PEAK)
+
+
+def memory_figures(device: str) -> tuple[str, ...]:
+    """Return the figures of peak memory on that kind of device (cpu, cuda, …): the first that was measured counts.
+
+    What the process takes of the host's memory counts on the CPU alone: of an accelerator's it says nothing.
+    """
+    return PEAKS if device == "cpu" else DEVICE_PEAKS
+
+
+def peak_memory(found: Mapping[str, V], device: str) -> V | None:
+    """Return the peak memory on that kind of device among figures by name, in bytes; None where there is none."""
+    return next((found[name] for name in memory_figures(device) if name in found), None)

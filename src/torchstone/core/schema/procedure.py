@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from torchstone.core.schema.facts import Facts
-from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.quality import Margin
+from torchstone.core.schema.training import Fit
 
 HEAPS = ("fixed", "huge", "default")
 DISTURBED = ("replace", "keep")

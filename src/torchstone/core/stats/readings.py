@@ -7,8 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean, median
 
-from torchstone.core.schema.metric import RAW
-from torchstone.core.schema.quantity import Pool
+from torchstone.core.schema.metric import RAW, Pool
 from torchstone.core.schema.trial import Series, Stage, Trial
 
 

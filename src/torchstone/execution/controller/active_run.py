@@ -15,14 +15,13 @@ from torchstone.core.own_files import refuse_links
 from torchstone.core.schema.answer import Answer
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement
-from torchstone.core.schema.condition import Condition
 from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.facts import Facts, merged
 from torchstone.core.schema.machine import DeviceInfo, Machine
 from torchstone.core.schema.message import CaseRequest, TrainRequest, TrialRequest
-from torchstone.core.schema.peak_memory import DEVICE_PEAKS, HOST_PEAK, PEAKS
+from torchstone.core.schema.metric import DEVICE_PEAKS, HOST_PEAK, PEAKS
 from torchstone.core.schema.procedure import Procedure
-from torchstone.core.schema.request import WITHOUT_EFFECT
+from torchstone.core.schema.request import WITHOUT_EFFECT, Condition
 from torchstone.core.schema.run import Added, Answered, Head, Run, Slot
 from torchstone.core.schema.trial import Outcome, Purpose, Reason, Status, Trial, ended
 from torchstone.core.stats.peak_memory import predict_peak

@@ -19,8 +19,8 @@ import msgspec
 
 from torchstone.core.estimates import interval_of, priors_of
 from torchstone.core.figures import Figures, figures
-from torchstone.core.schema.condition import Condition
 from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.request import Condition
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import (
     Purpose,

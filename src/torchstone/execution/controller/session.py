@@ -27,7 +27,7 @@ from torchstone.core.schema.message import (
     Saved,
     SaveRequest,
 )
-from torchstone.core.schema.own_data import OwnData
+from torchstone.core.schema.model import OwnData
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import SCHEMA, Head, Plan
 from torchstone.core.schema.trial import Outcome, Status, Trial

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from torchstone.core.errors import MissingError
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import DeviceInfo
-from torchstone.core.schema.metric import RAW
-from torchstone.core.schema.quantity import Pool
+from torchstone.core.schema.metric import RAW, Pool
 from torchstone.core.schema.trial import Series
 from torchstone.execution.timing.clock import Clock
 from torchstone.plugins import registry

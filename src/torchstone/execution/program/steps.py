@@ -8,8 +8,8 @@ from enum import IntEnum
 
 import msgspec
 
-from torchstone.core.schema.host_profile import HostLine
 from torchstone.core.schema.metric import BACKWARD, DATA, FORWARD, OPTIMIZER, REST, TRANSFER
+from torchstone.core.schema.trial import HostLine
 
 _MOSTLY = 0.25  # of steps with a forward pass without gradients: from here on it is part of a step, as a teacher's is
 

@@ -19,7 +19,6 @@ from typing import Any
 import msgspec
 
 from torchstone.core.schema.facts import Facts
-from torchstone.core.schema.host_profile import HostProfile
 from torchstone.core.schema.message import (
     Ended,
     Entered,
@@ -35,7 +34,7 @@ from torchstone.core.schema.message import (
     TurnsRequest,
 )
 from torchstone.core.schema.metric import DATA, PHASES
-from torchstone.core.schema.trial import Measurement, Outcome, Stage, Status
+from torchstone.core.schema.trial import HostProfile, Measurement, Outcome, Stage, Status
 from torchstone.core.units import plain
 from torchstone.execution.program.process import (
     STREAMS,

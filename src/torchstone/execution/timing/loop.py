@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.metric import REST
+from torchstone.core.schema.model import Batch
 from torchstone.execution.timing.clock import Clock, LatencyStopwatch
 from torchstone.execution.timing.segments import Segments, Steps
 from torchstone.execution.timing.stopping import StoppingRule, StopReason, WarmUpRule

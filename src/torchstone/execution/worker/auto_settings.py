@@ -14,8 +14,7 @@ import msgspec
 from torchstone.core.schema.axis import DATALOADER_AXES, EAGER, Scalar
 from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.facts import SettingFact
-from torchstone.core.schema.model import LoadedModel
-from torchstone.core.schema.own_data import OwnData
+from torchstone.core.schema.model import LoadedModel, OwnData
 from torchstone.core.schema.procedure import DEVICE_SETTINGS
 from torchstone.core.schema.ranks import STRATEGY
 from torchstone.core.schema.request import IN_HOST_MEMORY, PIN

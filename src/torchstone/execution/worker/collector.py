@@ -13,9 +13,9 @@ import msgspec
 
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.facts import Facts, merged
+from torchstone.core.schema.machine import StepCounts
 from torchstone.core.schema.message import Measured
-from torchstone.core.schema.peak_memory import DEVICE_PEAKS
-from torchstone.core.schema.peaks import StepCounts
+from torchstone.core.schema.metric import DEVICE_PEAKS
 from torchstone.core.schema.procedure import LoadMeasured
 from torchstone.core.schema.trial import Measurement, Outcome, Reason, Stage, Status
 from torchstone.execution.timing.loop import MeasuredWindow

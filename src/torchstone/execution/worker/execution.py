@@ -44,8 +44,8 @@ from torchstone.core.schema.message import (
     TrialRequest,
     TurnsRequest,
 )
+from torchstone.core.schema.metric import PeakMemory
 from torchstone.core.schema.model import LoadedModel
-from torchstone.core.schema.peak_memory import PeakMemory
 from torchstone.core.schema.procedure import LoadPlan, Procedure
 from torchstone.core.schema.quality import AnswerCounts
 from torchstone.core.schema.ranks import is_distributed

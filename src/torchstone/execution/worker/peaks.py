@@ -18,9 +18,7 @@ from typing import Any, NamedTuple
 
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.case import Placement
-from torchstone.core.schema.machine import DeviceInfo
-from torchstone.core.schema.message import Entered, Event, PeaksMeasured, PeaksRequest
-from torchstone.core.schema.peaks import (
+from torchstone.core.schema.machine import (
     COPY,
     DECODE,
     DISK,
@@ -32,10 +30,12 @@ from torchstone.core.schema.peaks import (
     TO_DEVICE,
     TO_HOST,
     TRIAD,
+    DeviceInfo,
     Peaks,
     Rate,
 )
-from torchstone.core.schema.quantity import Unit
+from torchstone.core.schema.message import Entered, Event, PeaksMeasured, PeaksRequest
+from torchstone.core.schema.metric import Unit
 from torchstone.core.units import quantity
 from torchstone.execution import machine_facts
 from torchstone.execution.host_memory import available_bytes

@@ -22,8 +22,8 @@ from typing import Any
 from torchstone.core.own_files import replacing
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.facts import Facts
-from torchstone.core.schema.host_profile import HostLine, HostProfile, Operators
 from torchstone.core.schema.metric import REST
+from torchstone.core.schema.trial import HostLine, HostProfile, Operators
 from torchstone.execution.timing.clock import system_clock
 from torchstone.execution.timing.loop import Ranges, Source, Step, unmarked
 from torchstone.execution.worker.outcome import is_own

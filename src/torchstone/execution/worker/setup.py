@@ -9,13 +9,12 @@ import msgspec
 
 from torchstone.core.cores import NEAR_DEVICE
 from torchstone.core.errors import Unsupported
-from torchstone.core.schema.batch import Unreadable, View
 from torchstone.core.schema.case import Case, Placement
-from torchstone.core.schema.model import LoadedModel
+from torchstone.core.schema.model import LoadedModel, Unreadable, View
 from torchstone.execution.inspection import keep_to, located
 from torchstone.execution.worker.collector import Collector
 from torchstone.plugins import registry
-from torchstone.plugins.data_choice import has_end
+from torchstone.plugins.choices import has_end
 from torchstone.plugins.machine_protocols import Device, Vendor
 from torchstone.plugins.protocols import DataSource, Engine, Samples
 

@@ -19,17 +19,16 @@ import msgspec
 from torchstone.core.errors import MissingError, Unsupported, UsageError
 from torchstone.core.own_files import replacing
 from torchstone.core.schema.axis import EIGHT_BIT
-from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.fit import EpochEnded, Evaluated, Evaluation, Fit, Quality
 from torchstone.core.schema.message import Entered, EvaluateRequest, Event, Progress, TrainRequest
-from torchstone.core.schema.model import InputSpec, LoadedModel
+from torchstone.core.schema.model import Batch, InputSpec, LoadedModel
+from torchstone.core.schema.training import EpochEnded, Evaluated, Evaluation, Fit, Quality
 from torchstone.execution.timing.clock import system_clock
 from torchstone.execution.timing.loop import Instrument
 from torchstone.execution.timing.stopping import FixedCount
 from torchstone.execution.worker.collector import Collector
 from torchstone.execution.worker.setup import Setup, SetupPart, limited, open_samples, open_view, view_of
-from torchstone.plugins.data_choice import has_end
+from torchstone.plugins.choices import has_end, tokenizer_in
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches, Mark, Samples, Trainable
 
@@ -363,22 +362,13 @@ def _samples(case: Case, asked: Evaluation, model: LoadedModel, seed: int) -> Sa
     """Open the data as the training saw it: with its tokenizer and its classes, without random changes."""
     tokenizer = model.tokenizer
     if asked.tokenizer is not None and tokenizer is None:
-        tokenizer = _tokenizer(Path(asked.tokenizer))
+        tokenizer = tokenizer_in(Path(asked.tokenizer))
     view = msgspec.structs.replace(view_of(case, model, seed, asked.split, labels=asked.labels), tokenizer=tokenizer)
     samples = limited(open_view(case, view), case, seed)
     if asked.held_out is None:
         return samples
 
     return SetupPart(samples, divided(samples, asked.held_out, seed)[1])
-
-
-def _tokenizer(file: Path) -> Any:
-    from tokenizers import Tokenizer
-
-    try:
-        return Tokenizer.from_file(str(file))
-    except Exception as error:  # the library raises its own bare Exception
-        raise UsageError(f"{file}: not a tokenizer: {str(error)[:200]}") from error
 
 
 Send = Callable[[Event], None]

@@ -11,8 +11,7 @@ from torchstone.core.figures import figures, raw
 from torchstone.core.messages import Value, Values
 from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.estimate import Finding, Severity
-from torchstone.core.schema.metric import may_be_zero
-from torchstone.core.schema.peak_memory import DEVICE_PEAKS
+from torchstone.core.schema.metric import DEVICE_PEAKS, may_be_zero
 from torchstone.core.schema.run import Run, is_imported
 from torchstone.core.schema.trial import Stage, Trial
 from torchstone.core.stats.readings import gauge, increase, inside, integral, spans_s

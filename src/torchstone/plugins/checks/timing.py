@@ -11,8 +11,7 @@ from torchstone.core.figures import ANATOMY_STEP, PHASE, figures, raw
 from torchstone.core.messages import Value, Values
 from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.estimate import Finding, Severity
-from torchstone.core.schema.metric import FIGURES, REST
-from torchstone.core.schema.quantity import Unit
+from torchstone.core.schema.metric import FIGURES, REST, Unit
 from torchstone.core.schema.run import Run, is_imported
 from torchstone.core.schema.trial import Measurement, Stage, Trial
 from torchstone.plugins.checks._cases import (

@@ -19,7 +19,7 @@ import msgspec
 
 from torchstone.core.errors import MissingError, UsageError, unknown
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.batch import SPLITS, DataCard, View
+from torchstone.core.schema.model import SPLITS, DataCard, View
 from torchstone.plugins.data._named_files import Files, ImageSet, entries, files_of, is_folder, split_of
 from torchstone.plugins.data._table import refuse_without_pyarrow
 from torchstone.plugins.protocols import DataSource, Samples

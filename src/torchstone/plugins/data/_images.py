@@ -20,7 +20,7 @@ import torch
 from torch.nn.functional import interpolate, pad
 
 from torchstone.core.errors import UsageError
-from torchstone.core.schema.batch import Unreadable, View
+from torchstone.core.schema.model import Unreadable, View
 from torchstone.plugins.data._named_files import ImageSet, Pile
 from torchstone.plugins.data._table import Classes
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import msgspec
 
 from torchstone.core.errors import UsageError
-from torchstone.core.schema.batch import SPLITS, DataCard
+from torchstone.core.schema.model import SPLITS, DataCard
 
 
 class Pile(Protocol):

@@ -17,7 +17,7 @@ import msgspec
 
 from torchstone.core.errors import MissingError, UsageError, unknown
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.batch import DataCard, View
+from torchstone.core.schema.model import DataCard, View
 from torchstone.plugins.data._named_files import LARGEST_TABLE_BYTES, files_digest, files_of, lines, size_of
 from torchstone.plugins.protocols import DataSource, Samples
 

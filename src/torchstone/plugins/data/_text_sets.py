@@ -9,7 +9,7 @@ from pathlib import Path
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import AXES, Scalar
-from torchstone.core.schema.batch import DataCard, View
+from torchstone.core.schema.model import DataCard, View
 from torchstone.plugins.data._named_files import files_digest, files_of, is_folder, lines
 from torchstone.plugins.data._table import (
     OPTIONS,

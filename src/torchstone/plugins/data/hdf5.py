@@ -13,7 +13,7 @@ import msgspec
 
 from torchstone.core.errors import MissingError, UsageError, unknown
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.batch import SPLITS, DataCard, View
+from torchstone.core.schema.model import SPLITS, DataCard, View
 from torchstone.plugins.data._named_files import files_digest, size_of, split_of
 from torchstone.plugins.protocols import DataSource, Samples
 

@@ -20,7 +20,7 @@ import msgspec
 
 from torchstone.core.errors import MissingError, UsageError, unknown
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.batch import SPLITS, DataCard, View
+from torchstone.core.schema.model import SPLITS, DataCard, View
 from torchstone.plugins.data._named_files import ImageSet, split_of
 from torchstone.plugins.data._table import (
     Item,

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 from torchstone.core.errors import MissingError
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.batch import DataCard, View
+from torchstone.core.schema.model import DataCard, View
 from torchstone.plugins.data._table import Item, Sentences, refuse_without_tokenizers, table_card, with_classes
 from torchstone.plugins.protocols import DataSource, Samples
 

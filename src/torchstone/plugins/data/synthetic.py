@@ -11,8 +11,7 @@ from typing import Any
 
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.batch import DataCard, View
-from torchstone.core.schema.model import InputSpec
+from torchstone.core.schema.model import DataCard, InputSpec, View
 from torchstone.plugins.protocols import DataSource, Samples
 
 # Lengths in tokens, [CLS] and [SEP] with them, of the 6,920 sentences of SST-2's training set under a WordPiece

@@ -16,10 +16,10 @@ from time import perf_counter, perf_counter_ns
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from torchstone.core.cores import worthwhile
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.machine import DeviceInfo
-from torchstone.plugins.devices._cores import worthwhile
 from torchstone.plugins.machine_protocols import Device, Stopwatch, Vendor
 
 _PER_NS, _PER_MS = 1e-9, 1e-3

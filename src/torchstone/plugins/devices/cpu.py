@@ -9,10 +9,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from torchstone.core.cores import worthwhile
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.machine import DeviceInfo
-from torchstone.plugins.devices._cores import worthwhile
 from torchstone.plugins.devices._torch_device import (
     HALF,
     HostStopwatch,

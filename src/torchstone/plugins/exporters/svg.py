@@ -11,8 +11,7 @@ from torchstone.core.charts.drawing import as_svg
 from torchstone.core.charts.vega_lite import Panel, Picture, Spec
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar, followers
-from torchstone.core.schema.metric import PHASES
-from torchstone.core.schema.peak_memory import HOST_PEAK, PEAKS
+from torchstone.core.schema.metric import HOST_PEAK, PEAKS, PHASES
 from torchstone.core.schema.run import Run
 from torchstone.plugins.protocols import Exporter
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -109,19 +110,17 @@ class Classifiers(ModelSource):
         import_module(self.library.module)
 
     def load(self, name: str, workload: Workload, configuration: Mapping[str, Scalar]) -> LoadedModel:
-        from torchstone.plugins.models import _pixels
-
         bare, at, file = name.partition("@")
         model, weights = f"{self.library.name}:{bare}", str(workload.fixed.get("weights", "random"))
         classes = int(workload.fixed["classes"] or 0)
         side = int(configuration.get("image_size") or 224)
-        with _pixels.download_errors(model, pretrained=weights == "pretrained"):
+        with download_errors(model, pretrained=weights == "pretrained"):
             module = self.library.build(bare, weights == "pretrained", classes, side)
         if at:
             _weights_file.fill(module, model, file)
         facts = Facts(parameters=sum(p.numel() for p in module.parameters()), weights=weights)
-        spec = InputSpec("image", classes, channels=_pixels.channels_of(module))
-        return LoadedModel(module, _pixels.forward, _pixels.loss, spec, facts=facts)
+        spec = InputSpec("image", classes, channels=channels_of(module))
+        return LoadedModel(module, forward, loss, spec, facts=facts)
 
 
 def near(library: str, name: str, known: Sequence[str], listing: str) -> UsageError:
@@ -170,6 +169,39 @@ def _answer(library: str, name: str) -> Mapping[str, Any]:
         return msgspec.structs.asdict(source.library.tell(name))
     except TorchstoneError as error:
         return {"error": type(error).__name__, "message": str(error)}
+
+
+def forward(module: Any, tensors: Mapping[str, Any]) -> Any:
+    """Return logits, items × classes; those of the main head, where a network in training has more of them."""
+    output = module(tensors["pixel_values"])
+    return getattr(output, "logits", output)
+
+
+def loss(module: Any, tensors: Mapping[str, Any]) -> Any:
+    """Return the mean cross-entropy over the items. Raises UsageError if the data has no labels."""
+    from torch.nn.functional import cross_entropy
+
+    if "labels" not in tensors:
+        raise UsageError("task train: the data has no labels")
+    return cross_entropy(forward(module, tensors), tensors["labels"])
+
+
+def channels_of(module: Any) -> int:
+    """Return how many channels the first convolution takes; three where there is none."""
+    first = next((p for p in module.parameters() if p.dim() == 4), None)
+    return int(first.shape[1]) if first is not None else 3
+
+
+@contextmanager
+def download_errors(model: str, *, pretrained: bool) -> Iterator[None]:
+    """Turn what downloading weights raises, by many libraries in many ways, into one line; let all else pass."""
+    try:
+        yield
+    except (OSError, RuntimeError, ValueError, LookupError) as error:
+        if not pretrained:
+            raise
+        said = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise UsageError(f"{model}: weights=pretrained: {said[:200]}; {_weights_file.instead(model)}") from error
 
 
 if __name__ == "__main__":

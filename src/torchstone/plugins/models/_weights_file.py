@@ -15,6 +15,7 @@ from typing import Any
 
 from torchstone.core.errors import MissingError, UsageError, unknown
 from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.plugins.choices import has_end, tokenizer_in
 
 _GLOBAL = re.compile(r"GLOBAL ([\w.]+)")
 
@@ -68,6 +69,21 @@ def one_line_errors(where: str, instead: str | None = None) -> Iterator[None]:
         if "mismatch" not in str(error):
             raise
         raise UsageError(f"{where}: the weights do not fit config.json ({error_line(error)}){then}") from error
+
+
+def tokenizer_beside(word: str) -> Any:
+    """Return the tokenizer.json beside a file of weights, where `torchstone train` writes it; None without one."""
+    file = Path(word).expanduser().parent / "tokenizer.json"
+    return tokenizer_in(file) if file.is_file() else None
+
+
+def refuse_other_tokens(model: str, data: str) -> None:
+    """Raise UsageError where weights that were learnt would read data with another tokenizer than their own."""
+    if has_end(data):
+        raise UsageError(
+            f"{model}: no tokenizer lies beside its weights, and with another one its answers to {data} mean nothing: "
+            "put their tokenizer.json there, or leave out --data"
+        )
 
 
 def load_tokenizer(source: str) -> Any:

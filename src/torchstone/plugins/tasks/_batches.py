@@ -15,8 +15,7 @@ from torch.utils.data import DataLoader, default_collate
 from torchstone.core.cores import end_with
 from torchstone.core.errors import Unsupported, UsageError
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.batch import Batch, Unreadable
-from torchstone.core.schema.model import LoadedModel
+from torchstone.core.schema.model import Batch, LoadedModel, Unreadable
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches, Samples, Streamable
 from torchstone.plugins.tasks._settings import nhwc

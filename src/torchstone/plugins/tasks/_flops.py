@@ -23,7 +23,7 @@ from torch.utils.flop_counter import FlopCounterMode, conv_flop_count, flop_regi
 
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.peaks import StepCounts
+from torchstone.core.schema.machine import StepCounts
 from torchstone.plugins.tasks._settings import switch_checkpointing
 
 

@@ -16,7 +16,7 @@ from torch._inductor import config as inductor
 
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import EIGHT_BIT, Scalar
-from torchstone.core.schema.batch import Batch
+from torchstone.core.schema.model import Batch
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Mark
 

@@ -8,12 +8,11 @@ from typing import Any
 
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import UNQUANTIZED, Scalar
-from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.facts import merged
+from torchstone.core.schema.machine import StepCounts
 from torchstone.core.schema.metric import FORWARD
-from torchstone.core.schema.model import LoadedModel
-from torchstone.core.schema.peaks import StepCounts
+from torchstone.core.schema.model import Batch, LoadedModel
 from torchstone.core.schema.quality import AnswerCounts
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples, SavedFile
@@ -92,9 +91,9 @@ class PreparedInference(Prepared):
         self, samples: Samples | None, seed: int, pulled: Sequence[Mapping[str, Any]]
     ) -> Iterator[Mapping[str, Any]]:
         """Yield batches of items that are not compared; those pulled, where there are no real ones."""
-        from torchstone.plugins.tasks import _answers
+        from torchstone.plugins.tasks import _runtimes
 
-        own = iter(()) if samples is None else _answers.calibration(samples, self._configuration, seed)
+        own = iter(()) if samples is None else _runtimes.calibration(samples, self._configuration, seed)
         first = next(own, None)
         yield from pulled if first is None else (first, *own)
 
@@ -110,12 +109,12 @@ class PreparedInference(Prepared):
 
     def compare(self, samples: Samples, seed: int) -> AnswerCounts | None:
         """Count the items of which both predict the same class."""
-        from torchstone.plugins.tasks import _answers
+        from torchstone.plugins.tasks import _runtimes
 
         if self._variant is None and not self._is_narrow:
             return None
         with self._inference_mode():
-            return _answers.counted(self._answer, self._reference, samples, self._configuration, seed)
+            return _runtimes.counted(self._answer, self._reference, samples, self._configuration, seed)
 
     def compare_precision(self, pull: Callable[[], Batch]) -> Mapping[str, float]:
         from torchstone.plugins.tasks import _runtimes

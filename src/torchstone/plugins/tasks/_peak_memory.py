@@ -29,11 +29,9 @@ from torch.utils._pytree import tree_leaves
 
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.metric import BACKWARD, DATA, FORWARD, OPTIMIZER, TRANSFER
-from torchstone.core.schema.model import LoadedModel
-from torchstone.core.schema.peak_memory import PeakMemory
+from torchstone.core.schema.metric import BACKWARD, DATA, FORWARD, OPTIMIZER, TRANSFER, PeakMemory
+from torchstone.core.schema.model import Batch, LoadedModel
 from torchstone.core.stats.peak_memory import GRANULE, reserved_bytes, workspace_bytes
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Prepared

@@ -9,13 +9,11 @@ import msgspec
 
 from torchstone.core.errors import Unsupported, UsageError
 from torchstone.core.schema.advice import Statement
-from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.facts import Facts
-from torchstone.core.schema.metric import DATA, FORWARD
-from torchstone.core.schema.model import LoadedModel
-from torchstone.core.schema.peak_memory import PeakMemory
-from torchstone.core.schema.peaks import StepCounts
+from torchstone.core.schema.machine import StepCounts
+from torchstone.core.schema.metric import DATA, FORWARD, PeakMemory
+from torchstone.core.schema.model import Batch, LoadedModel
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
 from torchstone.plugins.tasks._inference import LOADER, SIZES, FedEngine, PreparedInference, moments

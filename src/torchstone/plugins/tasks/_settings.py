@@ -14,10 +14,9 @@ from torch.overrides import TorchFunctionMode
 
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.metric import DATA, TRANSFER
-from torchstone.core.schema.model import LoadedModel
+from torchstone.core.schema.model import Batch, LoadedModel
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Mark
 

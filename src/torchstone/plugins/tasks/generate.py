@@ -17,11 +17,10 @@ from typing import Any
 import msgspec
 
 from torchstone.core.errors import Unsupported
-from torchstone.core.schema.batch import Batch, Unreadable
 from torchstone.core.schema.case import Case
+from torchstone.core.schema.machine import StepCounts
 from torchstone.core.schema.metric import DATA, DECODE, PREFILL
-from torchstone.core.schema.model import Decoding, LoadedModel
-from torchstone.core.schema.peaks import StepCounts
+from torchstone.core.schema.model import Batch, Decoding, LoadedModel, Unreadable
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
 from torchstone.plugins.tasks._inference import LOADER, SIZES, FedEngine

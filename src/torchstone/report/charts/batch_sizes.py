@@ -17,13 +17,11 @@ from torchstone.analysis.advice.grouping import groups, on_devices_here, over_de
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.charts import vega_lite as vl
-from torchstone.core.charts.fitting import short_names
-from torchstone.core.charts.vega_lite import Panel, Picture
+from torchstone.core.charts.vega_lite import Panel, Picture, short_names
 from torchstone.core.figures import PHASE
 from torchstone.core.schema.axis import followers, scalar_word
 from torchstone.core.schema.estimate import Estimate, Verdict
-from torchstone.core.schema.metric import PHASES
-from torchstone.core.schema.peak_memory import PEAKS
+from torchstone.core.schema.metric import PEAKS, PHASES
 from torchstone.core.schema.trial import Status
 from torchstone.report.charts.cases import case_rate, device_names, workload_name
 from torchstone.report.document import Chart

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from torchstone.analysis.advice.grouping import groups, on_devices_here, varying_axes
 from torchstone.analysis.summary import CaseSummary, RunSummary
-from torchstone.core.charts.fitting import without_middle
+from torchstone.core.charts.vega_lite import without_middle
 from torchstone.core.schema.answer import AbResult, TuneResult
 from torchstone.core.schema.case import Case, model_name
 from torchstone.core.schema.estimate import Verdict

@@ -19,11 +19,10 @@ from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.analysis.rows import case_rows
 from torchstone.core import units
 from torchstone.core.charts import vega_lite as vl
-from torchstone.core.charts.fitting import thinned
-from torchstone.core.charts.vega_lite import Panel, Picture, Spec
+from torchstone.core.charts.vega_lite import Panel, Picture, Spec, thinned
 from torchstone.core.schema.axis import AXES, Scalar, followers
 from torchstone.core.schema.case import Case, portable
-from torchstone.core.schema.peak_memory import PEAKS
+from torchstone.core.schema.metric import PEAKS
 from torchstone.core.schema.training import TrainingMetrics
 from torchstone.core.schema.trial import Status
 from torchstone.report.charts.batch_sizes import MOST_CURVES, WIDE, failure_word, lost_words

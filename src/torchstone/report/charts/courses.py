@@ -13,8 +13,7 @@ from torchstone.analysis.advice.trainings import LOSS_AXES, compared, curves_of
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.charts import vega_lite as vl
-from torchstone.core.charts.fitting import MOST_POINTS, short_names, thinned, without_middle
-from torchstone.core.charts.vega_lite import Panel, Picture
+from torchstone.core.charts.vega_lite import MOST_POINTS, Panel, Picture, short_names, thinned, without_middle
 from torchstone.core.figures import closed_loop_only, raw
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.training import TrainingMetrics

@@ -11,8 +11,7 @@ import msgspec
 
 from torchstone.core import units
 from torchstone.core.charts import vega_lite as vl
-from torchstone.core.charts.fitting import short_names
-from torchstone.core.charts.vega_lite import Panel, Picture
+from torchstone.core.charts.vega_lite import Panel, Picture, short_names
 from torchstone.report.document import Chart
 
 _ROWS, _MOST_ROWS = 16, 96  # of a panel, which fills a slide; of a plot

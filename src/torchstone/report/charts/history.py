@@ -8,8 +8,7 @@ from typing import Any
 from torchstone.analysis.ci import Trace
 from torchstone.analysis.recommend.case_history import History, LevelChange, LevelPoint
 from torchstone.core.charts import vega_lite as vl
-from torchstone.core.charts.fitting import thinned
-from torchstone.core.charts.vega_lite import Panel, Picture
+from torchstone.core.charts.vega_lite import Panel, Picture, thinned
 from torchstone.storage.rows import settings_words
 
 _WIDTH, _MOST = 640, 20
@@ -59,7 +58,7 @@ def label(history: History) -> str:
 
 
 def _shown(history: History) -> Iterator[tuple[int, LevelPoint]]:
-    """Yield the runs with their places; of many the extremes of each stretch (core/charts/fitting.py)."""
+    """Yield the runs with their places; of many the extremes of each stretch (core/charts/vega_lite.py)."""
     kept = thinned([(float(place), p.value) for place, p in enumerate(history.points)], _MOST_POINTS)
     yield from ((round(place), history.points[round(place)]) for place, _ in kept)
 

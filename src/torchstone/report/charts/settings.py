@@ -14,12 +14,11 @@ from torchstone.analysis.scaling import SIZES, Scaling, scaling, scaling_rows
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.charts import vega_lite as vl
-from torchstone.core.charts.fitting import short_names, without_middle
-from torchstone.core.charts.vega_lite import Panel, Picture
+from torchstone.core.charts.vega_lite import Panel, Picture, short_names, without_middle
 from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import model_name
 from torchstone.core.schema.estimate import Estimate, Verdict
-from torchstone.core.schema.peak_memory import KINDS, peak_memory
+from torchstone.core.schema.metric import KINDS, peak_memory
 from torchstone.core.schema.ranks import AXES_OF_RANKS, BACKEND, NO_STRATEGY, NODES, STRATEGY, items_together
 from torchstone.report.charts.batch_sizes import MOST_CURVES, ends_of, interval_words, joined
 from torchstone.report.charts.cases import case_rate, device_names, workload_name

@@ -29,8 +29,7 @@ from torchstone.core.schema.axis import AXES, AxisStage, Scalar, scalar_word, va
 from torchstone.core.schema.case import Task, model_name, portable
 from torchstone.core.schema.estimate import Estimate, Verdict
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.metric import FIGURES
-from torchstone.core.schema.peak_memory import PEAKS
+from torchstone.core.schema.metric import FIGURES, PEAKS
 from torchstone.core.schema.procedure import SERVER
 from torchstone.core.schema.trial import Status, ended_well, estimation_trials, replicates
 from torchstone.report.document import Column, Part, Role, Section, Table, Text

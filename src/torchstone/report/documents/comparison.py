@@ -12,14 +12,15 @@ from torchstone.analysis.compare.compare import (
     ALPHA,
     ComparedRuns,
     ComparisonRequest,
+    Equivalence,
     ItemTimeRatio,
     JudgedFigure,
+    Reproduced,
     compare,
     item_time_ratios,
 )
 from torchstone.analysis.compare.compared_figures import primary
 from torchstone.analysis.compare.inputs import ComparedInput, uncompared_cases
-from torchstone.analysis.compare.reproduction import Equivalence, Reproduced
 from torchstone.analysis.compare.runtimes import RuntimeRatio, runtime_ratios, specifications
 from torchstone.analysis.compare.task_answers import TaskAnswer, TaskResult, mean_ratio, task_answers
 from torchstone.core import units

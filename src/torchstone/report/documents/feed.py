@@ -9,7 +9,7 @@ from torchstone.analysis.summary import CaseSummary
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Task, Workload
 from torchstone.core.schema.facts import Facts
-from torchstone.plugins.data_choice import has_end
+from torchstone.plugins.choices import has_end
 
 _GIVEN = "loader:"  # how the data of `torchstone.measure` begins
 

@@ -18,8 +18,8 @@ from torchstone.core.schema.case import Task
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.facts import Facts, accuracies, accuracy_name
 from torchstone.core.schema.metric import FIGURES, MetricGroup
-from torchstone.core.schema.performance_summary import Extent
 from torchstone.core.schema.run import IMPORTED
+from torchstone.core.schema.run_document import Extent
 from torchstone.report.diagnosis_messages import text, texts
 from torchstone.report.document import Column, Part, Role, Section, Table, Text, paragraphs
 from torchstone.report.documents.findings import labels

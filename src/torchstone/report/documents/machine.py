@@ -9,8 +9,7 @@ import msgspec
 
 from torchstone.core import datasheet, units
 from torchstone.core.schema.estimate import Estimate, Severity
-from torchstone.core.schema.machine import DeviceInfo, Host, Machine
-from torchstone.core.schema.peaks import COPY, MATMUL, SUSTAINED, TRIAD, Peaks, Rate
+from torchstone.core.schema.machine import COPY, MATMUL, SUSTAINED, TRIAD, DeviceInfo, Host, Machine, Peaks, Rate
 from torchstone.report.diagnosis_messages import text, texts
 from torchstone.report.document import Column, Document, Doubt, Fields, Part, Role, Section, Table, Text
 from torchstone.workflows.machine_check.conditions import Fitness

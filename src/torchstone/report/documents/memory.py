@@ -10,7 +10,7 @@ import msgspec
 from torchstone.analysis.memory_fit import FitRow, FitVerdict, MemoryAnswer
 from torchstone.core import units
 from torchstone.core.schema.case import Task, model_name
-from torchstone.core.schema.peak_memory import KINDS, PeakMemory
+from torchstone.core.schema.metric import KINDS, PeakMemory
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.core.stats.peak_memory import MOST
 from torchstone.report.charts.settings import memory_chart

@@ -1,6 +1,7 @@
 """What `torchstone.Diagnostics` measured as a Document: the diagnosis of it, and below it the cases of each device.
 
-Its pictures have one panel a device, and a word where a batch size had no room.
+A row for each device and batch size, what failed and what was skipped among them. Its pictures have one panel per
+device, and a word where a batch size had no room.
 """
 
 from __future__ import annotations
@@ -9,25 +10,80 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from torchstone.analysis.advice.grouping import varying_axes
 from torchstone.analysis.summary import CaseSummary, RunSummary
-from torchstone.analysis.sweep_table import DEVICE_MEMORY, HIGH, HOST_MEMORY, LOW, Row, Swept
 from torchstone.core import units
 from torchstone.core.charts import vega_lite as vl
 from torchstone.core.charts.vega_lite import Panel, Picture, Spec
 from torchstone.core.errors import UsageError
 from torchstone.core.figures import PHASE
-from torchstone.core.schema.axis import scalar_word
+from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.diagnosis import Diagnosis
 from torchstone.core.schema.estimate import Estimate
-from torchstone.core.schema.metric import PHASES
-from torchstone.core.schema.peak_memory import DEVICE_PEAKS, HOST_PEAK
+from torchstone.core.schema.metric import DEVICE_PEAKS, HOST_PEAK, PHASES
 from torchstone.core.schema.trial import Status
 from torchstone.report.document import Chart, Column, Document, Fields, Part, Section, Table, Text, paragraphs
 from torchstone.report.documents.diagnosis import diagnosis_document
 from torchstone.report.documents.findings import finding_parts
 from torchstone.report.documents.run_answer import answer_lines
+
+Row = dict[str, Scalar]
+
+PHASE_COLUMNS = {f"{phase}_s": f"phase_{phase}_s" for phase in PHASES}
+HOST_MEMORY, DEVICE_MEMORY = HOST_PEAK, DEVICE_PEAKS[0]
+# Column ← figure. Times are means of a step.
+COLUMNS = {
+    "throughput": "throughput",
+    "step_s": "step_time_mean",
+    **PHASE_COLUMNS,
+    HOST_MEMORY: HOST_MEMORY,
+    DEVICE_MEMORY: DEVICE_MEMORY,
+    "device_utilization": "device_utilization",
+    "loss_last": "loss_last",
+}
+LOW, HIGH = "throughput_low", "throughput_high"  # ends of the 95 % interval over trials; None of one trial
+SKIPPED = "skipped"
+
+
+class Swept(msgspec.Struct, frozen=True):
+    """A run over batch sizes and devices. `skipped`: devices that are not here, and why."""
+
+    summary: RunSummary
+    skipped: Mapping[str, str]
+
+
+def sweep_rows(swept: Swept) -> list[Row]:
+    """Return the rows in the order measured. What was not measured is None, never 0."""
+    rows = [_row(case) for case in swept.summary.cases]
+    for device, why in swept.skipped.items():
+        rows.append({**dict.fromkeys(rows[0]), "device": device, "status": SKIPPED, "message": why})
+    return rows
+
+
+def _row(case: CaseSummary) -> Row:
+    failed = next((t.outcome for t in case.trials if t.outcome.status != Status.OK), None)
+    return {
+        "device": str(case.placement),
+        "batch_size": case.configuration["batch_size"],
+        "status": str(Status.OK if failed is None else failed.status),
+        "message": None if failed is None else failed.message,
+        **{column: _value(case, figure) for column, figure in COLUMNS.items()},
+        **_ends(case),
+        "verdict": str(case.verdict),
+    }
+
+
+def _ends(case: CaseSummary) -> Row:
+    found = case.estimates.get("throughput")
+    return {LOW: found.low if found is not None else None, HIGH: found.high if found is not None else None}
+
+
+def _value(case: CaseSummary, figure: str) -> float | None:
+    found = case.estimates.get(figure)
+    return None if found is None else found.value
 
 
 def sweep_document(swept: Swept, diagnosis: Diagnosis, pictures: Sequence[Chart] = ()) -> Document:

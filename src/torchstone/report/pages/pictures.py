@@ -13,8 +13,7 @@ from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.errors import UsageError
 from torchstone.report.document import Document
 from torchstone.report.pages.site import Answer, Site
-from torchstone.report.pictures import charts_of
-from torchstone.report.renderers._pictures import size
+from torchstone.report.pictures import charts_of, size
 
 # What core/charts draws with, where the page is dark (renderers/html/page.css has the same for its own).
 _DARK = """<style>@media (prefers-color-scheme: dark) {

@@ -26,8 +26,7 @@ from torchstone.report.pages.history_page import history_page, history_picture, 
 from torchstone.report.pages.lists import findings_page, result_page, results_page, runs_page
 from torchstone.report.pages.run_page import live_part, pictures_page, run_page, run_picture
 from torchstone.report.pages.site import STATIC, Answer, DocumentOf, Site, redirect
-from torchstone.report.pages.store import GoneError, Store
-from torchstone.report.pages.team_pages import TeamPages
+from torchstone.report.pages.store import GoneError, Store, TeamPages
 from torchstone.report.translation.language import in_language
 from torchstone.storage.place import Place
 

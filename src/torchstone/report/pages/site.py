@@ -15,8 +15,7 @@ import msgspec
 from torchstone.core import units
 from torchstone.core.units import cut, plain
 from torchstone.report.document import Column, Document, Role
-from torchstone.report.pages.store import Store
-from torchstone.report.pages.team_pages import TeamPages
+from torchstone.report.pages.store import Store, TeamPages
 from torchstone.report.renderers._table import important_first
 from torchstone.report.translation.language import current_language, in_language, localized
 from torchstone.storage.progress import Following

@@ -1,4 +1,7 @@
-"""The store behind the pages: its index, kept up to date by a thread of its own, so that no page waits for records."""
+"""The store behind the pages: its index, kept up to date by a thread of its own, so that no page waits for records.
+
+A team's store is read as it is at the moment, page by page: there nothing has to be kept up to date.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,10 @@ from pathlib import Path
 from typing import Self
 
 from torchstone.core.errors import TorchstoneError
-from torchstone.storage.database import keeps_index, open_index
+from torchstone.storage.database import Connection, keeps_index, open_index
 from torchstone.storage.index import Problem, sync
+from torchstone.storage.place import Team
+from torchstone.storage.team.session import AwayError, reading
 
 _LEAST_S = 2.0  # between two looks at the records
 _SHARE, _MOST_S = 20.0, 60.0  # a look is followed by a pause of 20 times its own time: measuring may go on beside it
@@ -110,3 +115,35 @@ class Store:
                 self.fault = None
         except Exception as fault:  # the thread goes on: pages show what went wrong, and the next look may succeed
             self.fault = f"{type(fault).__name__}: {fault}"
+
+
+class TeamPages:
+    """A team's store, as pages need it (store.py)."""
+
+    problems: tuple[Problem, ...] = ()
+    fault: str | None = None
+    is_behind = False
+
+    def __init__(self, team: Team) -> None:
+        """Try the connection once: a store that refuses ends the command, not its first page."""
+        self.place = team
+        with reading(team):
+            pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def freshen(self, *, hurry: bool = False) -> None:
+        """Do nothing: each page reads the store."""
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Open the store: all that is read through it is of one moment. Raises GoneError where it is away."""
+        try:
+            with reading(self.place) as session:
+                yield session
+        except AwayError as fault:
+            raise GoneError(str(fault)) from None

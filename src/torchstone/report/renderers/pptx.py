@@ -36,7 +36,7 @@ from torchstone.report.document import (
     Table,
     Text,
 )
-from torchstone.report.renderers._pictures import parts as parts_of
+from torchstone.report.pictures import parts as parts_of
 from torchstone.report.renderers._table import column_width, in_one_piece, shortened, that_fit
 from torchstone.report.translation.language import current_language, in_language, localized
 

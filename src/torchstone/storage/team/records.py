@@ -25,10 +25,9 @@ from torchstone.core.schema.codec import decode
 from torchstone.core.schema.run import Head, Run, is_imported
 from torchstone.storage import stored_peaks
 from torchstone.storage.database import FIGURES_VERSION, Connection, streamed
-from torchstone.storage.merging import is_longer, is_twin, same_beginning
 from torchstone.storage.place import Team
 from torchstone.storage.record_reader import MOST_BYTES, checked_id, read_record
-from torchstone.storage.record_writer import record_lines
+from torchstone.storage.record_writer import is_longer, is_twin, record_lines, same_beginning
 from torchstone.storage.rows import insert_rows, rows_of
 from torchstone.storage.team.session import (
     LAYOUT,

@@ -26,11 +26,11 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.diagnosis import Attached, Cause, Diagnosis, ProcessRole, SampledLine, SampledProcess
 from torchstone.core.schema.facts import Facts
-from torchstone.core.schema.host_profile import HostLine, HostProfile
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.metric import BACKWARD, DATA, FORWARD, OPTIMIZER, REST, TRANSFER
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Answered, Plan
+from torchstone.core.schema.trial import HostLine, HostProfile
 from torchstone.core.stats.interval import over_trials
 from torchstone.execution import machine_facts
 from torchstone.execution.controller.session import Session

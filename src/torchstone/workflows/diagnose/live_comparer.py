@@ -23,13 +23,12 @@ from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.comparison import Comparison, Judgement, Rules, Side, judge
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.facts import Facts, merged
-from torchstone.core.schema.host_profile import HostProfile
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.message import Event
 from torchstone.core.schema.metric import DATA
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Head, Slot
-from torchstone.core.schema.trial import Purpose, Status, Trial
+from torchstone.core.schema.trial import HostProfile, Purpose, Status, Trial
 from torchstone.core.stats.interval import over_trials
 from torchstone.execution.controller.active_run import ActiveRun
 from torchstone.execution.controller.observer import Silent, Watcher

@@ -36,8 +36,7 @@ from torchstone.core.schema.axis import AXES, LOADER_AXES, Scalar, scalar_word
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.diagnosis import Cause, ChecklistItem, Diagnosis, TriedRemedy, WhatIf
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.metric import BACKWARD, DATA, DECODE, FORWARD, PREFILL
-from torchstone.core.schema.peak_memory import peak_memory
+from torchstone.core.schema.metric import BACKWARD, DATA, DECODE, FORWARD, PREFILL, peak_memory
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Purpose, Status, Trial
@@ -46,7 +45,7 @@ from torchstone.execution.controller.device_lock import SHARE, WhenBusy
 from torchstone.execution.controller.observer import Silent, Watcher
 from torchstone.execution.controller.session import Session, holds_two
 from torchstone.execution.plan import sketch
-from torchstone.plugins.model_choice import SHAPES
+from torchstone.plugins.choices import SHAPES
 from torchstone.storage.query import entry_of
 from torchstone.workflows.diagnose.live_comparer import EvidenceProbes, LiveComparer, ProbeWatcher
 from torchstone.workflows.diagnose.target import PREFIX, DiagnosisTarget, RemedyTrials, memory_cause, what_fits

@@ -25,11 +25,10 @@ from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.comparison import Comparison
 from torchstone.core.schema.diagnosis import Cause, Diagnosis, TriedRemedy
 from torchstone.core.schema.facts import Facts
-from torchstone.core.schema.host_profile import HostProfile
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.metric import BACKWARD, DATA, FORWARD, OPTIMIZER, REST, TRANSFER
 from torchstone.core.schema.run import Run
-from torchstone.core.schema.trial import Purpose, Status, Trial
+from torchstone.core.schema.trial import HostProfile, Purpose, Status, Trial
 from torchstone.core.stats.interval import over_trials
 from torchstone.execution import plan
 from torchstone.execution.controller.active_run import ActiveRun, conclude, record_run

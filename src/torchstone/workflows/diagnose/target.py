@@ -34,7 +34,7 @@ from torchstone.core.schema.diagnosis import (
 from torchstone.core.schema.estimate import Estimate, Finding
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.message import Inspected
-from torchstone.core.schema.peak_memory import memory_figures, peak_memory
+from torchstone.core.schema.metric import memory_figures, peak_memory
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.request import notes
 from torchstone.core.schema.run import RequestSource
@@ -44,7 +44,7 @@ from torchstone.execution import machine_facts, plan
 from torchstone.execution.machine_facts import of_devices, of_host
 from torchstone.execution.timing.clock import Clock, system_clock
 from torchstone.plugins import registry
-from torchstone.plugins.model_choice import card_of
+from torchstone.plugins.choices import card_of
 from torchstone.workflows.diagnose.live_comparer import FEWEST, with_settings
 
 if TYPE_CHECKING:

@@ -21,11 +21,11 @@ from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.message import Event, Inspected, Measured, RehearseRequest
-from torchstone.core.schema.performance_summary import performance_summaries
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.ranks import most_nodes, widest
 from torchstone.core.schema.request import notes
 from torchstone.core.schema.run import Head, Plan, Run
+from torchstone.core.schema.run_document import performance_summaries
 from torchstone.core.schema.trial import Status
 from torchstone.execution import plan
 from torchstone.execution.controller.active_run import missing, take_all

@@ -14,18 +14,17 @@ import msgspec
 from torchstone.core.errors import MissingError, TorchstoneError, UsageError
 from torchstone.core.own_files import refuse_links, replacing, write_whole
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.batch import DataCard
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.fit import Evaluated, Evaluation
 from torchstone.core.schema.message import EvaluateRequest, Event
-from torchstone.core.schema.metric import RAW
-from torchstone.core.schema.quantity import Pool
+from torchstone.core.schema.metric import RAW, Pool
+from torchstone.core.schema.model import DataCard
+from torchstone.core.schema.training import Evaluated, Evaluation
 from torchstone.core.schema.trial import Series, Status, Trial
 from torchstone.execution import plan
 from torchstone.execution.controller.observer import Silent
 from torchstone.execution.controller.session import Session
 from torchstone.execution.controller.trial import TrialDrive
-from torchstone.plugins.data_choice import EVERYBODYS, checked_options, has_end
+from torchstone.plugins.choices import EVERYBODYS, checked_options, has_end
 from torchstone.storage.training import (
     METRICS,
     TOKENIZER,

@@ -13,17 +13,24 @@ from torchstone.analysis.summary import summarize
 from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.figures import figures
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.batch import DataCard
 from torchstone.core.schema.case import Case, Workload
 from torchstone.core.schema.codec import decode
 from torchstone.core.schema.estimate import Estimate
-from torchstone.core.schema.fit import EpochEnded
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.message import Event
+from torchstone.core.schema.model import DataCard
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.request import effective, notes
 from torchstone.core.schema.run import SCHEMA, Head, Plan, Run, Slot
-from torchstone.core.schema.training import Epoch, EpochMetrics, Prediction, Training, TrainingMetrics, without_steps
+from torchstone.core.schema.training import (
+    Epoch,
+    EpochEnded,
+    EpochMetrics,
+    Prediction,
+    Training,
+    TrainingMetrics,
+    without_steps,
+)
 from torchstone.core.schema.trial import Status, Trial
 from torchstone.execution import plan
 from torchstone.execution.controller.active_run import finish, record_run
@@ -31,8 +38,7 @@ from torchstone.execution.controller.device_lock import SHARE, WhenBusy
 from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.controller.session import Session
 from torchstone.execution.timing.clock import system_clock
-from torchstone.plugins.data_choice import has_end
-from torchstone.plugins.model_choice import card_of
+from torchstone.plugins.choices import card_of, has_end
 from torchstone.storage.measured import stored_cases_by_id
 from torchstone.storage.query import Entry, find, tune_answers
 from torchstone.storage.training import CARD, METRICS, STATE, MetricsLog, TrainingCard, read_card, write_json

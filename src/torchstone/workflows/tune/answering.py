@@ -18,7 +18,7 @@ from torchstone.core.schema.answer import Choice, TuneResult, TuneSpec
 from torchstone.core.schema.axis import EAGER, VARIANT_AXES, Scalar, followers, variant_name
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.estimate import Estimate
-from torchstone.core.schema.peak_memory import PEAKS, peak_memory
+from torchstone.core.schema.metric import PEAKS, peak_memory
 from torchstone.core.schema.quality import AnswerCounts
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.search import Part, Point, Probe, ProbeResult

@@ -13,12 +13,12 @@ from torchstone.core.schema import ranks
 from torchstone.core.schema.answer import TuneSpec
 from torchstone.core.schema.axis import AXES, LOADER_AXES, AxisStage, Scalar, axes_of
 from torchstone.core.schema.case import Case, Task
-from torchstone.core.schema.condition import without
 from torchstone.core.schema.machine import DeviceInfo
+from torchstone.core.schema.request import without
 from torchstone.core.schema.search import Part, Point, SearchProblem
 from torchstone.plugins import registry
+from torchstone.plugins.choices import axis_conflict
 from torchstone.plugins.protocols import Engine
-from torchstone.plugins.variants import axis_conflict
 
 # sqrt: Krizhevsky (2014), "One weird trick for parallelizing convolutional neural networks", arXiv:1404.5997, keeps
 #   the variance of a step; Hoffer et al. (2017), arXiv:1705.08741; for Adam derived by Malladi et al. (2022),

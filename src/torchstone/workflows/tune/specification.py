@@ -14,11 +14,11 @@ from torchstone.core.schema.axis import AXES, LOADER_AXES, VARIANT_AXES, Scalar,
 from torchstone.core.schema.case import Case, Placement, Task
 from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.machine import DeviceInfo, Machine
-from torchstone.core.schema.own_data import OwnData
+from torchstone.core.schema.model import OwnData
 from torchstone.core.schema.request import IN_HOST_MEMORY, PIN, notes
 from torchstone.execution import plan
 from torchstone.plugins import registry
-from torchstone.plugins.data_choice import has_end
+from torchstone.plugins.choices import has_end
 from torchstone.workflows.tune.answering import OBJECTIVES
 from torchstone.workflows.tune.space import applied, usual_axes
 

@@ -10,7 +10,7 @@ from torchstone.analysis.advice.causes import causes_of
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.diagnosis import CauseKind
 from torchstone.core.schema.facts import Facts
-from torchstone.core.schema.host_profile import Operators
+from torchstone.core.schema.trial import Operators
 from torchstone.report.diagnosis_messages import text
 
 FED = {"data": 0.9, "transfer": 0.0, "forward": 0.03, "backward": 0.06, "optimizer": 0.005, "rest": 0.005}

@@ -18,8 +18,8 @@ from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.case import Placement, Task
 from torchstone.core.schema.comparison import Judgement, Rules
 from torchstone.core.schema.estimate import Severity
-from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.training import Fit
 from torchstone.core.schema.trial import Measurement, Series, Stage
 from torchstone.report.diagnosis_messages import text
 from torchstone.report.documents.comparison import answer_words

@@ -8,9 +8,8 @@ from torchstone.analysis.compare.compare import ComparisonRequest, compare
 from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.analysis.compare.runtimes import runtime_ratios
 from torchstone.core.schema.case import Task
-from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.procedure import Procedure
-from torchstone.core.schema.training import TrainingMetrics
+from torchstone.core.schema.training import Fit, TrainingMetrics
 from torchstone.report.comparison_folder import comparison_json
 
 STEPS_S = (0.01, 0.0101, 0.0099)

@@ -7,8 +7,7 @@ from torchstone.analysis.roofline import Ceilings, bound, bound_of, ceilings
 from torchstone.analysis.summary import summarize
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.case import Placement
-from torchstone.core.schema.machine import DeviceInfo
-from torchstone.core.schema.peaks import Rate
+from torchstone.core.schema.machine import DeviceInfo, Rate
 from torchstone.core.schema.trial import Measurement, Stage
 from torchstone.report.diagnosis_messages import text
 from torchstone.storage.query import entry_of

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from torchstone.core.charts.fitting import MOST_POINTS, short_names, thinned, without_middle
+from torchstone.core.charts.vega_lite import MOST_POINTS, short_names, thinned, without_middle
 
 
 def walk(count: int) -> list[tuple[float, float]]:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from torchstone.core.errors import UsageError
-from torchstone.core.schema.condition import comparison_of, parse, without
+from torchstone.core.schema.request import comparison_of, parse, without
 
 POINT: dict[str, Any] = {"batch_size": 1024, "precision": "fp32", "pin_memory": True, "learning_rate": 1e-4}
 

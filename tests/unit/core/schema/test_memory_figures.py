@@ -2,7 +2,7 @@
 
 import pytest
 
-from torchstone.core.schema.peak_memory import memory_figures, peak_memory
+from torchstone.core.schema.metric import memory_figures, peak_memory
 
 RESERVED, ALLOCATED, RSS = 3.0, 2.0, 1.0
 

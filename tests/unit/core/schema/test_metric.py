@@ -2,9 +2,7 @@
 
 from over import over
 
-from torchstone.core.schema.metric import FIGURES, RAW, MetricGroup
-from torchstone.core.schema.peak_memory import PEAKS
-from torchstone.core.schema.quantity import Better
+from torchstone.core.schema.metric import FIGURES, PEAKS, RAW, Better, MetricGroup
 
 
 def test_titles_tell_figures_apart_and_leave_the_unit_out():

@@ -5,7 +5,7 @@ from build import a_case
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Task
-from torchstone.core.schema.own_data import OwnData
+from torchstone.core.schema.model import OwnData
 
 OPEN = ("batch_size", "num_workers", "pin_memory", "prefetch_factor", "feed")
 ASKED: dict[str, Scalar] = {"batch_size": 1, "num_workers": 0, "prefetch_factor": 2, "feed": "resident"}

@@ -10,7 +10,6 @@ from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.codec import decode, encode
 from torchstone.core.schema.facts import Facts
-from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.message import (
     Ended,
     Entered,
@@ -25,6 +24,7 @@ from torchstone.core.schema.message import (
     TurnEnded,
 )
 from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.training import Fit
 from torchstone.core.schema.trial import Measurement, Outcome, Stage, Status
 from torchstone.execution.controller.observer import Silent
 from torchstone.execution.controller.trial import TrialDrive

@@ -6,7 +6,7 @@ import timeit
 import pytest
 from fakes import FakeClock, FakeQueue, source_of
 
-from torchstone.core.schema.batch import Batch
+from torchstone.core.schema.model import Batch
 from torchstone.execution.timing.clock import LatencyStopwatch
 from torchstone.execution.timing.loop import Instrument, Ranges, unmarked
 from torchstone.execution.timing.segments import Segments

@@ -3,7 +3,7 @@
 import pytest
 from fakes import FakeClock, FakeEvents, FakeQueue, source_of
 
-from torchstone.core.schema.batch import Batch
+from torchstone.core.schema.model import Batch
 from torchstone.execution.timing.loop import Instrument
 from torchstone.execution.timing.stopping import FixedCount, StopReason, UntilQuiet
 from torchstone.plugins.devices._torch_device import EventStopwatch

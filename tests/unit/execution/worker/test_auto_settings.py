@@ -13,8 +13,7 @@ from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Placement, Task
 from torchstone.core.schema.facts import Facts, SettingFact
-from torchstone.core.schema.model import InputSpec, LoadedModel
-from torchstone.core.schema.own_data import OwnData
+from torchstone.core.schema.model import InputSpec, LoadedModel, OwnData
 from torchstone.execution.worker.auto_settings import brought, settle
 from torchstone.plugins import registry
 from torchstone.plugins.protocols import Batches, Streamable

@@ -16,11 +16,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 from torch.profiler import ProfilerActivity, profile
 
-from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.facts import Facts
-from torchstone.core.schema.host_profile import Operators
-from torchstone.core.schema.peaks import StepCounts
+from torchstone.core.schema.machine import StepCounts
+from torchstone.core.schema.model import Batch
+from torchstone.core.schema.trial import Operators
 from torchstone.execution.timing.loop import unmarked
 from torchstone.execution.worker import execution, profiling
 from torchstone.execution.worker.collector import Collector

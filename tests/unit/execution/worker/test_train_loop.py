@@ -13,12 +13,11 @@ from torch.nn.functional import cross_entropy
 
 from torchstone.core.errors import Unsupported, UsageError
 from torchstone.core.schema.axis import AXES
-from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case, Placement, Task, Workload
-from torchstone.core.schema.fit import SCHEDULES, EpochEnded, Fit
 from torchstone.core.schema.message import Event, TrainRequest
-from torchstone.core.schema.model import InputSpec, LoadedModel
+from torchstone.core.schema.model import Batch, InputSpec, LoadedModel
 from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.training import SCHEDULES, EpochEnded, Fit
 from torchstone.execution.worker.collector import Collector
 from torchstone.execution.worker.setup import Setup
 from torchstone.execution.worker.train_loop import (

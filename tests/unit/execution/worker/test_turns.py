@@ -15,7 +15,6 @@ from fakes import FakeClock, FakeQueue, source_of
 from torchstone.core.figures import figures
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import AXES
-from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.message import (
     Entered,
@@ -29,7 +28,7 @@ from torchstone.core.schema.message import (
     TurnsRequest,
     Word,
 )
-from torchstone.core.schema.model import InputSpec, LoadedModel
+from torchstone.core.schema.model import Batch, InputSpec, LoadedModel
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Outcome, Stage, Status, Trial
 from torchstone.execution.timing.loop import Instrument, MeasuredWindow

@@ -13,10 +13,10 @@ from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement, Task
 from torchstone.core.schema.estimate import Finding, Severity
-from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
+from torchstone.core.schema.training import Fit
 from torchstone.core.schema.trial import Disturbance, Disturber, Series, Trial
 from torchstone.plugins import registry
 

@@ -12,9 +12,9 @@ from faults.record_mutants import same_time_for_every_batch
 
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.estimate import Finding, Severity
-from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
+from torchstone.core.schema.training import Fit
 from torchstone.core.schema.trial import Measurement, Series, Stage, Trial
 from torchstone.plugins import registry
 

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from torchstone.core.errors import UsageError
-from torchstone.core.schema.batch import View
-from torchstone.core.schema.model import InputSpec
+from torchstone.core.schema.model import InputSpec, View
 from torchstone.plugins import registry
 from torchstone.plugins.data import gesture
 from torchstone.plugins.data.gesture import skeletons

@@ -11,8 +11,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from torchstone.core.errors import UsageError
-from torchstone.core.schema.batch import View
-from torchstone.core.schema.model import InputSpec
+from torchstone.core.schema.model import InputSpec, View
 from torchstone.plugins import registry
 
 HDF5: Any = registry.load("data", "hdf5")

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from torchstone.core.errors import MissingError, UsageError
-from torchstone.core.schema.batch import View
-from torchstone.core.schema.model import InputSpec
+from torchstone.core.schema.model import InputSpec, View
 from torchstone.plugins import registry
 from torchstone.plugins.data import hub as hub_sets
 

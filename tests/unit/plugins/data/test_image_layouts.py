@@ -11,8 +11,7 @@ import torch
 from pictures import batch, cifar_batches, class_folders, encoded, food101, imagenet100, mri, parquet, picture
 
 from torchstone.core.errors import MissingError, UsageError
-from torchstone.core.schema.batch import DataCard, Unreadable, View
-from torchstone.core.schema.model import InputSpec
+from torchstone.core.schema.model import DataCard, InputSpec, Unreadable, View
 from torchstone.plugins import registry
 from torchstone.plugins.data import _image_source
 from torchstone.plugins.protocols import DataSource

@@ -13,8 +13,7 @@ from PIL import Image
 from torch.utils.data import DataLoader
 
 from torchstone.core.errors import UsageError
-from torchstone.core.schema.batch import Unreadable, View
-from torchstone.core.schema.model import InputSpec
+from torchstone.core.schema.model import InputSpec, Unreadable, View
 from torchstone.plugins import registry
 from torchstone.plugins.data._images import decoded, middle, random_part
 from torchstone.plugins.protocols import DataSource

@@ -9,8 +9,7 @@ import torch
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.batch import View
-from torchstone.core.schema.model import InputSpec
+from torchstone.core.schema.model import InputSpec, View
 from torchstone.plugins import registry
 from torchstone.plugins.data import synthetic
 

@@ -7,8 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from torchstone.core.errors import UsageError
-from torchstone.core.schema.batch import View
-from torchstone.core.schema.model import InputSpec
+from torchstone.core.schema.model import InputSpec, View
 from torchstone.plugins import registry
 
 SST2: Any = registry.load("data", "sst2")

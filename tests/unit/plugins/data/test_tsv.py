@@ -8,8 +8,7 @@ import pytest
 import transformers
 
 from torchstone.core.errors import UsageError
-from torchstone.core.schema.batch import View
-from torchstone.core.schema.model import InputSpec
+from torchstone.core.schema.model import InputSpec, View
 from torchstone.plugins import registry
 from torchstone.plugins.data import _table
 

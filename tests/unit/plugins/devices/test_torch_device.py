@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from torchstone.plugins.devices._cores import worthwhile
+from torchstone.core.cores import worthwhile
 from torchstone.plugins.devices._torch_device import EventStopwatch, HostStopwatch, WaitingStopwatch
 
 

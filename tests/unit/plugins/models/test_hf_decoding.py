@@ -5,8 +5,8 @@ import torch
 import transformers
 
 from torchstone.core.schema.axis import AXES
-from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case, Placement, Task, Workload
+from torchstone.core.schema.model import Batch
 from torchstone.plugins import registry
 from torchstone.plugins.models.hf import building as hf_decoding
 from torchstone.plugins.tasks.generate import generate

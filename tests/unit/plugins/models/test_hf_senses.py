@@ -11,9 +11,8 @@ import transformers
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.batch import View
 from torchstone.core.schema.case import Task, Workload
-from torchstone.core.schema.model import LoadedModel
+from torchstone.core.schema.model import LoadedModel, View
 from torchstone.plugins import registry
 from torchstone.plugins.models.hf.building import LogMel
 from torchstone.plugins.models.hf.families import MODELS

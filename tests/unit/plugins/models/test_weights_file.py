@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import save_file
+from tokenizers import Tokenizer, models, pre_tokenizers
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement, Task, Workload
-from torchstone.core.schema.model import LoadedModel
+from torchstone.core.schema.model import LoadedModel, View
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.execution.plan import sketch
 from torchstone.plugins import registry
@@ -152,3 +153,35 @@ def test_a_folder_is_known_by_the_names_and_sizes_of_its_weights(tmp_path: Path)
     (tmp_path / "config.json").write_text(json.dumps(config))
     assert HF.card(str(tmp_path), {}).fixed["files_sha256"] != one["files_sha256"]
     assert "files_sha256" not in HF.card(str(tmp_path), {"weights": "random"}).fixed
+
+
+@pytest.mark.parametrize("name", ["hf:bert-tiny", "builtin:text-small"])
+def test_weights_read_text_with_the_tokenizer_that_they_were_trained_with(name: str, tmp_path: Path) -> None:
+    """Of the data a tokenizer of its own would be made, whose words have other numbers: a model would guess."""
+    tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0, "[PAD]": 1, "good": 2}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    (tmp_path / "trained").mkdir()
+    (tmp_path / "t.tsv").write_text("text\tlabel\nbad\t0\nso good\t1\n")
+    data = f"tsv:{tmp_path}/t.tsv"
+    state = loaded(name, "synthetic").module.state_dict()
+    for place in (tmp_path, tmp_path / "trained"):
+        torch.save(state, place / "w.pth")
+    tokenizer.save(f"{tmp_path}/trained/tokenizer.json")
+    model = loaded(f"{name}@{tmp_path}/trained/w.pth", data)
+    view = View(model.input, {"sequence_length": 3}, model.tokenizer)
+    own = registry.load("data", "tsv").samples(f"{tmp_path}/t.tsv", view)
+    assert own[1]["input_ids"].tolist() == [0, 2, 1]
+    assert loaded(f"{name}@{tmp_path}/w.pth", "synthetic").tokenizer is None
+    with pytest.raises(UsageError, match="no tokenizer lies beside its weights"):
+        loaded(f"{name}@{tmp_path}/w.pth", data)
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(UsageError, match=r"tokenizer\.json: not a tokenizer"):
+        loaded(f"{name}@{tmp_path}/w.pth", data)
+
+
+def loaded(name: str, data: str) -> LoadedModel:
+    scheme, _, bare = name.partition(":")
+    source: ModelSource = registry.load("models", scheme)
+    card = source.card(bare, {})
+    source.preload(bare)
+    return source.load(bare, Workload(Task.INFER, name, data, card.item, None, card.fixed), {"sequence_length": 3})

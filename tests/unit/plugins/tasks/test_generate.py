@@ -5,8 +5,7 @@ from typing import cast
 import pytest
 import torch
 
-from torchstone.core.schema.batch import Batch, Unreadable
-from torchstone.core.schema.model import Decoding
+from torchstone.core.schema.model import Batch, Decoding, Unreadable
 from torchstone.plugins.tasks.generate import Prompts, TokenTimes, digest, generate, without_needless_mask
 
 

@@ -12,9 +12,8 @@ from torch._inductor import config as inductor
 from torchstone.api.keeping import Switches
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import AXES
-from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case, Placement, Task, Workload
-from torchstone.core.schema.model import InputSpec, LoadedModel
+from torchstone.core.schema.model import Batch, InputSpec, LoadedModel
 from torchstone.execution.timing.loop import unmarked
 from torchstone.plugins import registry
 from torchstone.plugins.tasks import _graphs, _settings

@@ -10,8 +10,7 @@ import results
 from build import a_case, a_run, a_trial
 from marks import kinds, rows, title_of
 
-from torchstone.core.charts.fitting import MOST_POINTS
-from torchstone.core.charts.vega_lite import Panel
+from torchstone.core.charts.vega_lite import MOST_POINTS, Panel
 from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.trial import Measurement, Stage

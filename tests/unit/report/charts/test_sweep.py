@@ -3,11 +3,11 @@
 import pytest
 from marks import layers, names_of, places_of, rows
 
-from torchstone.analysis.sweep_table import COLUMNS, Row
 from torchstone.core.charts.drawing import draw
 from torchstone.core.charts.vega_lite import Panel
 from torchstone.core.errors import UsageError
 from torchstone.report.documents import sweep as charts
+from torchstone.report.documents.sweep import COLUMNS, Row
 
 SHARES = {"data_s": 0.1, "forward_s": 0.3, "backward_s": 0.4, "optimizer_s": 0.15, "rest_s": 0.05}
 

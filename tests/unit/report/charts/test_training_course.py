@@ -5,8 +5,8 @@ from marks import kinds, names_of, places_of, rows
 from results import a_memory_row, an_epoch, metrics_of
 
 from torchstone.analysis.memory_fit import MemoryAnswer
-from torchstone.core.charts.fitting import MOST_POINTS
-from torchstone.core.schema.peak_memory import KINDS
+from torchstone.core.charts.vega_lite import MOST_POINTS
+from torchstone.core.schema.metric import KINDS
 from torchstone.core.schema.trial import Series
 from torchstone.report.charts.courses import search_chart, training_charts
 from torchstone.report.charts.settings import memory_chart

@@ -5,8 +5,7 @@ import pytest
 from build import peaks_of
 from results import H200, ON_H200
 
-from torchstone.core.schema.machine import DeviceInfo
-from torchstone.core.schema.peaks import Rate
+from torchstone.core.schema.machine import DeviceInfo, Rate
 from torchstone.report.documents.machine import MeasuredPeaks, peaks_document
 from torchstone.report.renderers.terminal import terminal
 

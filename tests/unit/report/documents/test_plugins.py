@@ -3,7 +3,7 @@
 import pytest
 from results import HOSTILE
 
-from torchstone.report.documents.plugins import plugins_document
+from torchstone.cli.list_command import plugins_document
 from torchstone.report.renderers.terminal import terminal
 
 LISTS = {"models": [("builtin:cnn", "a small network " + "of convolutions " * 6), ("x", "")], "checks": []}

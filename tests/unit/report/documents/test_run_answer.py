@@ -213,14 +213,14 @@ def test_how_many_disturbed_trials_are_left_out_stands_in_the_answer():
     assert text.endswith(" 1 of 5 trials left out: other programs (make) used up to 0.8 CPU cores.")
 
 
-def of_formats(answers: AnswerCounts | None) -> RunSummary:
-    """A run of fp32 and of int8, which is twice as fast and answers items so."""
+def of_formats(answers: AnswerCounts | None, error: float | None = 0.01) -> RunSummary:
+    """A run of fp32 and of int8, which is twice as fast and answers items so. `error`: None: nothing was compared."""
     exact, narrow = (a_case({"quantization": word}, task=Task.INFER) for word in ("none", "int8-dynamic"))
     trials = []
     for n in range(3):
         steps_s = [0.02 * (1.0 + 0.01 * n)] * 20
         trials.append(a_trial(steps_s, case_id=exact.case_id, trial_id=f"a{n}", number=n, order=n))
-        facts, setup = {"answers": None if n else answers}, {"relative_output_error": [0.01]}
+        facts, setup = {"answers": None if n else answers}, {"relative_output_error": [error]} if error else {}
         twice = [step_s / 2 for step_s in steps_s]
         own = a_trial(twice, case_id=narrow.case_id, trial_id=f"b{n}", number=n, order=n, facts=facts, setup=setup)
         trials.append(own)
@@ -254,6 +254,13 @@ def test_what_is_not_shown_to_be_as_good_is_listed_and_never_chosen(answers, tol
     choices = [choice_of(one, summary.machine, ["quantization"]) for one in summary.cases]
     assert [is_as_good(one.quality) for one in choices] == [True, False]
     assert choose(choices) is None
+
+
+def test_a_format_of_which_a_record_compares_nothing_is_not_trusted():
+    """As in records of other tools, and of versions that did not compare outputs."""
+    (text,) = answer_lines(of_formats(None, error=None))
+    assert text.startswith("Fastest: batch_size 16, quantization none, ")
+    assert text.endswith("undecided: compared on no real items with classes (--data).")
 
 
 def test_of_formats_of_which_none_is_shown_to_be_as_good_none_is_the_fastest():

@@ -7,7 +7,6 @@ import msgspec
 from build import a_finding, a_machine, a_run, a_sweep
 
 from torchstone.analysis.summary import summarize
-from torchstone.analysis.sweep_table import Swept, sweep_rows
 from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.machine import DeviceInfo
@@ -16,7 +15,7 @@ from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Status
 from torchstone.report.document import Chart
 from torchstone.report.documents import sweep as charts
-from torchstone.report.documents.sweep import sweep_document
+from torchstone.report.documents.sweep import Swept, sweep_document, sweep_rows
 from torchstone.report.renderers.md import markdown
 from torchstone.storage.query import entry_of
 from torchstone.workflows.diagnose.measured_diagnosis import diagnosed_from_record

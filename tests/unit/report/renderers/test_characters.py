@@ -6,8 +6,8 @@ import pytest
 from torchstone.core.charts import vega_lite as vl
 from torchstone.core.charts.vega_lite import Picture
 from torchstone.report.charts.batch_sizes import THROUGHPUT, batch_size_charts
-from torchstone.report.renderers._characters import characters
 from torchstone.report.renderers._table import cell_width
+from torchstone.report.renderers.terminal import characters
 
 X = vl.steps("batch", "batch size", ("8", "16", "32"))
 Y = vl.number_axis("value", "images/s")

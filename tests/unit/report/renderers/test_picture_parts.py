@@ -4,7 +4,7 @@ import pytest
 
 from torchstone.core.charts import vega_lite as vl
 from torchstone.core.charts.vega_lite import Picture
-from torchstone.report.renderers._pictures import parts
+from torchstone.report.pictures import parts
 
 
 def a_picture(count, columns=3, groups=("",)):

@@ -9,7 +9,7 @@ from torchstone.config.run_file import RunRequest
 from torchstone.core.cards import card
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.message import MemoryPrediction
-from torchstone.core.schema.peak_memory import PeakMemory
+from torchstone.core.schema.metric import PeakMemory
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.workflows import memory as prediction

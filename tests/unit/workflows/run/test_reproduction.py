@@ -8,13 +8,13 @@ import pytest
 from build import a_case, a_run, a_trial, a_tune_spec
 from comparable import a_gpu, a_stored_run
 
-from torchstone.analysis.compare.reproduction import Equivalence, reproduced
+from torchstone.analysis.compare.compare import Equivalence, reproduced
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.comparison import Rules
-from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import IMPORTED, Plan, Run, Slot
+from torchstone.core.schema.training import Fit
 from torchstone.core.schema.trial import Outcome, Purpose, Status
 from torchstone.execution.controller.observer import Silent
 from torchstone.report.documents.comparison import reproduction_document

@@ -8,7 +8,7 @@ from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.answer import Constraints
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.machine import DeviceInfo
-from torchstone.core.schema.own_data import OwnData
+from torchstone.core.schema.model import OwnData
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.workflows.tune.specification import TuneRequest, TuneSketch
 

@@ -4,10 +4,10 @@ from build import a_case, a_machine, a_run, a_trial
 
 from torchstone.core.schema.answer import Choice, TuneResult, TuneSpec
 from torchstone.core.schema.estimate import Estimate
-from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.machine import Host
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Answered
+from torchstone.core.schema.training import Fit
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.storage.record_writer import RecordWriter
 from torchstone.workflows.train.training import epoch_of as whole_epoch_of

@@ -9,7 +9,7 @@ from typing import Any
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.batch import DataCard, View
+from torchstone.core.schema.model import DataCard, View
 from torchstone.plugins.protocols import DataSource, Samples
 
 _ITEMS, _CLASSES, _SIDE, _WHITE = 1797, 10, 8, 16.0

@@ -13,7 +13,7 @@ import msgspec
 
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.batch import DataCard, View
+from torchstone.core.schema.model import DataCard, View
 from torchstone.plugins.data._named_files import entries, files_digest, is_folder, lines
 from torchstone.plugins.data._table import Classes
 from torchstone.plugins.protocols import DataSource, Samples

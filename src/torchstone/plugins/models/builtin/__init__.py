@@ -78,9 +78,20 @@ class Builtin(ModelSource):
         built = nets.build_network(name, spec.classes or 0, configuration)
         if at:
             _weights_file.fill(built.module, f"builtin:{name}", file)
+        tokenizer = _weights_file.tokenizer_beside(file) if at and spec.kind == "text" else None
+        if at and spec.kind == "text" and tokenizer is None:
+            _weights_file.refuse_other_tokens(f"builtin:{name}@{file}", workload.data)
         parameters = sum(p.numel() for p in built.module.parameters())
         facts = Facts(parameters=parameters, weights="file" if at else "random")
-        return LoadedModel(built.module, built.forward, built.loss, spec, objection=_objection(name), facts=facts)
+        return LoadedModel(
+            built.module,
+            built.forward,
+            built.loss,
+            spec,
+            tokenizer=tokenizer,
+            objection=_objection(name),
+            facts=facts,
+        )
 
 
 def _described(name: str) -> tuple[str, str, InputSpec, Mapping[str, Scalar]]:

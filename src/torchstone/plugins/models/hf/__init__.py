@@ -106,6 +106,8 @@ class Transformers(ModelSource):
         _import_modelling(_model_type(name))
         built = building.build_model(name, weights, int(classes) if classes else None, configuration)
         shape, config = ARCHITECTURES[built.config.model_type], built.config
+        if built.tokenizer is None and weights != "random" and shape.kind in building.READING:
+            _weights_file.refuse_other_tokens(f"hf:{name}", workload.data)
         spec = building.input_of(config, shape)
         facts = Facts(
             parameters=sum(p.numel() for p in built.module.parameters()),

@@ -250,7 +250,7 @@ def input_of(config: Any, shape: Architecture) -> InputSpec:
     """Return the inputs of a model of that config."""
     words, eyes = getattr(config, "text_config", config), getattr(config, "vision_config", config)
     rows = getattr(words, "max_position_embeddings", None)
-    reads = shape.kind in ("text", "image_text")
+    reads = shape.kind in READING
     return InputSpec(
         shape.kind,
         None if shape.causal or shape.kind == "image_text" else int(config.num_labels),
@@ -293,6 +293,9 @@ _HEADS = {
 _HEAD = "classifier."  # what transformers calls the layer, or layers, that answer with a class
 
 
+READING = ("text", "image_text")  # kinds of input that a tokenizer makes
+
+
 class BuiltModel(msgspec.Struct):
     """A module with its config, and its tokenizer where files for one lie beside the weights.
 
@@ -318,9 +321,12 @@ def build_model(name: str, weights: str, classes: int | None, configuration: Map
     wished = _wished(ARCHITECTURES[known.model_type], classes or known.classes)
     config = transformers.AutoConfig.for_model(known.model_type, **{**known.settings, **wished})
     built = _random(config, configuration)
-    if weights == "file":
-        _weights_file.fill(built.module, f"hf:{full}", name.partition("@")[2])
-    return built
+    if weights != "file":
+        return built
+    file = name.partition("@")[2]
+    _weights_file.fill(built.module, f"hf:{full}", file)
+    reads = ARCHITECTURES[known.model_type].kind in READING
+    return BuiltModel(built.module, built.config, _weights_file.tokenizer_beside(file) if reads else None)
 
 
 def _wished(shape: Architecture, classes: int | None) -> dict[str, Scalar]:
@@ -345,7 +351,7 @@ def _from_hub(full: str, hub: str, known: PublishedModel, classes: int | None) -
     with _weights_file.one_line_errors(f"hf:{full}: weights=pretrained ({hub})", _weights_file.instead(f"hf:{full}")):
         config = transformers.AutoConfig.from_pretrained(hub, trust_remote_code=False, **_wished(shape, classes))
         module, new = _with_weights(hub, config, new_head=classes not in (None, known.classes))
-        tokenizer = _weights_file.load_tokenizer(hub) if shape.kind in ("text", "image_text") else None
+        tokenizer = _weights_file.load_tokenizer(hub) if shape.kind in READING else None
     return BuiltModel(module, module.config, tokenizer, new)
 
 
@@ -356,7 +362,7 @@ def _from_folder(name: str, weights: str, classes: int | None, configuration: Ma
         config = transformers.AutoConfig.from_pretrained(
             source, trust_remote_code=False, local_files_only=True, **_wished(shape, classes)
         )
-        reads = folder.has_tokenizer and shape.kind in ("text", "image_text")
+        reads = folder.has_tokenizer and shape.kind in READING
         tokenizer = _weights_file.load_tokenizer(source) if reads else None
         if weights == "random":
             built = _random(config, configuration)

@@ -29,9 +29,8 @@ from torch.utils.data import (
 from torchstone.core.errors import Unsupported, UsageError
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import DATALOADER_AXES, Scalar
-from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.facts import Facts, merged
-from torchstone.core.schema.model import InputSpec, LoadedModel
+from torchstone.core.schema.model import Batch, InputSpec, LoadedModel
 from torchstone.plugins.models.py.returned import (
     Calls,
     Naming,

@@ -16,10 +16,9 @@ import msgspec
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.model import LoadedModel
-from torchstone.core.schema.peaks import StepCounts
+from torchstone.core.schema.machine import StepCounts
+from torchstone.core.schema.model import Batch, LoadedModel
 from torchstone.core.schema.procedure import SERVER, LoadMeasured, LoadPlan, Tell
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples

@@ -21,9 +21,8 @@ import torch
 
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.facts import Facts, merged
-from torchstone.core.schema.model import LoadedModel
+from torchstone.core.schema.model import Batch, LoadedModel
 from torchstone.core.schema.procedure import (
     MLPERF_DURATION_S,
     MULTI_STREAM,

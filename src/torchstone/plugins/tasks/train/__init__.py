@@ -9,12 +9,10 @@ import msgspec
 
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import EIGHT_BIT
-from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.metric import BACKWARD, FORWARD, OPTIMIZER
-from torchstone.core.schema.model import LoadedModel
-from torchstone.core.schema.peak_memory import PeakMemory
-from torchstone.core.schema.peaks import StepCounts
+from torchstone.core.schema.machine import StepCounts
+from torchstone.core.schema.metric import BACKWARD, FORWARD, OPTIMIZER, PeakMemory
+from torchstone.core.schema.model import Batch, LoadedModel
 from torchstone.core.schema.ranks import is_distributed, items_together
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Replicas, Samples, Trainable

@@ -5,13 +5,13 @@ import os
 import pytest
 from build import peaks_of
 
+from torchstone.cli import machine_command as asking
 from torchstone.core.errors import MissingError, TorchstoneError
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.message import Ended, Entered, Live, PeaksMeasured, PeaksRequest
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.execution.controller.observer import Silent
 from torchstone.storage import stored_peaks as cache
-from torchstone.workflows import peak_measurement as asking
 
 
 class Answering:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from torchstone.core.errors import UsageError
-from torchstone.core.schema.batch import DataCard
-from torchstone.plugins.data_choice import checked_options, has_end, with_source, with_split
+from torchstone.core.schema.model import DataCard
+from torchstone.plugins.choices import checked_options, has_end, with_source, with_split
 
 SPLIT = DataCard("image", splits={"train": 100, "test": 20})
 
