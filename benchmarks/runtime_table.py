@@ -285,7 +285,7 @@ def cells(row: Mapping[str, Any], eager: Mapping[str, Mapping[str, Any]]) -> Ite
 
 
 def short(value: float) -> str:
-    return f"{value:.3g}" if value < 1000.0 else f"{value:.0f}"
+    return "< 0.001" if value < 0.001 else f"{value:.3g}" if value < 1000.0 else f"{value:.0f}"
 
 
 def main() -> int:
