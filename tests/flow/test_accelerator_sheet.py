@@ -13,6 +13,7 @@ PROGRAM = Path(__file__).parents[2] / "benchmarks" / "accelerator.py"
 MOST_S, CORES = 180.0, 2  # of a machine as small as those that continuous integration runs on
 
 
+@pytest.mark.alone
 def test_the_sheet_on_a_cpu(tmp_path):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
