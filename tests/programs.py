@@ -30,9 +30,9 @@ def taken(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     launcher = ProgramLauncher()
 
-    def take(script, *words, head=HEAD, timeout_s=60.0, fixed=None, configuration=None, **how):
+    def take(script, *words, head=HEAD, python=sys.executable, timeout_s=60.0, fixed=None, configuration=None, **how):
         (tmp_path / "script.py").write_text(head + script)
-        command = " ".join([sys.executable, "script.py", *words])
+        command = " ".join([python, "script.py", *words])
         case = Case(
             Workload(Task.TRAIN, f"program:{command}", "own", "sample", None, fixed or {}), configuration or {},
             Placement("cpu"),

@@ -164,6 +164,18 @@ def test_what_goes_wrong_is_an_outcome_of_one_line(taken, tmp_path, name):
     assert not living(str(tmp_path))
 
 
+def test_a_python_that_lacks_what_torchstone_s_has_is_named(taken, tmp_path, monkeypatch):
+    other = tmp_path / "bin" / "python"
+    other.parent.mkdir()
+    other.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    other.chmod(0o755)
+    monkeypatch.setenv("PATH", str(other.parent), prepend=":")
+    message = taken("", python="python").outcome.message
+    assert message.endswith(f"; python is {other}, and torchstone's own has it: {sys.executable}")
+    assert "No module named 'torch' (script.py:2)" in message
+    assert "torchstone's own" not in taken("import no_such_module", python="python", head="").outcome.message
+
+
 def test_one_that_hangs_is_ended_with_all_that_it_started(taken, tmp_path):
     script = (
         "import subprocess; child = subprocess.Popen(['sleep', '300']); open(sys.argv[1], 'w').write(str(child.pid))\n"

@@ -302,8 +302,9 @@ class ProgressBar(ProgressLines):
             return ""
         rate, case = max(rated, key=lambda one: one[0].value or 0.0)
         of = f"fastest of {len(rated)}, batch {case.configuration.get('batch_size')}: " if len(rated) > 1 else ""
-        half = units.spread(rate.value or 0.0, rate.low, rate.high)
-        shown = f"so far: {of}{units.significant(rate.value or 0.0, 3)} {case.workload.item}s/s {half}".rstrip()
+        one = len(self._rated[case.case_id]) == 1
+        half = units.spread(rate.value or 0.0, rate.low, rate.high) or f"({'one trial: ' * one}no interval)"
+        shown = f"so far: {of}{units.significant(rate.value or 0.0, 3)} {case.workload.item}s/s {half}"
         return shown + self._open(rate, rated)
 
     def _open(self, best: Throughput, rated: Sequence[tuple[Throughput, Case]]) -> str:

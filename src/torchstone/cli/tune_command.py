@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     best.add_argument(
         "--objective",
         default="throughput",
-        help="throughput (default), latency, efficiency (items/s/GB), energy or memory",
+        help="throughput (default), latency (median of a batch), efficiency (items/s/GB), energy or memory",
     )
     best.add_argument(
         "--max-memory", metavar="SIZE", help="maximum peak memory: 80%% of the device's, or 20GB (default 90%%)"
@@ -335,6 +335,7 @@ class TuneProgress(ProgressLines):
             self.say(f"  {point}: {reading.status}")
             return
         rate = units.quantity(reading.value, "items/s") if self._is_rate(reading) else self._objective(reading.value)
+        rate = f"quality {reading.quality}" if reading.quality is not None else rate
         waits = f", waits {units.quantity(reading.wait_share, 'ratio')} for data" if self._waits(reading) else ""
         beyond = "" if reading.allowed else ", beyond a limit"
         why = f"   ({reading.probe.why})" if reading.probe.why else ""

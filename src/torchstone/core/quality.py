@@ -48,6 +48,7 @@ def judged(counts: AnswerCounts, margin: float) -> QualityLoss:
     else:
         accuracy = (counts.right + gained) / n
     low, high = loss_interval(lost, gained, n)
+    low = low if labelled else max(0.0, low)  # a share of items
     verdict = QualityVerdict.AS_GOOD if high < margin else QualityVerdict.UNDECIDED
     verdict = QualityVerdict.WORSE if low > margin else verdict
     needed = items_to_decide(lost, gained, n, margin) if verdict == QualityVerdict.UNDECIDED else None

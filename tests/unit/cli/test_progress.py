@@ -115,6 +115,10 @@ def test_where_all_are_known_the_line_tells_how_many_trials_are_the_fewest(capsy
     assert (f"; {trials} of at least 8 trials a case" in last_line(capsys, {64: 0.0}, trials)) is said
 
 
+def test_a_figure_of_one_trial_says_that_it_has_no_interval(capsys):
+    assert "items/s (one trial: no interval)" in last_line(capsys, {64: 0.0}, 1).replace("images", "items")
+
+
 def test_nothing_is_said_while_the_figure_itself_is_open(capsys):
     _, there, told = last_line(capsys, {32: 0.0, 64: 0.2}, 9).partition("so far")
     assert there

@@ -8,6 +8,7 @@ from enum import StrEnum
 import msgspec
 
 from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.quality import QualityVerdict
 from torchstone.core.schema.trial import Status
 
 PATIENCE_S = 600.0  # of trials, after which the searcher `adaptive` ends of its own accord if it has measured a step
@@ -55,9 +56,9 @@ class Probe(msgspec.Struct, frozen=True):
 class ProbeResult(msgspec.Struct, frozen=True):
     """What a probe told. `value`: higher is better; items/s for DEVICE and LOADER; None unless `status` is ok.
 
-    `allowed`: it meets the user's constraints (memory, latency, …). `wait_share` is the share of the window spent
-    waiting for data, `retries` how often the allocator had to flush, `window_s` how long the window was: a short one
-    tells less.
+    `allowed`: it meets the user's constraints (memory, latency, …). `quality`: the verdict on what is not shown to be
+    as good as eager mode in fp32, which has no value then. `wait_share` is the share of the window spent waiting for
+    data, `retries` how often the allocator had to flush, `window_s` how long the window was: a short one tells less.
     """
 
     probe: Probe
@@ -70,3 +71,4 @@ class ProbeResult(msgspec.Struct, frozen=True):
     retries: float | None = None
     allowed: bool = True
     window_s: float | None = None
+    quality: QualityVerdict | None = None

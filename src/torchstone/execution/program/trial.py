@@ -7,11 +7,14 @@ import copy
 import os
 import re
 import selectors
+import shutil
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -45,6 +48,7 @@ from torchstone.execution.program.process import (
     ProgramTemplate,
     Started,
     key_of,
+    words_of,
 )
 from torchstone.execution.program.steps import Marks, Sampled, Step, steps_of
 from torchstone.execution.timing.clock import resolution_s, system_clock
@@ -60,6 +64,7 @@ _GRACE_S = 5.0  # to clean up after its window
 _LOOK_S = 0.1
 _FEWEST = 3  # steady steps that make a window
 _NO_MEMORY = re.compile(r"OutOfMemoryError|out of memory|can't allocate memory|MemoryError", re.IGNORECASE)
+_MISSING = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[^'.]+)")
 _PLACE = re.compile(r'  File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)')
 
 
@@ -264,7 +269,7 @@ class ProgramTrial:
             traceback = "\n".join(map(plain, text[begin:].splitlines()[:60])) if begin >= 0 else None
             places = list(_PLACE.finditer(traceback or ""))
             where = f" ({Path(places[-1]['file']).name}:{places[-1]['line']})" if places else ""
-            return Outcome(status, f"{last}{where}", traceback)
+            return Outcome(status, f"{last}{where}{self._other_python(last)}", traceback)
         if self._unfit is not None:
             return Outcome(Status.UNSUPPORTED, self._unfit)
         if not self._heard:
@@ -278,6 +283,16 @@ class ProgramTrial:
             Status.CRASHED,
             f"it ended after {steps} step{'s' * (steps != 1)}, too few for a window: let it run longer",
         )
+
+    def _other_python(self, last: str) -> str:
+        """Return which Python lacks a module that torchstone's own has: that on PATH is often another one."""
+        missing = _MISSING.match(last)
+        word = words_of(self._request.case.workload.model, self._request.case.configuration)[0]
+        path = shutil.which(word)
+        own = path is None or Path(path).parent == Path(sys.executable).parent
+        if missing is None or own or find_spec(missing["name"]) is None:
+            return ""
+        return f"; {word} is {path}, and torchstone's own has it: {sys.executable}"
 
     def _measured(self, marks: Marks, found: Sequence[Step], good: Sequence[Step]) -> Measured:
         seen, sampled = measured(marks, found, good), self._sampled

@@ -81,15 +81,16 @@ def _of_group(run: RunSummary, cases: Sequence[CaseSummary], *, brief: bool) -> 
             f"Fastest: {point_words({axis: only.configuration.get(axis) for axis in axes})}, {rate_and_quality(only)}."
         )
     else:
-        return undecided(valid, having, axes) + _not_as_good(lesser, axes)
-    return text + _not_as_good(lesser, axes) + left_out(having, axes) + _disturbed(valid)
+        return undecided(valid, having, axes) + not_as_good(lesser, axes)
+    return text + not_as_good(lesser, axes) + left_out(having, axes) + _disturbed(valid)
 
 
-def _not_as_good(cases: Sequence[CaseSummary], axes: Sequence[str]) -> str:
-    """Return the Cases that are not shown to be as good as eager mode in fp32, however fast they are."""
+def not_as_good(cases: Sequence[CaseSummary], axes: Sequence[str]) -> str:
+    """Return the Cases that are not shown to be as good as eager mode in fp32, the fastest first."""
+    rated = [(rate.value, case) for case in cases if (rate := rate_of(case)) is not None]
     told = [
         f"{point_words({axis: case.configuration.get(axis) for axis in axes})}, {rate_and_quality(case)}"
-        for case in cases
+        for _, case in sorted(rated, key=lambda one: -one[0])
     ]
     more = f"; and {len(told) - _NAMED} more" if len(told) > _NAMED else ""
     return f" Not shown to be as good: {'; '.join(told[:_NAMED])}{more}." if told else ""

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 import msgspec
 
 from torchstone.analysis.advice.choices import Chosen, is_unusable
+from torchstone.analysis.advice.grouping import varying_axes
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.messages import too_wide
+from torchstone.core.quality import is_as_good
 from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.axis import EAGER, variant_name
 from torchstone.core.schema.case import Task
@@ -19,7 +21,14 @@ from torchstone.core.schema.quality import QualityLoss
 from torchstone.report.diagnosis_messages import text
 from torchstone.report.document import CommandLine, Fields, Part, Role, Text, paragraphs
 from torchstone.report.documents.case_table import chosen_parts
-from torchstone.report.documents.run_answer import doubt, point_words, quality_words, rate_and_quality, scalar_word
+from torchstone.report.documents.run_answer import (
+    doubt,
+    not_as_good,
+    point_words,
+    quality_words,
+    rate_and_quality,
+    scalar_word,
+)
 
 
 def tune_parts(run: RunSummary, answer: TuneResult) -> Iterator[Part]:
@@ -34,6 +43,10 @@ def tune_parts(run: RunSummary, answer: TuneResult) -> Iterator[Part]:
         yield Text(_in_short(answer, answer.gain, case, now), Role.HEADLINE)
     else:
         yield Text(_sentences(answer, case), Role.HEADLINE)
+    if len({variant_name(one.configuration) for one in run.cases}) > 1:
+        lesser = [one for one in run.cases if not is_as_good(one.quality)]
+        if told := not_as_good(lesser, varying_axes(run.cases)):
+            yield Text(told.strip())
     yield Fields((*shown, *_facts(run, answer)))
     if case.workload.task == Task.INFER and not case.workload.is_program:
         yield Text("write this model as a file that loads without torchstone:")

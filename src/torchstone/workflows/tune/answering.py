@@ -31,7 +31,7 @@ from torchstone.workflows.tune.space import TuneSpace, applied
 # objective → (figures of which the first that is there counts, whether less is better)
 OBJECTIVES: Mapping[str, tuple[tuple[str, ...], bool]] = {
     "throughput": (("throughput",), False),
-    "latency": (("latency_per_batch_p95_s", "latency_per_batch_p50_s", "step_time_p50"), True),
+    "latency": (("latency_per_batch_p50_s", "step_time_p50"), True),  # of the p95 a probe of a few steps says little
     "efficiency": (("throughput",), False),  # the search is for speed; memory decides among the fastest
     "energy": (("energy_per_item_j",), True),
     # On the CPU a trial's own peak holds torch's module and its export, whatever computes.
@@ -54,7 +54,8 @@ def reading_of(trial: Trial, probe: Probe, spec: TuneSpec, answers: AnswerCounts
     """
     values = figures(trial).values
     compared = (values.get("relative_output_error"), trial.facts.answers or answers)
-    good = not _chooses(spec) or is_as_good(quality_of([compared], spec.constraints.quality_margin))
+    quality = quality_of([compared], spec.constraints.quality_margin) if _chooses(spec) else None
+    lesser = None if quality is None or is_as_good(quality) else quality.verdict
     whole = probe.part == Part.WHOLE
     value = objective_value(values, spec.objective if whole else "throughput")
     retries, window_s = trial.values("allocator_retries"), trial.values("window_time_s", Stage.STEADY)
@@ -62,13 +63,14 @@ def reading_of(trial: Trial, probe: Probe, spec: TuneSpec, answers: AnswerCounts
         probe=probe,
         status=trial.outcome.status,
         cost_s=trial.duration_s,
-        value=value if good and trial.outcome.status == Status.OK else None,
+        value=value if lesser is None and trial.outcome.status == Status.OK else None,
         peak_bytes=peak_memory(values, spec.base.placement.device),
         wait_share=values.get("data_wait_share"),
         step_s=values.get("step_time_p50"),
         retries=retries[0] if retries else None,
         allowed=not whole or shortfall(values, spec) is None,
         window_s=sum(window_s) or None,
+        quality=lesser,
     )
 
 

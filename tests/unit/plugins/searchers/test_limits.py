@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchstone.core.schema.search import Part, Probe, ProbeResult, SearchProblem
+from torchstone.core.schema.quality import QualityVerdict
+from torchstone.core.schema.search import Part, Point, Probe, ProbeResult, SearchProblem
 from torchstone.core.schema.trial import Status
 from torchstone.plugins.searchers.adaptive.gp import LOADER, WHOLE, PointSpace
 from torchstone.plugins.searchers.adaptive.limits import Failures, Memory, MemoryFit, ProbeCosts
@@ -61,6 +62,19 @@ def taught_failures(*readings):
 
 def out(failures, part=WHOLE):
     return {tuple(p.values()) for n, p in enumerate(POINTS_FAILURES) if failures.out[part, n]}
+
+
+@pytest.mark.parametrize(("verdict", "left"), [(QualityVerdict.UNDECIDED, {32}), (QualityVerdict.WORSE, set())])
+def test_what_is_not_as_good_is_not_asked_again_nor_with_fewer_items(verdict, left):
+    formats, batches = ("none", "int8-dynamic"), (4, 16, 32)
+    points: tuple[Point, ...] = tuple({"quantization": one, "batch_size": size} for one in formats for size in batches)
+    space = PointSpace(SearchProblem({"quantization": formats, "batch_size": batches}, points))
+    failures = Failures(space)
+    probe = Probe({"quantization": "int8-dynamic", "batch_size": 16})
+    failures.learn([ProbeResult(probe, Status.OK, 1.0, quality=verdict)])
+    open_ones = [point for point, out in zip(space.points, failures.out[WHOLE], strict=True) if not out]
+    assert {point["batch_size"] for point in open_ones if point["quantization"] == "int8-dynamic"} == left
+    assert sum(point["quantization"] == "none" for point in open_ones) == 3
 
 
 def test_one_unsupported_point_alone_says_nothing_of_others():

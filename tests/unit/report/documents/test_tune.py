@@ -169,6 +169,18 @@ def test_another_runtime_is_recommended_in_one_sentence():
     assert "times as fast as now (not significant; more --trials may tell), the same outputs" in unclear
 
 
+def test_what_is_not_shown_to_be_as_good_is_listed_with_its_speed():
+    run = a_tuned()
+    assert "Not shown to be as good" not in shown(run)
+    quality = judged(AnswerCounts(100, 99), 0.01)
+    best, *others = sorted(run.cases, key=lambda case: case.case_id != best_of(run).case_id)
+    int8 = replace(others[0], configuration={**others[0].configuration, "runtime": "openvino"}, quality=quality)
+    rate = rate_words(int8)
+    text = shown(replace(run, cases=(int8, best, *others[1:])), 300)
+    assert f"Not shown to be as good: batch_size 16, runtime openvino, {rate}, undecided" in text
+    assert "another class for 1.0 [0.0, 5.4] % of items" in text, "no share is below 0"
+
+
 def test_of_an_inference_the_line_that_saves_the_model_is_told():
     run = a_tuned()
     saving = f"torchstone show {run.run_id} --save-model model"

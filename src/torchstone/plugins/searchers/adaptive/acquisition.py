@@ -81,6 +81,8 @@ class SearchState:
         self.means = self.belief.means()
         fits, out = self._memory.fits, self._failures.out
         self.open = np.array([n for n in points if fits[n] is not MemoryFit.NO and not out[WHOLE, n]], dtype=int)
+        lesser = self._failures.lesser
+        self._running = np.array([n for n in points if n in self.open or lesser[n]], dtype=int)
         self._cost_of_all = self.costs_s(np.array(points), WHOLE, 1.0)
         valid = [r for r in readings if r.probe.part is Part.WHOLE and r.allowed and value_of(r) is not None]
         numbers = dict.fromkeys(self.space.number_of(r.probe.point) for r in valid)
@@ -118,11 +120,11 @@ class SearchState:
 
     def _budget(self) -> None:
         """Set what may be spent: the user's limit, or a share of the cost of everything, up to PATIENCE_S."""
-        started = self._costs.start_s * (len(self.means) - len(self.open))
-        self.everything_s = max(1e-9, float(self._cost_of_all[self.open].sum()) + started)
+        failing_s = self._costs.start_s * (len(self.means) - len(self._running))
+        self.everything_s = max(1e-9, float(self._cost_of_all[self._running].sum()) + failing_s)
         limit_s = self.problem.most_cost_s
         if limit_s is None:
-            limit_s = min(PATIENCE_S, min(1.0, max(MOST, FEWEST / len(self.means))) * self.everything_s)
+            limit_s = min(PATIENCE_S, max(MOST, FEWEST / len(self.means)) * self.everything_s)
         self.left_s = limit_s - self._ledger.spent_s
 
     def choose(self) -> NextProbe | None:

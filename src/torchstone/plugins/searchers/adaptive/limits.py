@@ -9,7 +9,8 @@ from enum import Enum
 
 import numpy as np
 
-from torchstone.core.schema.axis import LOADER_AXES, Scalar
+from torchstone.core.schema.axis import LOADER_AXES, VARIANT_AXES, Scalar
+from torchstone.core.schema.quality import QualityVerdict
 from torchstone.core.schema.search import Part, ProbeResult
 from torchstone.core.schema.trial import Status
 from torchstone.core.stats.peak_memory import predict_peak
@@ -74,32 +75,41 @@ Pair = tuple[str, Scalar]
 
 
 class Failures:
-    """Points that failed, and those that probably fail or break a constraint."""
+    """Points that failed or are not as good, and those that probably fail or break a constraint."""
 
     def __init__(self, space: PointSpace) -> None:
         self._space = space
+        variants = [tuple(point.get(axis) for axis in (*VARIANT_AXES, "precision")) for point in space.points]
+        self._variants = np.array([variants.index(variant) for variant in variants])
 
     def learn(self, readings: Sequence[ProbeResult]) -> None:
-        """Set `out` (by part, points that no probe can measure) and `likely` (points that are probably allowed).
+        """Set `out` (by part, points that no probe is worth), `lesser` of them and `likely` (probably allowed).
 
         An unsupported point's values are suspects, but those that ran elsewhere; what shares all suspects is out.
+        `lesser` is not shown to be as good: asked again, the same items get the same answers, of a smaller batch in the
+        same time fewer; what is worse is so at any batch.
         """
         space = self._space
         sound: set[Pair] = set()
         verdicts: list[tuple[int, bool]] = []
         self.out = np.zeros((3, len(space.points)), dtype=bool)
+        self.lesser = np.zeros(len(space.points), dtype=bool)
         for reading in readings:
             number, part = space.number_of(reading.probe.point), NUMBER_OF[reading.probe.part]
             if reading.status is Status.OK:
                 sound |= _used(reading)
                 if part == WHOLE:
                     verdicts.append((number, reading.allowed))
+                if reading.quality is not None:
+                    fewer = space.batch <= space.batch[number]
+                    worse = reading.quality is QualityVerdict.WORSE
+                    self.lesser |= (self._variants == self._variants[number]) & (worse | fewer)
                 continue
             ids = (np.arange(len(space.points)), space.device, space.loader)[part]
             self.out[part] |= ids == ids[number]
             if reading.status not in {Status.UNSUPPORTED, Status.OUT_OF_MEMORY}:
                 verdicts.append((number, False))
-        self.out[WHOLE] |= self.out[DEVICE]
+        self.out[WHOLE] |= self.out[DEVICE] | self.lesser
         for reading in readings:
             if reading.status is Status.UNSUPPORTED and (suspects := _used(reading) - sound):
                 self.out |= np.array([suspects <= point.items() for point in space.points])
