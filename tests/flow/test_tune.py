@@ -74,7 +74,7 @@ def test_stages_are_told_while_it_works(tuned):
     assert "tuning train builtin:cnn on cpu for throughput" in said
     assert "loader-only throughput" in said
     assert "device-only throughput" in said
-    assert "final round of" in said
+    assert "final rounds of" in said
 
 
 def test_the_settings_are_in_the_file_and_its_comments_too(tuned):

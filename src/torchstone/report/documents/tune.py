@@ -45,7 +45,8 @@ def tune_parts(run: RunSummary, answer: TuneResult) -> Iterator[Part]:
         yield Text(_sentences(answer, case), Role.HEADLINE)
     if len({variant_name(one.configuration) for one in run.cases}) > 1:
         lesser = [one for one in run.cases if not is_as_good(one.quality)]
-        if told := not_as_good(lesser, varying_axes(run.cases)):
+        axes = [name for name in varying_axes(run.cases) if len({one.configuration.get(name) for one in run.cases}) > 1]
+        if told := not_as_good(lesser, axes):
             yield Text(told.strip())
     yield Fields((*shown, *_facts(run, answer)))
     if case.workload.task == Task.INFER and not case.workload.is_program:

@@ -231,21 +231,35 @@ def _memory(best: Choice, readings: Sequence[ProbeResult]) -> Iterator[Statement
 _LEVEL = 0.95
 
 
+MOST_ROUNDS = 8  # of the final comparison, where it takes so many to tell the best from the next
+
+
 def run_rounds(
-    cases: Sequence[Case], spec: TuneSpec, open_run: ActiveRun, seed: int, recorded: Iterable[Trial] = ()
+    cases: Sequence[Case],
+    spec: TuneSpec,
+    open_run: ActiveRun,
+    seed: int,
+    recorded: Iterable[Trial] = (),
+    most_s: float = 0.0,
 ) -> dict[str, list[Trial]]:
     """Take `spec.final_trials` rounds of every Case, in random order within a round; return the trials by Case id.
 
     The first round keeps the order of `cases`, the search's best first: where the time that was given is over before it
-    is, what was measured is the answer. `recorded`: those of a run that goes on are reused, not taken again.
+    is, what was measured is the answer. Then, up to MOST_ROUNDS, those of which any may be the best, as long as all
+    rounds take less than `most_s`. `recorded`: trials of a run that goes on are reused, not taken again.
     """
     whole = (t for t in replicates(recorded) if t.outcome.status != Status.INTERRUPTED)
     done = {(t.case_id, t.number): t for t in whole}
     found: dict[str, list[Trial]] = {case.case_id: [] for case in cases}
     dice = random.Random(seed)
     try:
-        for number in range(spec.final_trials):
+        for number in itertools.count():
             order = list(cases)
+            if number >= spec.final_trials:
+                order = _undecided(cases, found, spec) if number < MOST_ROUNDS else []
+                spent_s = sum(trial.duration_s for trials in found.values() for trial in trials)
+                if not order or spent_s + sum(found[case.case_id][-1].duration_s for case in order) > most_s:
+                    break
             if number:
                 dice.shuffle(order)
             for case in order:
@@ -258,6 +272,16 @@ def run_rounds(
         if open_run.session.procedure.within_s is None or not any(found.values()):
             raise  # `resume` goes on; who said how long it may take in all has the rounds that there are
     return found
+
+
+def _undecided(cases: Sequence[Case], found: Mapping[str, Sequence[Trial]], spec: TuneSpec) -> list[Case]:
+    """Return the best, those not shown to be less, and the present settings; none where the best is known."""
+    ranking = ranked_cases(found, spec)
+    ratios = {other: gain(found[ranking[0]], found[other], spec) for other in ranking[1:]}
+    as_good = [other for other, ratio in ratios.items() if ratio is None or ratio.low is None or ratio.low <= 1.0]
+    present = TuneSpace(spec).present()
+    named = {ranking[0], *as_good, present.case_id if present is not None else ""} if as_good else set()
+    return [case for case in cases if case.case_id in named]
 
 
 def ranked_cases(found: Mapping[str, Sequence[Trial]], spec: TuneSpec) -> list[str]:

@@ -192,8 +192,10 @@ def take(open_run: ActiveRun, so_far: Run, watcher: TuneWatcher) -> Run:
     def work() -> None:
         found = search(space.brief(_capacity_bytes(head, spec), seed), spec.searcher, probes)
         cases = _finalists(space, found, probes)
-        watcher.stage(f"final round of {len(cases)}, {spec.final_trials} trials each")
-        final = run_rounds(cases, spec, open_run, seed, so_far.trials)
+        is_open = open_run.session.procedure.trials is None
+        watcher.stage(f"final rounds of {len(cases)}, {spec.final_trials}{' or more' * is_open} trials each")
+        most_s = sum(reading.cost_s for reading in probes.readings) if is_open else 0.0  # as long as the search took
+        final = run_rounds(cases, spec, open_run, seed, so_far.trials, most_s)
         if ranking := ranked_cases(final, spec):
             watcher.stage("verification of the best")
             with contextlib.suppress(OutOfTime):  # the answer is known; what explains it is a bonus

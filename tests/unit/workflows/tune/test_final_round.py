@@ -31,6 +31,19 @@ class FakeRun(ActiveRun):
         return timed(0.01, case_id=case.case_id, number=number)
 
 
+class Noisy(FakeRun):
+    """Takes trials of 8 s; steps differ by 10 % from round to round, and no two cases do so alike."""
+
+    def __init__(self, steps_s):
+        super().__init__()
+        self.steps_s = steps_s
+
+    def take(self, case, number, purpose=Purpose.REPLICATE, how=None, *, host_profile=False):
+        slower = 0.1 * ((number + list(self.steps_s).index(case.case_id)) % 2)
+        step_s = self.steps_s[case.case_id] * (1.0 + slower)
+        return timed(step_s, case_id=case.case_id, number=number, duration_s=8.0)
+
+
 def two_cases():
     one = a_case()
     return one, msgspec.structs.replace(one, configuration={**one.configuration, "batch_size": 99})
@@ -53,6 +66,18 @@ def test_every_round_has_every_case_once():
     assert [number for _, number in run.taken] == [0, 0, 1, 1, 2, 2]
     assert all({c for c, n in run.taken if n == number} == {case.case_id for case in cases} for number in range(3))
     assert [len(trials) for trials in found.values()] == [3, 3]
+
+
+@pytest.mark.parametrize(
+    ("next_s", "most_s", "rounds"),
+    [(0.0101, 1e9, 8), (0.0101, 80.0, 5), (0.0101, 0.0, 3), (0.02, 1e9, 3)],
+    ids=["not decided", "no longer than the search", "asked for", "decided"],
+)
+def test_more_rounds_are_taken_until_the_best_is_known(next_s, most_s, rounds):
+    one, two = two_cases()
+    run = Noisy({one.case_id: 0.01, two.case_id: next_s})
+    found = run_rounds((one, two), SPEC, run, 0, (), most_s)
+    assert [len(trials) for trials in found.values()] == [rounds, rounds]
 
 
 def test_what_the_record_holds_is_not_taken_again():
