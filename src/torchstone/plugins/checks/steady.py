@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from statistics import fmean, median
+from statistics import fmean, median, stdev
 
 from torchstone.core.figures import LATENCY
 from torchstone.core.messages import Values
@@ -15,6 +15,7 @@ from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.correlated import relative_half_width
 from torchstone.core.stats.steady import Split, rising, sen_slope, two_kinds
 from torchstone.core.stats.steady import relative_drift as drift_of
+from torchstone.core.stats.student import two_sided
 from torchstone.plugins.checks._cases import alone, busy, longer, of_their_work, option, own_loop, sound, windows
 from torchstone.plugins.protocols import check
 
@@ -129,9 +130,10 @@ _STRICT = 2.576  # standard deviations: by chance in one case of 100
 def drift(run: Run) -> Iterator[Finding]:
     """Fire where steps become slower or faster: within the windows, or from trial to trial.
 
-    Within: where the median drift of a window is above 5 %, above what noise makes, and of one sign in all trials. From
-    trial to trial: where the mean steps of at least 6 rise or fall (Mann & Kendall, at 99 %) by more than 10 % in all
-    (Sen's slope). Two sides measured in turn drift together, and are not looked at.
+    Within: where the median drift of a window is above 5 %, above what noise makes, and alike in the trials (the 95 %
+    interval of its mean over three or more leaves 0 out). From trial to trial: where the mean steps of at least 6 rise
+    or fall (Mann & Kendall, at 99 %) by more than 10 % in all (Sen's slope). Two sides measured in turn drift together,
+    and are not looked at.
     """
     procedure = run.head.procedure
     warmup = option(procedure, "warmup", 2 * procedure.warmup if procedure.warmup else 50)
@@ -173,10 +175,16 @@ def _drifting(trials: tuple[Trial, ...]) -> Iterator[tuple[str, float]]:
                 found.setdefault(name, []).append((change, _by_chance(times, change)))
     for name, pairs in found.items():
         changes = [change for change, _ in pairs]
-        same_way = all(c > 0 for c in changes) or all(c < 0 for c in changes)
         limit = max(TOLERANCE, median(chance for _, chance in pairs))
-        if same_way and median(map(abs, changes)) > limit:
+        if _is_of_all(changes) and abs(median(changes)) > limit:
             yield name, median(changes)
+
+
+def _is_of_all(changes: Sequence[float]) -> bool:
+    """Say whether trials drift alike: what the machine does to each by chance has one sign in three of them often."""
+    if len(changes) < 3:
+        return all(c > 0.0 for c in changes) or all(c < 0.0 for c in changes)
+    return abs(fmean(changes)) > two_sided(0.95, len(changes) - 1) * stdev(changes) / math.sqrt(len(changes))
 
 
 def _by_chance(times: tuple[float, ...], change: float) -> float:

@@ -139,6 +139,13 @@ def test_drift_fires_on_a_slope_and_not_on_noise() -> None:
     assert look("drift", a_run([a_trial(steps) for steps in noisy]))
 
 
+@pytest.mark.parametrize(("rises", "fires"), [((0.12, 0.02, 0.07), False), ((0.08, 0.06, 0.07), True)])
+def test_drift_is_what_trials_have_in_common(rises: tuple[float, ...], fires: bool) -> None:
+    """Of one sign three are in one case of four by chance."""
+    trials = [a_trial([0.01 * (1 + rise * i / 99) for i in range(100)]) for rise in rises]
+    assert bool(look("drift", a_run(trials))) is fires
+
+
 def test_drift_is_seldom_seen_in_noise_that_resembles_its_neighbours() -> None:
     rng = random.Random(5)
     fired = sum(bool(look("drift", a_run([a_trial(noise(rng)) for _ in range(3)]))) for _ in range(60))
