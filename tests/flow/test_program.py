@@ -171,7 +171,7 @@ def test_a_python_that_lacks_what_torchstone_s_has_is_named(taken, tmp_path, mon
     other.chmod(0o755)
     monkeypatch.setenv("PATH", str(other.parent), prepend=":")
     message = taken("", python="python").outcome.message
-    assert message.endswith(f"; python is {other}, and torchstone's own has it: {sys.executable}")
+    assert message.endswith(f"; {other} is not torchstone's own Python, which has it: {sys.executable}")
     assert "No module named 'torch' (script.py:2)" in message
     assert "torchstone's own" not in taken("import no_such_module", python="python", head="").outcome.message
 

@@ -64,7 +64,7 @@ _GRACE_S = 5.0  # to clean up after its window
 _LOOK_S = 0.1
 _FEWEST = 3  # steady steps that make a window
 _NO_MEMORY = re.compile(r"OutOfMemoryError|out of memory|can't allocate memory|MemoryError", re.IGNORECASE)
-_MISSING = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[^'.]+)")
+_MISSING = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[A-Za-z]\w*)")
 _PLACE = re.compile(r'  File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)')
 
 
@@ -286,13 +286,12 @@ class ProgramTrial:
 
     def _other_python(self, last: str) -> str:
         """Return which Python lacks a module that torchstone's own has: that on PATH is often another one."""
-        missing = _MISSING.match(last)
-        word = words_of(self._request.case.workload.model, self._request.case.configuration)[0]
-        path = shutil.which(word)
-        own = path is None or Path(path).parent == Path(sys.executable).parent
-        if missing is None or own or find_spec(missing["name"]) is None:
+        if (missing := _MISSING.match(last)) is None or find_spec(missing["name"]) is None:
             return ""
-        return f"; {word} is {path}, and torchstone's own has it: {sys.executable}"
+        path = shutil.which(words_of(self._request.case.workload.model, self._request.case.configuration)[0])
+        if path is None or Path(path).parent == Path(sys.executable).parent:
+            return ""
+        return f"; {path} is not torchstone's own Python, which has it: {sys.executable}"
 
     def _measured(self, marks: Marks, found: Sequence[Step], good: Sequence[Step]) -> Measured:
         seen, sampled = measured(marks, found, good), self._sampled

@@ -229,6 +229,7 @@ def _memory(best: Choice, readings: Sequence[ProbeResult]) -> Iterator[Statement
 
 
 _LEVEL = 0.95
+_SURE = 0.99  # of what ends the rounds: they are looked at several times
 
 
 MOST_ROUNDS = 8  # of the final comparison, where it takes so many to tell the best from the next
@@ -277,7 +278,7 @@ def run_rounds(
 def _undecided(cases: Sequence[Case], found: Mapping[str, Sequence[Trial]], spec: TuneSpec) -> list[Case]:
     """Return the best, those not shown to be less, and the present settings; none where the best is known."""
     ranking = ranked_cases(found, spec)
-    ratios = {other: gain(found[ranking[0]], found[other], spec) for other in ranking[1:]}
+    ratios = {other: gain(found[ranking[0]], found[other], spec, _SURE) for other in ranking[1:]}
     as_good = [other for other, ratio in ratios.items() if ratio is None or ratio.low is None or ratio.low <= 1.0]
     present = TuneSpace(spec).present()
     named = {ranking[0], *as_good, present.case_id if present is not None else ""} if as_good else set()
@@ -312,7 +313,7 @@ def worth_of(trials: Sequence[Trial], spec: TuneSpec) -> float | None:
     return math.exp(math.fsum(logs) / len(logs)) if logs else None
 
 
-def gain(better: Sequence[Trial], than: Sequence[Trial], spec: TuneSpec) -> Estimate | None:
+def gain(better: Sequence[Trial], than: Sequence[Trial], spec: TuneSpec, level: float = _LEVEL) -> Estimate | None:
     """Return the ratio of two Cases' worth with its interval over rounds (above 1: `better` is); None without a pair.
 
     A round is a pair taken within minutes, so that slow drift cancels in its ratio (Kalibera & Jones, ISMM 2013). One
@@ -327,7 +328,7 @@ def gain(better: Sequence[Trial], than: Sequence[Trial], spec: TuneSpec) -> Esti
             ratios.append(a / b)
     if not ratios:
         return None
-    value, low, high, method = over_trials(ratios, _LEVEL)
+    value, low, high, method = over_trials(ratios, level)
     note = None if len(ratios) > 1 else "one round: no interval"
     method = f"{method}, ratios of rounds"
-    return Estimate(value, low, high, _LEVEL, "ratio", method, len(ratios), len(ratios), note=note)
+    return Estimate(value, low, high, level, "ratio", method, len(ratios), len(ratios), note=note)
