@@ -303,7 +303,9 @@ class ProgressBar(ProgressLines):
         rate, case = max(rated, key=lambda one: one[0].value or 0.0)
         of = f"fastest of {len(rated)}, batch {case.configuration.get('batch_size')}: " if len(rated) > 1 else ""
         one = len(self._rated[case.case_id]) == 1
-        half = units.spread(rate.value or 0.0, rate.low, rate.high) or f"({'one trial: ' * one}no interval)"
+        half = units.spread(rate.value or 0.0, rate.low, rate.high)
+        if half in ("", units.MISSING):
+            half = f"({'one trial: ' * one}no interval{' yet' * (not one)})"
         shown = f"so far: {of}{units.significant(rate.value or 0.0, 3)} {case.workload.item}s/s {half}"
         return shown + self._open(rate, rated)
 

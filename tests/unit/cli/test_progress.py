@@ -117,6 +117,7 @@ def test_where_all_are_known_the_line_tells_how_many_trials_are_the_fewest(capsy
 
 def test_a_figure_of_one_trial_says_that_it_has_no_interval(capsys):
     assert "items/s (one trial: no interval)" in last_line(capsys, {64: 0.0}, 1).replace("images", "items")
+    assert last_line(capsys, {64: 3.0}, 2).endswith("images/s (no interval yet)"), "wider than ±50 %: no dash"
 
 
 def test_nothing_is_said_while_the_figure_itself_is_open(capsys):
