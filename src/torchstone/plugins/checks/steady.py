@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from statistics import fmean, median, stdev
+from statistics import fmean, median
 
 from torchstone.core.figures import LATENCY
 from torchstone.core.messages import Values
@@ -13,9 +13,9 @@ from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run, is_imported
 from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.correlated import relative_half_width
+from torchstone.core.stats.interval import over_trials
 from torchstone.core.stats.steady import Split, rising, sen_slope, two_kinds
 from torchstone.core.stats.steady import relative_drift as drift_of
-from torchstone.core.stats.student import two_sided
 from torchstone.plugins.checks._cases import alone, busy, longer, of_their_work, option, own_loop, sound, windows
 from torchstone.plugins.protocols import check
 
@@ -184,7 +184,8 @@ def _is_of_all(changes: Sequence[float]) -> bool:
     """Say whether trials drift alike: what the machine does to each by chance has one sign in three of them often."""
     if len(changes) < 3:
         return all(c > 0.0 for c in changes) or all(c < 0.0 for c in changes)
-    return abs(fmean(changes)) > two_sided(0.95, len(changes) - 1) * stdev(changes) / math.sqrt(len(changes))
+    _, low, high, _ = over_trials(changes, 0.95, logs=False)
+    return low is not None and high is not None and (low > 0.0 or high < 0.0)
 
 
 def _by_chance(times: tuple[float, ...], change: float) -> float:

@@ -79,10 +79,9 @@ class SearchState:
         for learner in (self._memory, self._failures, self._costs, self.belief):
             learner.learn(readings)
         self.means = self.belief.means()
-        fits, out = self._memory.fits, self._failures.out
-        self.open = np.array([n for n in points if fits[n] is not MemoryFit.NO and not out[WHOLE, n]], dtype=int)
-        lesser = self._failures.lesser
-        self._running = np.array([n for n in points if n in self.open or lesser[n]], dtype=int)
+        fits = np.array([fit is not MemoryFit.NO for fit in self._memory.fits], dtype=bool)
+        out, lesser = self._failures.out[WHOLE], self._failures.lesser
+        self.open, self._running = np.flatnonzero(fits & ~out), np.flatnonzero(fits & (~out | lesser))
         self._cost_of_all = self.costs_s(np.array(points), WHOLE, 1.0)
         valid = [r for r in readings if r.probe.part is Part.WHOLE and r.allowed and value_of(r) is not None]
         numbers = dict.fromkeys(self.space.number_of(r.probe.point) for r in valid)

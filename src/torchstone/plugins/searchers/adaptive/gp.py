@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from torchstone.core.schema.axis import LOADER_AXES, AxisStage, Scalar, axes_of
+from torchstone.core.schema.axis import LOADER_AXES, VARIANT_AXES, AxisStage, Scalar, axes_of
 from torchstone.core.schema.search import Part, Point, ProbeResult, SearchProblem
 from torchstone.plugins.searchers._ledger import key_of, value_of
 
@@ -46,6 +46,7 @@ class PointSpace:
         self.pinned = np.array([point.get(PIN) is True for point in self.points])
         self.values = _ids(tuple(point.get(a) for a in self.device_axes) for point in self.points)
         items = _ids(tuple(point.get(a) for a in loader_axes) for point in self.points)
+        self.variants = _ids(tuple(point.get(a) for a in (*VARIANT_AXES, "precision")) for point in self.points)
         self.device = _ids(zip(self.batch, self.values, strict=True))
         self.loader = _ids(zip(self.batch, self.workers, items, strict=True))
 

@@ -9,7 +9,7 @@ from enum import Enum
 
 import numpy as np
 
-from torchstone.core.schema.axis import LOADER_AXES, VARIANT_AXES, Scalar
+from torchstone.core.schema.axis import LOADER_AXES, Scalar
 from torchstone.core.schema.quality import QualityVerdict
 from torchstone.core.schema.search import Part, ProbeResult
 from torchstone.core.schema.trial import Status
@@ -79,8 +79,6 @@ class Failures:
 
     def __init__(self, space: PointSpace) -> None:
         self._space = space
-        variants = [tuple(point.get(axis) for axis in (*VARIANT_AXES, "precision")) for point in space.points]
-        self._variants = np.array([variants.index(variant) for variant in variants])
 
     def learn(self, readings: Sequence[ProbeResult]) -> None:
         """Set `out` (by part, points that no probe is worth), `lesser` of them and `likely` (probably allowed).
@@ -103,7 +101,7 @@ class Failures:
                 if reading.quality is not None:
                     fewer = space.batch <= space.batch[number]
                     worse = reading.quality is QualityVerdict.WORSE
-                    self.lesser |= (self._variants == self._variants[number]) & (worse | fewer)
+                    self.lesser |= (space.variants == space.variants[number]) & (worse | fewer)
                 continue
             ids = (np.arange(len(space.points)), space.device, space.loader)[part]
             self.out[part] |= ids == ids[number]
