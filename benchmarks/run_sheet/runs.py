@@ -138,6 +138,26 @@ def compile_modes(here: Here) -> None:
         here.note("most_loss_off", max(abs(value / losses["off"] - 1.0) for value in losses.values()))
 
 
+def runtimes(here: Here) -> None:
+    """A6. Answer batches of one in each runtime that computes on the device: their answers are those of eager mode."""
+    model = "builtin:cnn" if here.on_cpu else "hf:microsoft/resnet-50"
+    for name in ("eager", "aoti", "onnxruntime"):
+        done = here.torchstone(
+            "run", "--model", model, "--task", "infer", "--data", "synthetic", "--axis", "batch_size=1", "--axis",
+            "mode=latency", "--axis", f"runtime={name}", "--trials", "1", "--budget", "1s", "--no-phases", limit_s=100,
+        )  # fmt: skip
+        try:
+            (case,) = documents.cases(done.document())
+        except Refused as refusal:  # the library is not here
+            here.note(f"why_{name}", str(refusal))
+            continue
+        here.note(f"status_{name}", documents.status(case))
+        if why := documents.message(case):
+            here.note(f"why_{name}", why)
+        here.note(f"latency_{name}_s", documents.figure(case, "latency_per_batch_p50_s"))
+        here.note(f"error_{name}", documents.figure(case, "relative_output_error"))
+
+
 def out_of_memory(here: Here) -> None:
     """B2. Train GPT-2 with ever larger batches until memory ends, one more that is foreseen, and then small ones.
 

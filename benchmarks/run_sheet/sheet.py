@@ -121,6 +121,19 @@ _A = (
         ),
         {"mps": METAL}, MINUTES,
     ),
+    Step(
+        "A6", "AOTInductor and ONNX Runtime beside eager mode", 40, 200,
+        "they answer on the device, and as eager mode does",
+        "run_sheet.runs:runtimes",
+        (
+            equal("status_eager", "ok"), one_of("status_aoti", "ok", "unsupported").if_told(),
+            one_of("status_onnxruntime", "ok", "unsupported").if_told(),
+            *(at_most(f"error_{name}", 0.01).if_told() for name in ("aoti", "onnxruntime")),
+            *(noted(f"latency_{name}_s", "s") for name in ("eager", "aoti", "onnxruntime")),
+            *(noted(f"why_{name}") for name in ("eager", "aoti", "onnxruntime")),
+        ),
+        {"mps": METAL}, MINUTES,
+    ),
 )  # fmt: skip
 
 _B = (

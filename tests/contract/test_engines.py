@@ -275,6 +275,33 @@ def test_generation_streams_in_its_latency_window_only():
     assert (prepared.facts.new_tokens, prepared.facts.stops_at_end_of_sequence) == (5, False)
 
 
+def test_generation_in_another_precision_is_compared_with_fp32():
+    prepared, batches = ready("generate", talking(), new_tokens=3, precision="bf16")
+    assert 0.0 < prepared.compare_precision(batches.next)["relative_output_error"] < 0.05
+    texts = [{name: tensor[0] for name, tensor in talking().example.items()}] * 40
+    assert prepared.compare(texts, 0) is None, "it guesses: nothing is known of it"
+    prepared, batches = ready("generate", talking(), new_tokens=3)
+    assert prepared.compare_precision(batches.next) == {}
+    assert prepared.compare(texts, 0) is None
+
+
+def test_generation_is_quantized_and_gives_out_what_the_quantized_model_says():
+    texts = talking()
+    prepared, batches = ready("generate", texts, new_tokens=3, quantization="int8-dynamic")
+    found = prepared.build(batches.next)
+    assert 0.0 < found["relative_output_error"] < 0.1
+    assert prepared.facts.settings["runtime"].value == "eager"
+    prepared.step(batches.next, unmarked)
+    layer = prepared._asked[1]
+    assert ".quantized.dynamic." in type(layer).__module__
+    assert isinstance(texts.module[1], torch.nn.Linear), "what it is compared with is as it was"
+    calls = []
+    layer.register_forward_hook(lambda *_: calls.append(1))
+    prepared.step(batches.next, unmarked)
+    assert len(calls) == 3
+    assert prepared.count(batches.next()).why_not is not None
+
+
 def test_generation_back_to_back_reads_no_clock_and_computes_the_same():
     fingerprints = []
     for mode in ("latency", "throughput"):

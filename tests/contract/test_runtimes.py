@@ -2,12 +2,15 @@
 
 import copy
 import importlib.util
+import math
 import re
 import subprocess
 import sys
 import time
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy
 import psutil
@@ -30,6 +33,7 @@ from torchstone.extend import OpenRuntime, Runtime
 from torchstone.plugins import registry
 from torchstone.plugins.choices import RuntimeVariant
 from torchstone.plugins.protocols import SavedFile
+from torchstone.plugins.runtimes.onnxruntime import on_device
 from torchstone.plugins.tasks import _runtimes
 from torchstone.workflows.tune.answering import reading_of, worth_of
 
@@ -146,12 +150,17 @@ def test_tune_is_told_nothing_of_a_precision_that_is_not_shown_to_be_as_good_unl
 QUANTIZED = [(name, q) for name in NAMES for q in registry.load("runtimes", name).quantizations]
 
 
-@pytest.mark.parametrize(("name", "quantization"), [("eager", "int8-dynamic"), *QUANTIZED])
+TORCHAOS = [("eager", one) for one in ("int8-weights", "fp8-weights")]
+
+
+@pytest.mark.parametrize(("name", "quantization"), [("eager", "int8-dynamic"), *TORCHAOS, *QUANTIZED])
 def test_quantized_it_is_smaller_and_near_what_eager_mode_answers(name, quantization):
     if name != "eager" and lacking(name):
         pytest.skip(lacking(name))
     if name == "openvino" and importlib.util.find_spec("nncf") is None:
         pytest.skip("nncf is not installed")
+    if (name, quantization) in TORCHAOS:
+        pytest.importorskip("torchao")
     torch.manual_seed(0)
     module = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 256))
     model = made(module=module, example={"input": torch.randn(8, 256)})
@@ -165,6 +174,15 @@ def test_quantized_it_is_smaller_and_near_what_eager_mode_answers(name, quantiza
     prepared.step(batches.next, unmarked)
     prepared.enter("throughput")
     assert prepared.count(batches.next()).flops is None, "a share of the peak of fp32 would be wrong"
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+def test_what_torchao_quantizes_is_compiled_where_that_is_asked_for():
+    pytest.importorskip("torchao")
+    prepared, batches = ready(wide(), quantization="int8-weights", compile="default")
+    assert 1e-4 < prepared.build(batches.next)["relative_output_error"] < 0.05
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] >= 1
 
 
 def test_torchs_transformer_layers_are_quantized_without_their_fast_path():
@@ -184,7 +202,7 @@ def test_torchs_transformer_layers_are_quantized_without_their_fast_path():
 @pytest.mark.parametrize(
     ("axes", "module"),
     [
-        ({"quantization": "int8-weights"}, torch.nn.Linear(6, 3)),
+        ({"quantization": "int8-static"}, torch.nn.Linear(6, 3)),
         ({"quantization": "int8-dynamic"}, torch.nn.ReLU()),
         ({"quantization": "int8-dynamic", "precision": "bf16"}, torch.nn.Linear(6, 3)),
         ({"quantization": "int8-dynamic", "compile": "default"}, torch.nn.Linear(6, 3)),
@@ -229,6 +247,50 @@ def test_an_unknown_runtime_is_refused_with_those_there_are():
 def test_what_only_torch_does_is_refused_beside_another_runtime(axis, value):
     with pytest.raises(Unsupported, match=f"{axis}={value}"):
         ready(made(), runtime="onnxruntime", **{axis: value})
+
+
+def card(name):
+    """A device that is not here."""
+    device: Any = SimpleNamespace(torch_device=name)
+    return device
+
+
+def test_what_a_runtime_does_not_compute_on_is_refused_with_what_it_does():
+    with pytest.raises(Unsupported, match="computes on cpu only, not on cuda"):
+        _runtimes.variant_of({"runtime": "openvino"}, card("cuda:0"))
+    quantized = {"quantization": "int8-dynamic", "compile": "default"}
+    with pytest.raises(Unsupported, match="compile=default: not possible together on the CPU"):
+        _runtimes.variant_of(quantized, card("cpu"))
+    assert _runtimes.variant_of(quantized, card("cuda:0")) is not None, "there torchao quantizes"
+    assert _runtimes.variant_of({"runtime": "onnxruntime"}, card("cuda:0")) == RuntimeVariant("onnxruntime")
+
+
+class Kinds(torch.nn.Module):
+    """Has inputs and outputs of several types, one of which lies in another order."""
+
+    def forward(self, scores, chosen, kept):
+        return scores.T * 2.0, chosen + 1, kept.logical_not()
+
+
+@pytest.mark.skipif(lacking("onnxruntime") is not None, reason=lacking("onnxruntime") or "")
+def test_onnxruntime_answers_where_the_tensors_lie_as_from_the_host(tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    runtime, variant = registry.load("runtimes", "onnxruntime"), RuntimeVariant("onnxruntime")
+    scores = torch.randn(3, 4).T
+    inputs = {"scores": scores, "chosen": torch.arange(5), "kept": torch.tensor([True, False])}
+    file = SavedFile(tmp_path, "model")
+    lines = _runtimes.save(variant, Kinds(), lambda module, given: module(**given), inputs, (), file, "cuda:0", "off")
+    assert "('CUDAExecutionProvider', {'device_id': '0', 'use_tf32': '0'})" in "".join(lines)
+    assert not scores.is_contiguous()
+    session = onnxruntime.InferenceSession(tmp_path / f"{tmp_path.name}.onnx", providers=["CPUExecutionProvider"])
+    there, host = on_device(session, "cpu", 0)(inputs), runtime.open(tmp_path, 1, "cpu").answer(inputs)
+    for one, other, mine in zip(there, host, Kinds()(**inputs), strict=True):
+        assert one.dtype == other.dtype == mine.dtype
+        assert torch.equal(one, mine)
+        assert torch.equal(other, mine)
+    if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
+        with pytest.raises(Unsupported, match="pip install onnxruntime-gpu"):
+            runtime.open(tmp_path, 1, "cuda:0")
 
 
 WORK = """
@@ -304,7 +366,8 @@ class Ours(Runtime):
             raise self._error
         (folder / "model").write_bytes(b"12345")
 
-    def open(self, folder, threads):
+    def open(self, folder, threads, device):
+        assert device == "cpu"
         assert (folder / "model").stat().st_size == 5
         return OpenRuntime(self._answer, "ours 1", threads, {})
 
@@ -399,6 +462,70 @@ def test_items_come_in_whole_batches_and_only_classes_are_compared():
     assert _runtimes.counted(answer, answer, items_of([1] * 3), {"batch_size": 4}, 0) is None
     tokens = lambda tensors: [scores(tensors["input"])[:, None]]
     assert _runtimes.counted(tokens, tokens, items_of([1] * 8), {"batch_size": 4}, 0) is None
+
+
+WORDS = 12
+
+
+def speaking(seed=0):
+    """A language model that knows how often a word follows another, and 300 texts of it, some shorter than others."""
+    dice = torch.Generator().manual_seed(seed)
+    scores = 2.0 * torch.randn(WORDS, WORDS, generator=dice)
+    words, head = torch.nn.Embedding.from_pretrained(scores), torch.nn.Linear(WORDS, WORDS)
+    with torch.no_grad():
+        head.weight.copy_(torch.eye(WORDS))
+        head.bias.zero_()
+    module = torch.nn.Sequential(words, head)
+    ids = torch.randint(WORDS, (300, 1), generator=dice)
+    for _ in range(31):
+        ids = torch.cat([ids, torch.multinomial(scores.softmax(1)[ids[:, -1]], 1, generator=dice)], 1)
+    kept = (torch.arange(32) < torch.randint(8, 33, (300, 1), generator=dice)).long()
+    items = [{"input_ids": one, "attention_mask": mask} for one, mask in zip(ids, kept, strict=True)]
+    parts = {"forward": lambda n, t: n(t["input_ids"]), "input": InputSpec("text", causal=True)}
+    return made(module=module, example=items[0], **parts), items
+
+
+def of_texts(model, items, module):
+    """Judge a module beside the model's own."""
+
+    def answer(of):
+        return lambda tensors: [model.forward(of, tensors).detach()]
+
+    return _runtimes.counted(answer(module), answer(model.module), items, {"batch_size": 10}, 0, causal=True)
+
+
+def test_a_language_model_is_judged_by_its_perplexity_on_real_texts():
+    model, items = speaking()
+    counts = of_texts(model, items, model.module)
+    ids, kept = (torch.stack([one[name] for one in items])[:, 1:] for name in ("input_ids", "attention_mask"))
+    logits = model.module(torch.stack([one["input_ids"] for one in items]))[:, :-1].detach()
+    losses = torch.nn.functional.cross_entropy(logits.permute(0, 2, 1), ids, reduction="none")
+    assert counts.text.tokens == int(kept.sum())
+    assert counts.text.reference_nats == pytest.approx(float((losses * kept).sum() / kept.sum()), rel=1e-6)
+    assert (counts.items, counts.same, counts.text.more_nats, counts.text.error_nats) == (300, 300, 0.0, 0.0)
+    assert judged(counts, 0.01).verdict == "as good"
+    noisy = copy.deepcopy(model.module)
+    with torch.no_grad():
+        noisy[0].weight.add_(torch.randn(WORDS, WORDS), alpha=0.6)
+    worse = judged(of_texts(model, items, noisy), 0.01)
+    assert worse.verdict == "worse"
+    assert worse.perplexity is not None
+    assert worse.perplexity > math.exp(counts.text.reference_nats) * 1.01
+    halved = [{**one, "labels": torch.where(torch.arange(32) < 6, -100, one["input_ids"])} for one in items]
+    assert of_texts(model, halved, model.module).text.tokens == int(kept[:, 5:].sum())
+    rounded = copy.deepcopy(model.module).bfloat16().float()
+    assert judged(of_texts(model, items, rounded), 0.01).verdict == "as good"
+
+
+def test_a_language_model_that_guesses_or_breaks_is_not_compared():
+    model, items = speaking()
+    broken = copy.deepcopy(model.module)
+    with torch.no_grad():
+        broken[1].bias.fill_(float("nan"))
+    assert of_texts(model, items, broken) is None
+    with torch.no_grad():
+        model.module[0].weight.normal_(0.0, 0.5)
+    assert of_texts(model, items, model.module) is None
 
 
 def damaged(kind, module):
@@ -536,10 +663,13 @@ def wide(**more):
             marks=[pytest.mark.long, pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")],
         ),
         ({"quantization": "int8-dynamic"}, 0.05),
+        *(({"quantization": q}, 0.05) for _, q in TORCHAOS),
         *(({"runtime": name, "quantization": q}, 0.15 if "int4" in q else 0.05) for name, q in QUANTIZED),
     ],
 )
 def test_a_saved_model_answers_as_eager_mode_does_where_torchstone_is_not(tmp_path, axes, most):
+    if ("eager", axes.get("quantization")) in TORCHAOS and "runtime" not in axes:
+        pytest.importorskip("torchao")
     name = axes.get("runtime", "eager")
     if name != "eager" and lacking(name):
         pytest.skip(lacking(name))

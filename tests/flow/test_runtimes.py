@@ -1,6 +1,7 @@
 """`--axis runtime=…` through the real CLI: the same model in eager mode and in ONNX Runtime."""
 
 import json
+import re
 import subprocess
 import sys
 from typing import Any
@@ -111,6 +112,47 @@ def test_bf16_in_eager_mode_is_judged_as_runtimes_are(tmp_path):
         shown = subprocess.check_output([*TORCHSTONE, "show", "latest"], text=True, cwd=tmp_path)
         assert "eager bf16 relative error" in shown
         assert ("Not shown to be as good: " in " ".join(shown.split())) is (items == 0)
+
+
+SPEAKING = """
+import torch
+
+
+class Speaking(torch.nn.Module):
+    def __init__(self, scores):
+        super().__init__()
+        self.words, self.head = torch.nn.Embedding.from_pretrained(scores), torch.nn.Linear(24, 24)
+        with torch.no_grad():
+            self.head.weight.copy_(torch.eye(24))
+            self.head.bias.zero_()
+
+    def can_generate(self):
+        return True
+
+    def forward(self, input_ids):
+        return self.head(self.words(input_ids))
+
+
+def model():
+    dice = torch.Generator().manual_seed(0)
+    scores = 2.0 * torch.randn(24, 24, generator=dice)
+    ids = torch.randint(24, (400, 1), generator=dice)
+    for _ in range(31):
+        ids = torch.cat([ids, torch.multinomial(scores.softmax(1)[ids[:, -1]], 1, generator=dice)], 1)
+    return Speaking(scores), torch.utils.data.TensorDataset(ids)
+"""
+
+
+def test_a_language_model_of_ones_own_is_judged_by_its_perplexity(tmp_path):
+    (tmp_path / "speaking.py").write_text(SPEAKING)
+    words = ["run", "py:speaking.py:model", "--task", "infer", "--axis", "quantization=none,int8-dynamic"]
+    quick = ["--trials", "1", "--warmup", "1", "--iterations", "20", "--batch-sizes", "8", "--quiet"]
+    told = subprocess.run(
+        [*TORCHSTONE, *words, *quick], capture_output=True, text=True, timeout=240, check=False, cwd=tmp_path
+    )
+    assert told.returncode == 0, told.stderr
+    answer = " ".join(told.stdout.split())
+    assert re.search(r"as good: perplexity -?0\.\d \[-?0\.\d, 0\.\d\] % higher, of 400 items", answer), answer
 
 
 NOT_HERE = """

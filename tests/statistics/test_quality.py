@@ -6,12 +6,14 @@ from collections import Counter
 import msgspec
 import numpy as np
 import pytest
+import torch
 
 from torchstone.analysis.advice.choices import choose
 from torchstone.core.quality import judged
 from torchstone.core.schema.answer import Choice
 from torchstone.core.schema.quality import MARGIN, AnswerCounts, QualityVerdict
 from torchstone.core.stats.interval import over_trials
+from torchstone.plugins.tasks._runtimes import text_counts
 
 DRAWS = 1000
 
@@ -51,6 +53,39 @@ def test_with_enough_items_an_honest_candidate_is_accepted(lost, gained, items):
 @pytest.mark.parametrize("gained", [0.0, 0.01])
 def test_with_enough_items_damage_is_found(gained):
     assert verdicts(2000, 0.03 + gained, gained)[QualityVerdict.WORSE] >= 0.9
+
+
+def verdicts_on_texts(texts, more_nats, spread, *, skewed):
+    """Judge drawn texts of 20 to 127 tokens, whose tokens hang together; `spread`: of texts, in nats a token."""
+    dice = np.random.default_rng(texts + int(1e6 * more_nats) + int(1e4 * spread))
+    found = dict.fromkeys(QualityVerdict, 0.0)
+    for _ in range(DRAWS):
+        tokens = dice.integers(20, 128, texts).astype(float)
+        of_text = dice.exponential(spread, texts) - spread if skewed else dice.normal(0.0, spread, texts)
+        more = tokens * (more_nats + of_text) + dice.normal(0.0, 0.1, texts) * np.sqrt(tokens)
+        rows = np.stack([tokens, 4.0 * tokens, 4.0 * tokens + more, 0.0 * tokens, 9.0 * tokens], 1)
+        counts = text_counts(torch.from_numpy(rows))
+        assert counts is not None
+        found[judged(counts, MARGIN).verdict] += 1 / DRAWS
+    return found
+
+
+MARGIN_NATS = math.log1p(MARGIN)
+
+
+@pytest.mark.parametrize("skewed", [False, True])
+@pytest.mark.parametrize("spread", [0.003, 0.02])
+@pytest.mark.parametrize("texts", [20, 100])
+def test_a_perplexity_higher_by_the_margin_is_seldom_called_as_good(texts, spread, skewed):
+    found = verdicts_on_texts(texts, MARGIN_NATS, spread, skewed=skewed)
+    assert found[QualityVerdict.AS_GOOD] <= (0.08 if skewed and texts < 100 else 0.05)
+    assert found[QualityVerdict.WORSE] <= 0.05
+
+
+@pytest.mark.parametrize("skewed", [False, True])
+def test_with_enough_texts_an_honest_language_model_is_accepted_and_damage_found(skewed):
+    assert verdicts_on_texts(200, 0.001, 0.02, skewed=skewed)[QualityVerdict.AS_GOOD] >= 0.9
+    assert verdicts_on_texts(100, 0.03, 0.02, skewed=skewed)[QualityVerdict.WORSE] >= 0.9
 
 
 SETS, SETTINGS, TRIALS, SPREAD = 200, 9, 3, 0.01  # settings beside eager mode; spread of a trial's log

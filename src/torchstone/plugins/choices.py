@@ -119,7 +119,7 @@ def has_end(data: str) -> bool:
     return data.partition(":")[0] not in ("synthetic", "example")
 
 
-_OF_EAGER: tuple[str, ...] = ("int8-dynamic",)
+_OF_EAGER: tuple[str, ...] = ("int8-dynamic", "int8-weights", "fp8-dynamic", "fp8-weights")
 
 
 class RuntimeVariant(NamedTuple):
@@ -145,8 +145,8 @@ def axis_conflict(configuration: Mapping[str, Scalar]) -> str | None:
     variant = variant_in(configuration)
     if variant is None:
         return None
-    torchs_own = {"sdpa": "auto", "channels_last": False} if variant.runtime != EAGER else {}
-    for axis, only in ({"precision": "fp32", "compile": "off"} | torchs_own).items():
+    torchs_own = {"compile": "off", "sdpa": "auto", "channels_last": False} if variant.runtime != EAGER else {}
+    for axis, only in ({"precision": "fp32"} | torchs_own).items():
         if configuration.get(axis, only) not in (only, AXES[axis].default):
             return f"{variant}, {axis}={configuration[axis]}: not possible together"
     known = _OF_EAGER

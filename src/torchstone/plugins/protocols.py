@@ -215,7 +215,7 @@ class Prepared(ABC):
         raise Unsupported("only a model of task infer can be saved")
 
     def compare(self, samples: Samples, seed: int) -> AnswerCounts | None:
-        """Count how what was built answers real items beside its reference; None where there is no other, or no class.
+        """Count how what was built answers real items beside its reference; None: nothing to compare.
 
         Called once a Case, after `build` or `compare_precision`.
         """
@@ -317,13 +317,15 @@ class OpenRuntime(NamedTuple):
 
 
 class Runtime(ABC):
-    """runtimes/<name>.py: computes a model that torch.export has exported, on the CPU, in fp32 or quantized.
+    """runtimes/<name>.py: computes a model that torch.export has exported, in fp32 or quantized.
 
-    `quantizations`: words of that axis which `quantize` has. `suffixes`: of its files, which are named as their folder;
-    the first is the one that is loaded. `takes`: what its inputs are where it is used without torchstone.
+    `devices`: kinds it computes on. `quantizations`: words of that axis which `quantize` has. `suffixes`: of its files,
+    which are named as their folder; the first is the one that is loaded. `takes`: what its inputs are where it is used
+    without torchstone.
     """
 
     describes: str
+    devices: tuple[str, ...] = ("cpu",)
     quantizations: tuple[str, ...] = ()
     suffixes: tuple[str, ...] = ()
     takes: str = "numpy arrays"
@@ -345,10 +347,14 @@ class Runtime(ABC):
         """
 
     @abstractmethod
-    def open(self, folder: Path, threads: int) -> OpenRuntime:
-        """Open the files, which are deleted then, to answer with that many threads: no others, which wait asleep."""
+    def open(self, folder: Path, threads: int, device: str) -> OpenRuntime:
+        """Open the files, which are deleted then, to answer with that many threads: no others, which wait asleep.
 
-    def usage(self, file: str, threads: int) -> Sequence[str]:
+        `device`: torch's name of it, where inputs lie and outputs belong. Raises Unsupported where the library that is
+        here cannot use it.
+        """
+
+    def usage(self, file: str, threads: int, device: str) -> Sequence[str]:
         """Return lines of Python that open the file as `open` does, and compute `outputs` of `inputs`, by name."""
         raise Unsupported("this runtime does not tell how its files are loaded")
 

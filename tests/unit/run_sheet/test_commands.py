@@ -11,7 +11,7 @@ from run_sheet.sheet import STEPS
 
 from torchstone.cli._parsing import Parser, add_language
 
-RUNS = {"A0", "A2", "A4", "A5", "B1", "B2", "B5", "C1", "C2", "C4", "D1", "D2", "D4"}  # steps that begin with one
+RUNS = {"A0", "A2", "A4", "A5", "A6", "B1", "B2", "B5", "C1", "C2", "C4", "D1", "D2", "D4"}  # steps that begin with one
 
 
 class Recording(Here):

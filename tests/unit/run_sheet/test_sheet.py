@@ -13,7 +13,7 @@ from torchstone.core.schema.metric import RAW
 
 DEVICES = ("cuda", "rocm", "xpu", "mps", "cpu")
 OF_THE_RUN_SHEET = {
-    "A": ["A0", "A1", "A2", "A3", "A4", "A5"], "B": ["B1", "B2", "B3", "B4", "B5", "B6"],
+    "A": ["A0", "A1", "A2", "A3", "A4", "A5", "A6"], "B": ["B1", "B2", "B3", "B4", "B5", "B6"],
     "C": ["C1", "C2", "C3", "C4"], "D": ["D1", "D2", "D3", "D4"],
 }  # fmt: skip
 FOLDER = Path(__file__).parents[3] / "benchmarks" / "run_sheet"

@@ -147,10 +147,10 @@ AXES: Mapping[str, Axis] = _axes(
          "library that computes the model: eager (torch), or one that it is exported to (torchstone list runtimes)",
          stage=_S.MODEL, on_request=True),
     Axis("quantization", "str", UNQUANTIZED, True,
-         "int8-dynamic: weights and, while it computes, inputs of linear layers in 8 bits; int8-static: by ranges that "
-         "other items gave before; int8-weights, int4-weights: weights alone",
-         values=(UNQUANTIZED, "int8-dynamic", "int8-static", "int8-weights", "int4-weights"), stage=_S.MODEL,
-         on_request=True),
+         "int8-dynamic, fp8-dynamic: weights and, while it computes, inputs of linear layers in 8 bits; int8-static: "
+         "by ranges that other items gave before; int8-weights, int4-weights, fp8-weights: weights alone",
+         values=(UNQUANTIZED, "int8-dynamic", "int8-static", "int8-weights", "int4-weights", "fp8-dynamic",
+                 "fp8-weights"), stage=_S.MODEL, on_request=True),
     Axis("optimizer", "str", "adamw", True, "optimizer of the weights; 8bit: its state in 8 bits, by torchao",
          values=("sgd", "adam", "adamw", *EIGHT_BIT), stage=_S.OPTIMIZER, flag="--optimizers"),
     Axis("learning_rate", "float", 5e-5, True, "step size of the optimizer",

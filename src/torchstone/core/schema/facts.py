@@ -191,7 +191,10 @@ def flat(facts: Facts) -> dict[str, Scalar]:
         elif isinstance(value, Statement):
             found[name] = value.id
         elif isinstance(value, AnswerCounts):
-            found |= {f"{name}_{key}": count for key, count in msgspec.structs.asdict(value).items()}
+            counts = msgspec.structs.asdict(value)
+            text = counts.pop("text")
+            counts |= {} if text is None else msgspec.structs.asdict(text)
+            found |= {f"{name}_{key}": count for key, count in counts.items()}
         elif isinstance(value, dict):
             found |= {f"{name}_{key}" if name == "claimed" else f"{key}_{name}": one for key, one in value.items()}
         else:

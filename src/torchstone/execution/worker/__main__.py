@@ -7,6 +7,7 @@ line asks for the stack, and the end of stdin ends the trial. `template FD MODEL
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import sys
@@ -23,6 +24,9 @@ def main(arguments: list[str]) -> None:
     """Run one of the modes. stdout is given to stderr: what a model prints must not end up in `--json`."""
     stdout = os.dup(1)
     os.dup2(2, 1)
+    # transformers imports torchao, which warns of kernels for other machines.
+    for name in ("torchao", "torch.utils._pytree"):
+        logging.getLogger(name).setLevel(logging.ERROR)
     mode, *words = arguments
     if mode == "template":
         from torchstone.execution.worker.template import serve

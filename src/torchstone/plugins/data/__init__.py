@@ -2,5 +2,5 @@
 
 BY_TOPIC = {
     "_image_sets": ("cifar10", "food101", "images", "imagenet100", "mri"),
-    "_text_sets": ("csv", "parquet", "sst2", "tsv"),
+    "_table_files": ("csv", "parquet", "sst2", "tsv"),
 }

@@ -15,6 +15,7 @@ class AotInductor(Runtime):
     """Compiles with this machine's C++ compiler; what it makes computes with torch's own threads."""
 
     describes = "AOTInductor: torch.compile's kernels, compiled ahead of time"
+    devices = ("cpu", "cuda", "rocm", "xpu")
     suffixes = (".pt2",)
     takes = "torch tensors"
 
@@ -30,10 +31,11 @@ class AotInductor(Runtime):
         with inductor.config.patch(compile_threads=1):  # no pool of processes, which would idle beside the windows
             inductor.aoti_compile_and_package(program, package_path=_file(folder))
 
-    def open(self, folder: Path, threads: int) -> OpenRuntime:
+    def open(self, folder: Path, threads: int, device: str) -> OpenRuntime:
         import torch
 
-        load = torch._inductor.aoti_load_package(_file(folder))
+        number = int(device.partition(":")[2] or -1)
+        load = torch._inductor.aoti_load_package(_file(folder), device_index=number)
 
         def answer(tensors: Mapping[str, Any]) -> Sequence[Any]:
             found: Sequence[Any] = load(**tensors)
@@ -41,7 +43,7 @@ class AotInductor(Runtime):
 
         return OpenRuntime(answer, f"torch {torch.__version__}", torch.get_num_threads(), {})
 
-    def usage(self, file: str, threads: int) -> Sequence[str]:
+    def usage(self, file: str, threads: int, device: str) -> Sequence[str]:
         return (
             f"import torch; torch.set_num_threads({threads})",
             f"model = torch._inductor.aoti_load_package({file!r})",

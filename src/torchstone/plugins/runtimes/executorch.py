@@ -39,7 +39,7 @@ class ExecuTorch(Runtime):
             lowered = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()], constant_methods=names)
             Path(_file(folder)).write_bytes(lowered.to_executorch().buffer)
 
-    def open(self, folder: Path, threads: int) -> OpenRuntime:
+    def open(self, folder: Path, threads: int, device: str) -> OpenRuntime:
         from executorch.extension.pybindings import portable_lib
         from executorch.version import __version__
 
@@ -59,7 +59,7 @@ class ExecuTorch(Runtime):
 
         return OpenRuntime(answer, f"executorch {__version__}", used, {"backend": "XnnpackBackend"})
 
-    def usage(self, file: str, threads: int) -> Sequence[str]:
+    def usage(self, file: str, threads: int, device: str) -> Sequence[str]:
         return (
             "from executorch.extension.pybindings import portable_lib",
             f"portable_lib._unsafe_reset_threadpool({threads})",

@@ -1,9 +1,9 @@
-"""ONNX Runtime's CPU execution provider, on what torch.onnx.export writes of an exported program."""
+"""ONNX Runtime's execution providers of a CPU and of CUDA, on what torch.onnx.export writes of an exported program."""
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ _BITS = {"int8-weights": (8, 128), "int4-weights": (4, 32)}  # of a weight, and 
 _NEEDS = ("onnxruntime", "onnx", "onnxscript")
 # Threads that spin between operators are off in pools of every runtime here: theirs would be the only ones.
 _ENTRIES = {"session.intra_op.allow_spinning": "0", "session.inter_op.allow_spinning": "0"}
+
+Answer = Callable[[Mapping[str, Any]], Sequence[Any]]
 
 
 def _saturates() -> bool:
@@ -32,7 +34,8 @@ def _saturates() -> bool:
 class OnnxRuntime(Runtime):
     """Opens sessions with as many threads as torch would use."""
 
-    describes = "ONNX Runtime's CPU execution provider"
+    describes = "ONNX Runtime, on a CPU or a CUDA device"
+    devices = ("cpu", "cuda")
     quantizations = ("int8-dynamic", "int8-static", *_BITS)
     suffixes = (".onnx", ".onnx.data")
 
@@ -64,7 +67,7 @@ class OnnxRuntime(Runtime):
 
                 def get_next(self) -> dict[str, Any] | None:
                     batch = next(self.batches, None)
-                    return None if batch is None else {name: batch[name].numpy() for name in self.names}
+                    return None if batch is None else {name: batch[name].numpy(force=True) for name in self.names}
 
             kinds = ["Conv", "Gemm", "MatMul"]
             quantizers.quantize_static(
@@ -92,7 +95,7 @@ class OnnxRuntime(Runtime):
         if not any(node.op_type in _QUANTIZED for node in quantized.graph.node):
             raise Unsupported(f"runtime=onnxruntime, quantization={quantization}: the model has no layer of that kind")
 
-    def open(self, folder: Path, threads: int) -> OpenRuntime:
+    def open(self, folder: Path, threads: int, device: str) -> OpenRuntime:
         import onnxruntime
         import torch
 
@@ -100,24 +103,68 @@ class OnnxRuntime(Runtime):
         options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
         for key, value in _ENTRIES.items():
             options.add_session_config_entry(key, value)
-        session = onnxruntime.InferenceSession(_file(folder), options, providers=["CPUExecutionProvider"])
-        names = [one.name for one in session.get_inputs()]
-
-        def answer(tensors: Mapping[str, Any]) -> Sequence[Any]:
-            found = session.run(None, {name: tensors[name].numpy() for name in names})
-            return [torch.from_numpy(array) for array in found]
-
-        said = {"intra_op_num_threads": str(threads), "inter_op_num_threads": "1", **_ENTRIES}
+        providers, where = _providers(device), torch.device(device)
+        first = providers[0] if isinstance(providers[0], str) else providers[0][0]
+        if first not in onnxruntime.get_available_providers():
+            raise Unsupported(f"runtime=onnxruntime: this onnxruntime has no {first}: pip install onnxruntime-gpu")
+        session = onnxruntime.InferenceSession(_file(folder), options, providers=providers)
+        if session.get_providers()[0] != first:  # it goes on with a CPU where it cannot load what the device needs
+            raise Unsupported(f"runtime=onnxruntime: {first} cannot be loaded: its CUDA must be that of torch")
+        answer = _on_host(session) if where.type == "cpu" else on_device(session, where.type, where.index or 0)
+        said = {"intra_op_num_threads": str(threads), "inter_op_num_threads": "1", **_ENTRIES, "provider": first}
         return OpenRuntime(answer, f"onnxruntime {onnxruntime.__version__}", options.intra_op_num_threads, said)
 
-    def usage(self, file: str, threads: int) -> Sequence[str]:
+    def usage(self, file: str, threads: int, device: str) -> Sequence[str]:
         return (
             "import onnxruntime; options = onnxruntime.SessionOptions()",
             f"options.intra_op_num_threads, options.inter_op_num_threads = {threads}, 1",
             *(f"options.add_session_config_entry({key!r}, {value!r})" for key, value in _ENTRIES.items()),
-            f'model = onnxruntime.InferenceSession({file!r}, options, providers=["CPUExecutionProvider"])',
+            f"model = onnxruntime.InferenceSession({file!r}, options, providers={_providers(device)})",
             "outputs = model.run(None, inputs)",
         )
+
+
+def _providers(device: str) -> list[Any]:
+    """Return what a session is asked to compute with: the CPU last, for what has no kernel on the device."""
+    kind, _, number = device.partition(":")
+    if kind == "cpu":
+        return ["CPUExecutionProvider"]
+    options = {"device_id": number or "0", "use_tf32": "0"}  # fp32, as asked for; by itself it rounds products
+    return [("CUDAExecutionProvider", options), "CPUExecutionProvider"]
+
+
+def _on_host(session: Any) -> Answer:
+    import torch
+
+    names = [one.name for one in session.get_inputs()]
+
+    def answer(tensors: Mapping[str, Any]) -> Sequence[Any]:
+        found = session.run(None, {name: tensors[name].numpy() for name in names})
+        return [torch.from_numpy(array) for array in found]
+
+    return answer
+
+
+def on_device(session: Any, kind: str, number: int) -> Answer:
+    """Return what answers where the tensors lie: `session.run` would copy all of them from the host and back."""
+    import torch
+
+    inputs, outputs = ([one.name for one in some] for some in (session.get_inputs(), session.get_outputs()))
+
+    def answer(tensors: Mapping[str, Any]) -> Sequence[Any]:
+        binding = session.io_binding()
+        given = {name: tensors[name].contiguous() for name in inputs}
+        for name, tensor in given.items():
+            dtype = torch.empty(0, dtype=tensor.dtype).numpy().dtype
+            binding.bind_input(name, kind, number, dtype, tuple(tensor.shape), tensor.data_ptr())
+        for name in outputs:
+            binding.bind_output(name, kind, number)
+        binding.synchronize_inputs()  # torch's stream, in which they were copied, is not that of the session
+        session.run_with_iobinding(binding)
+        binding.synchronize_outputs()
+        return [torch.utils.dlpack.from_dlpack(value) for value in binding.get_outputs()]
+
+    return answer
 
 
 def _file(folder: Path) -> Path:

@@ -51,7 +51,7 @@ class OpenVino(Runtime):
         for suffix in self.suffixes:
             small.with_suffix(suffix).replace(_file(folder).with_suffix(suffix))
 
-    def open(self, folder: Path, threads: int) -> OpenRuntime:
+    def open(self, folder: Path, threads: int, device: str) -> OpenRuntime:
         import torch
 
         openvino = _openvino()
@@ -67,7 +67,7 @@ class OpenVino(Runtime):
         library = f"openvino {openvino.__version__.partition('-')[0]}"
         return OpenRuntime(answer, library, int(compiled.get_property("INFERENCE_NUM_THREADS")), options)
 
-    def usage(self, file: str, threads: int) -> Sequence[str]:
+    def usage(self, file: str, threads: int, device: str) -> Sequence[str]:
         return (
             "import openvino",
             f'model = openvino.Core().compile_model({file!r}, "CPU", {_options(threads)})',

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 from torchstone.core.schema.advice import Statement
@@ -14,6 +15,7 @@ from torchstone.core.schema.machine import StepCounts
 from torchstone.core.schema.metric import FORWARD
 from torchstone.core.schema.model import Batch, LoadedModel
 from torchstone.core.schema.quality import AnswerCounts
+from torchstone.plugins.choices import RuntimeVariant
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples, SavedFile
 
@@ -40,81 +42,45 @@ class FedEngine(Engine):
         return open_batches(case.configuration, model, samples, device, seed)
 
 
-class PreparedInference(Prepared):
-    """A model in eval mode on its device."""
+class BesideFp32(Prepared):
+    """A model in eval mode on its device, whose answers are compared with those of eager mode in fp32."""
+
+    _variant: RuntimeVariant | None = None  # what computes in place of eager mode
 
     def __init__(self, case: Case, model: LoadedModel, device: Device) -> None:
         import torch
 
         from torchstone.plugins.tasks import _graphs, _runtimes, _settings
 
-        self._variant = _runtimes.variant_of(case.configuration, device)
+        configuration = case.configuration
+        _settings.refuse(configuration, model, device)
+        _settings.set_numerics(configuration)
         self._device, self._outputs_of = device, _runtimes.outputs_of
-        _settings.refuse(case.configuration, model, device)
-        _settings.set_numerics(case.configuration)
-        self._plain = _settings.move_to_device(model.module.eval(), case.configuration, device)
-        self._compile_pool = _graphs.CompilePool(case.configuration, device)
-        self._module = _settings.compiled(self._plain, case.configuration)
+        self._plain = _settings.move_to_device(model.module.eval(), configuration, device)
+        self._compile_pool = _graphs.CompilePool(configuration, device)
+        self._module = _settings.compiled(self._plain, configuration)
+        self._asked = self._module  # what answers a whole batch
         self._inference_mode = torch.inference_mode
-        fetch = _settings.fetcher(case.configuration, device)
-        self._fetch = _graphs.marking_steps(fetch, case.configuration, device)
+        self._fetch = _settings.fetcher(configuration, device)
         self._plain_forward = model.forward
-        self._forward = _settings.in_precision(model.forward, case.configuration, device)
-        self._precision = case.configuration.get("precision")
-        self._configuration = case.configuration
-        self._looked = False
-        self._moments: Any = None
-        self.facts = _settings.in_effect(case.configuration, device)
+        self._forward = _settings.in_precision(model.forward, configuration, device)
+        self._precision = configuration.get("precision")
+        self._configuration = configuration
+        self._causal = model.input.causal
+        self.facts = _settings.in_effect(configuration, device)
 
-    def step(self, pull: Callable[[], Batch], mark: Mark) -> None:
-        tensors = self._fetch(pull, mark)
-        with self._inference_mode():
-            output = self._forward(self._module, tensors)
-        mark(FORWARD)
-        if not self._looked:
-            self._looked, self._moments = True, moments(output)
-
-    def build(self, pull: Callable[[], Batch], samples: Samples | None = None, seed: int = 0) -> Mapping[str, float]:
-        """Export the model to its runtime, quantize it, and compare its answers with those of eager mode in fp32."""
-        from torchstone.plugins.tasks import _runtimes
-
-        if self._variant is None:
-            return {}
-        batches = [pull().tensors for _ in range(_runtimes.COMPARED)]
-        calibration = self._calibration(samples, seed, batches)
-        built = _runtimes.build(self._variant, self._plain, self._plain_forward, batches, calibration)
-        self._forward = lambda _module, tensors: built.answer(tensors)
-        self.facts = merged(self.facts, built.facts)
-        return built.values
-
-    def _calibration(
-        self, samples: Samples | None, seed: int, pulled: Sequence[Mapping[str, Any]]
-    ) -> Iterator[Mapping[str, Any]]:
-        """Yield batches of items that are not compared; those pulled, where there are no real ones."""
-        from torchstone.plugins.tasks import _runtimes
-
-        own = iter(()) if samples is None else _runtimes.calibration(samples, self._configuration, seed)
-        first = next(own, None)
-        yield from pulled if first is None else (first, *own)
-
-    def save(self, pull: Callable[[], Batch], samples: Samples | None, seed: int, file: SavedFile) -> Sequence[str]:
-        from torchstone.plugins.tasks import _runtimes
-
-        if self._variant is None:
-            mode = str(self._configuration.get("compile", "off"))
-            return _runtimes.save_eager(self._plain, self._forward, self._fetch(pull, lambda _phase: None), mode, file)
-        batch = pull().tensors
-        calibration = self._calibration(samples, seed, [batch])
-        return _runtimes.save(self._variant, self._plain, self._plain_forward, batch, calibration, file)
+    def enter(self, window: str) -> None:
+        self._compile_pool.close()
 
     def compare(self, samples: Samples, seed: int) -> AnswerCounts | None:
-        """Count the items of which both predict the same class."""
         from torchstone.plugins.tasks import _runtimes
 
         if self._variant is None and not self._is_narrow:
             return None
         with self._inference_mode():
-            return _runtimes.counted(self._answer, self._reference, samples, self._configuration, seed)
+            return _runtimes.counted(
+                self._answer, self._reference, samples, self._configuration, seed, causal=self._causal
+            )
 
     def compare_precision(self, pull: Callable[[], Batch]) -> Mapping[str, float]:
         from torchstone.plugins.tasks import _runtimes
@@ -134,7 +100,7 @@ class PreparedInference(Prepared):
 
     def _answer(self, tensors: Mapping[str, Any]) -> Sequence[Any]:
         """Return what is measured answers."""
-        output = self._forward(self._module, self._move_to_device(tensors))
+        output = self._forward(self._asked, self._move_to_device(tensors))
         return [tensor.cpu() for tensor in self._outputs_of(output)]
 
     def _reference(self, tensors: Mapping[str, Any]) -> Sequence[Any]:
@@ -147,10 +113,65 @@ class PreparedInference(Prepared):
 
     def _move_to_device(self, tensors: Mapping[str, Any]) -> Mapping[str, Any]:
         moved = {name: tensor.to(self._device.torch_device) for name, tensor in tensors.items()}
-        return self._fetch(lambda: Batch(moved, 0), lambda _phase: None)
+        return self._fetch(lambda: Batch(moved, 0), _unmarked)
 
-    def enter(self, window: str) -> None:
-        self._compile_pool.close()
+
+class PreparedInference(BesideFp32):
+    """Batches are answered by a torch module, or by what a runtime makes of it."""
+
+    def __init__(self, case: Case, model: LoadedModel, device: Device) -> None:
+        from torchstone.plugins.tasks import _graphs, _runtimes
+
+        self._variant = _runtimes.variant_of(case.configuration, device)
+        super().__init__(case, model, device)
+        self._fetch = _graphs.marking_steps(self._fetch, case.configuration, device)
+        self._looked = False
+        self._moments: Any = None
+
+    def step(self, pull: Callable[[], Batch], mark: Mark) -> None:
+        tensors = self._fetch(pull, mark)
+        with self._inference_mode():
+            output = self._forward(self._module, tensors)
+        mark(FORWARD)
+        if not self._looked:
+            self._looked, self._moments = True, moments(output)
+
+    def build(self, pull: Callable[[], Batch], samples: Samples | None = None, seed: int = 0) -> Mapping[str, float]:
+        """Export the model to its runtime, quantize it, and compare its answers with those of eager mode in fp32."""
+        from torchstone.plugins.tasks import _runtimes, _settings
+
+        if self._variant is None:
+            return {}
+        batches = [self._fetch(pull, _unmarked) for _ in range(_runtimes.COMPARED)]
+        calibration = self._calibration(samples, seed, batches)
+        device = str(self._device.torch_device)
+        compiled = partial(_settings.compiled, configuration=self._configuration)
+        model = self._plain, self._plain_forward
+        built = _runtimes.build(self._variant, *model, batches, calibration, device, compiled)
+        self._forward = lambda _module, tensors: built.answer(tensors)
+        self.facts = merged(self.facts, built.facts)
+        return built.values
+
+    def _calibration(
+        self, samples: Samples | None, seed: int, pulled: Sequence[Mapping[str, Any]]
+    ) -> Iterator[Mapping[str, Any]]:
+        """Yield batches of items that are not compared; those pulled, where there are no real ones."""
+        from torchstone.plugins.tasks import _runtimes
+
+        own = iter(()) if samples is None else _runtimes.calibration(samples, self._configuration, seed)
+        first = next(own, None)
+        yield from pulled if first is None else (first, *own)
+
+    def save(self, pull: Callable[[], Batch], samples: Samples | None, seed: int, file: SavedFile) -> Sequence[str]:
+        from torchstone.plugins.tasks import _runtimes
+
+        mode = str(self._configuration.get("compile", "off"))
+        if self._variant is None:
+            return _runtimes.save_eager(self._plain, self._forward, self._fetch(pull, _unmarked), mode, file)
+        batch = self._fetch(pull, _unmarked)
+        calibration, device = self._calibration(samples, seed, [batch]), str(self._device.torch_device)
+        model = self._plain, self._plain_forward
+        return _runtimes.save(self._variant, *model, batch, calibration, file, device, mode)
 
     def results(self) -> Mapping[str, Sequence[float]]:
         return {"fingerprint": [float(m) for m in self._moments]} if self._moments is not None else {}
@@ -168,6 +189,10 @@ class PreparedInference(Prepared):
                 self._plain_forward(module, tensors)
 
         return _flops.count(self._plain, work, batch.tensors, self._precision)
+
+
+def _unmarked(_phase: str) -> None:
+    """A phase that is not measured."""
 
 
 def moments(output: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import importlib.metadata
 import logging
 import math
 import re
@@ -25,7 +26,7 @@ from torch.utils import _pytree as pytree
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import EAGER, UNQUANTIZED, Scalar
 from torchstone.core.schema.facts import Facts, SettingFact
-from torchstone.core.schema.quality import AnswerCounts
+from torchstone.core.schema.quality import AnswerCounts, NextToken
 from torchstone.plugins import registry
 from torchstone.plugins.choices import RuntimeVariant, axis_conflict, variant_in
 from torchstone.plugins.machine_protocols import Device
@@ -43,12 +44,25 @@ Forward = Callable[[Any, Mapping[str, Any]], Any]
 def variant_of(configuration: Mapping[str, Scalar], device: Device) -> RuntimeVariant | None:
     """Return what is asked for, or None: eager, in fp32. Raises Unsupported for what it is not asked beside."""
     variant = variant_in(configuration)
-    kind = torch.device(device.torch_device).type
-    if variant is not None and kind != "cpu":
-        raise Unsupported(f"{variant}: measured on the CPU only so far, not on {kind}")
     if (why := axis_conflict(configuration)) is not None:
         raise Unsupported(why)
+    if variant is None:
+        return None
+    kind = torch.device(device.torch_device).type
+    if variant.runtime == EAGER:
+        if _is_torchs(variant, kind) and configuration.get("compile", "off") != "off":
+            raise Unsupported(f"{variant}, compile={configuration['compile']}: not possible together on the CPU")
+        return variant
+    kinds = registry.load("runtimes", variant.runtime).devices
+    kind = "rocm" if kind == "cuda" and torch.version.hip else kind
+    if kind not in kinds:
+        raise Unsupported(f"{variant}: computes on {', '.join(kinds)} only, not on {kind}")
     return variant
+
+
+def _is_torchs(variant: RuntimeVariant, kind: str) -> bool:
+    """Say whether torch itself has the format in eager mode: its kernels are for a CPU. The others are torchao's."""
+    return variant.quantization == "int8-dynamic" and kind == "cpu"
 
 
 class Exportable(torch.nn.Module):
@@ -70,11 +84,15 @@ def outputs_of(output: Any) -> tuple[Any, ...]:
 
 
 class Built(NamedTuple):
-    """A model in a runtime: what answers in place of its forward, what was found, and the facts of it."""
+    """A model in a runtime: what answers in place of its forward, what was found, and the facts of it.
+
+    `module`: of eager mode, the quantized one.
+    """
 
     answer: Callable[[Mapping[str, Any]], Sequence[Any]]
     values: Mapping[str, float]
     facts: Facts
+    module: Any
 
 
 def build(
@@ -83,23 +101,27 @@ def build(
     forward: Forward,
     batches: Sequence[Mapping[str, Any]],
     calibration: Iterable[Mapping[str, Any]] = (),
+    device: str = "cpu",
+    compiled: Callable[[Any], Any] = lambda module: module,
 ) -> Built:
     """Build the variant by its first batch, and ask it every batch. Raises Unsupported where it cannot be.
 
-    `calibration`: batches of a static format.
+    `batches`: on the device, torch's name of it. `calibration`: batches of a static format. `compiled`: what answers in
+    place of a module of eager mode.
     """
     batches = [_inputs(batch) for batch in batches]
     names = tuple(batches[0])
     with tempfile.TemporaryDirectory(prefix="torchstone-runtime-") as place, _quiet(), torch.no_grad():
         folder, begin_s, loaded = Path(place), time.perf_counter(), dict[str, float]()
-        if variant.runtime == EAGER:
-            opener = _opener(_quantized(variant, module), forward, folder)
+        quantized = _quantized(variant, module, device) if variant.runtime == EAGER else None
+        if quantized is not None:
+            opener = _opener(variant, quantized, forward, folder, device, compiled)
         else:
             runtime = _exported(variant, module, forward, batches[0], calibration, folder)
-            opener = functools.partial(runtime.open, folder, torch.get_num_threads())
+            opener = functools.partial(runtime.open, folder, torch.get_num_threads(), device)
         exported_s = time.perf_counter()
         size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-        if variant.runtime != EAGER:
+        if variant.runtime != EAGER and device == "cpu":
             loaded = _loaded_peak(runtime, folder, batches[0])
         open_s = time.perf_counter()
         opened = opener()
@@ -128,7 +150,7 @@ def build(
     def answer(tensors: Mapping[str, Any]) -> Sequence[Any]:
         return opened.answer({name: tensors[name] for name in names})
 
-    return Built(answer, values, facts)
+    return Built(answer, values, facts, quantized)
 
 
 _ALONE = """
@@ -152,7 +174,7 @@ def _loaded_peak(runtime: Runtime, folder: Path, batch: Mapping[str, Any]) -> di
         inputs = Path(place) / "inputs.npz"
         numpy.savez(inputs, **{name: tensor.numpy() for name, tensor in batch.items()})
         file = folder / f"{folder.name}{''.join(runtime.suffixes[:1])}"
-        lines = "\n".join(runtime.usage(str(file), torch.get_num_threads()))
+        lines = "\n".join(runtime.usage(str(file), torch.get_num_threads(), "cpu"))
         code = _ALONE.format(inputs=str(inputs), torchs=runtime.takes == "torch tensors", lines=lines)
         with suppress(subprocess.SubprocessError):
             told = subprocess.check_output(
@@ -176,27 +198,63 @@ def _quiet() -> Iterator[None]:
         logging.disable(before)
 
 
-def _quantized(variant: RuntimeVariant, module: Any) -> Any:
-    """Return a copy with dynamically quantized linear and recurrent layers. Raises Unsupported where there are none."""
+def _quantized(variant: RuntimeVariant, module: Any, device: str) -> Any:
+    """Return a copy with quantized linear (and recurrent) layers. Raises Unsupported where there are none."""
+    ours = _is_torchs(variant, torch.device(device).type)
+    change = torch.ao.quantization.quantize_dynamic if ours else _torchaos(variant)
     try:
-        quantized = torch.ao.quantization.quantize_dynamic(copy.deepcopy(module))
+        quantized = change(copy.deepcopy(module))
     except Exception as error:
-        raise Unsupported(f"{variant}: torch cannot quantize the model: {_reason(error)}") from error
-    if not any(".quantized.dynamic." in type(part).__module__ for part in quantized.modules()):
-        raise Unsupported(f"{variant}: the model has no linear or recurrent layer, which are all that is quantized")
+        raise Unsupported(f"{variant}: {'torch' if ours else 'torchao'} cannot do it: {_reason(error)}") from error
+    inside = (type(part).__module__ for part in (*quantized.modules(), *quantized.parameters()))
+    if not any(".quantized.dynamic." in name or name.startswith("torchao.") for name in inside):
+        raise Unsupported(
+            f"{variant}: the model has no linear{' or recurrent' * ours} layer, the kind that is quantized"
+        )
     if any(isinstance(part, torch.nn.TransformerEncoderLayer) for part in quantized.modules()):
         torch.backends.mha.set_fastpath_enabled(False)  # it takes weights that are tensors, and fails on others
     return quantized
 
 
-def _opener(quantized: Any, forward: Forward, folder: Path) -> Callable[[], OpenRuntime]:
+def _torchaos(variant: RuntimeVariant) -> Callable[[Any], Any]:
+    """Return what puts torchao's tensors in place of the weights of linear layers."""
+    try:
+        from torchao import quantization as torchao
+    except ImportError as error:
+        raise Unsupported(f"{variant} needs torchao: pip install 'torchstone[torchao]'") from error
+    formats = {
+        "int8-dynamic": torchao.Int8DynamicActivationInt8WeightConfig,
+        "int8-weights": torchao.Int8WeightOnlyConfig,
+        "fp8-dynamic": torchao.Float8DynamicActivationFloat8WeightConfig,
+        "fp8-weights": torchao.Float8WeightOnlyConfig,
+    }
+
+    def change(module: Any) -> Any:
+        torchao.quantize_(module, formats[variant.quantization]())
+        return module
+
+    return change
+
+
+def _opener(
+    variant: RuntimeVariant,
+    quantized: Any,
+    forward: Forward,
+    folder: Path,
+    device: str,
+    compiled: Callable[[Any], Any],
+) -> Callable[[], OpenRuntime]:
     """Write the weights of a quantized module; return what makes it answer."""
     torch.save(quantized.state_dict(), folder / "model.pt")
+    asked = compiled(quantized)
 
     def answer(tensors: Mapping[str, Any]) -> Sequence[Any]:
-        return outputs_of(forward(quantized, tensors))
+        return outputs_of(forward(asked, tensors))
 
-    options = {"quantized.engine": str(torch.backends.quantized.engine)}
+    if _is_torchs(variant, torch.device(device).type):
+        options = {"quantized.engine": str(torch.backends.quantized.engine)}
+    else:
+        options = {"torchao": importlib.metadata.version("torchao")}
     if not torch.backends.mha.get_fastpath_enabled():
         options["mha.fastpath_enabled"] = "False"
     return lambda: OpenRuntime(answer, f"torch {torch.__version__}", torch.get_num_threads(), options)
@@ -232,15 +290,20 @@ def save(
     batch: Mapping[str, Any],
     calibration: Iterable[Mapping[str, Any]],
     file: SavedFile,
+    device: str,
+    compiled: str,
 ) -> Sequence[str]:
     """Write the variant by the shapes of a batch; return what loads it and runs it. Raises Unsupported as `build`."""
     inputs = _inputs(batch)
     with _quiet(), torch.no_grad():
         if variant.runtime != EAGER:
             runtime = _exported(variant, module, forward, inputs, calibration, file.folder)
-            lines = runtime.usage(f"{file.path}{runtime.suffixes[0]}", torch.get_num_threads())
+            lines = runtime.usage(f"{file.path}{runtime.suffixes[0]}", torch.get_num_threads(), device)
             return (_described(inputs, runtime.takes), *lines)
-        traced = _Traced(Exportable(_quantized(variant, module), forward), tuple(inputs))
+        quantized = _quantized(variant, module, device)
+        if not _is_torchs(variant, torch.device(device).type):
+            return save_eager(quantized, forward, inputs, compiled, file, "import torchao.quantization")
+        traced = _Traced(Exportable(quantized, forward), tuple(inputs))
         try:  # torch.export has no way to save what torch.ao.quantization makes of a layer
             torch.jit.trace(traced, tuple(inputs.values())).save(_named(file.folder, TRACED))
         except Exception as error:
@@ -250,16 +313,19 @@ def save(
 
 
 def save_eager(
-    module: Any, forward: Forward, batch: Mapping[str, Any], compiled: str, file: SavedFile
+    module: Any, forward: Forward, batch: Mapping[str, Any], compiled: str, file: SavedFile, *needed: str
 ) -> Sequence[str]:
-    """Write what torch.export makes of a module; return what loads it and runs it, compiled in that mode or "off"."""
+    """Write what torch.export makes of a module; return what loads it and runs it, compiled in that mode or "off".
+
+    `needed`: imports without which the file cannot be read.
+    """
     inputs = _inputs(batch)
     with _quiet(), torch.no_grad():
         torch.export.save(_program(EAGER, Exportable(module, forward), inputs), _named(file.folder, PROGRAM))
     load = f"torch.export.load({file.path + PROGRAM!r}).module()"
     if compiled != "off":
         load = f"torch.compile({load}, mode={None if compiled == 'default' else compiled!r})"
-    return _in_torch(inputs, load, "**inputs")
+    return _in_torch(inputs, load, "**inputs", *needed)
 
 
 class _Traced(torch.nn.Module):
@@ -283,10 +349,11 @@ def _named(folder: Path, suffix: str) -> str:
     return str(folder / f"{folder.name}{suffix}")
 
 
-def _in_torch(inputs: Mapping[str, Any], load: str, given: str) -> Sequence[str]:
+def _in_torch(inputs: Mapping[str, Any], load: str, given: str, *needed: str) -> Sequence[str]:
     return (
         _described(inputs, "torch tensors"),
         f"import torch; torch.set_num_threads({torch.get_num_threads()})",
+        *needed,
         f"model = {load}",
         f"with torch.inference_mode(): outputs = model({given})",
     )
@@ -294,6 +361,9 @@ def _in_torch(inputs: Mapping[str, Any], load: str, given: str) -> Sequence[str]
 
 def _described(inputs: Mapping[str, Any], kind: str) -> str:
     """Return the comment that says what the inputs are."""
+    where = next(iter(inputs.values())).device
+    if kind == "torch tensors" and where.type != "cpu":
+        kind = f"{kind} on {where}"
     each = (f"{name} {str(one.dtype).removeprefix('torch.')} {list(one.shape)}" for name, one in inputs.items())
     return f"# inputs: {kind} by name: {', '.join(each)}"
 
@@ -390,35 +460,107 @@ Answer = Callable[[Mapping[str, Any]], Sequence[Any]]
 
 
 def counted(
-    answer: Answer, reference: Answer, samples: Samples, configuration: Mapping[str, Scalar], seed: int
+    answer: Answer,
+    reference: Answer,
+    samples: Samples,
+    configuration: Mapping[str, Scalar],
+    seed: int,
+    *,
+    causal: bool = False,
 ) -> AnswerCounts | None:
     """Ask both for the same items, drawn by the seed, in whole batches, until there are enough or time is over.
 
-    The time is no ground for a bias: it does not hang on what they answer. None where the outputs have no classes.
+    The time is no ground for a bias: it does not hang on what they answer. `causal`: a language model, which is judged
+    by the next token. None where the outputs have no classes, or predict a text no better than a guess does.
     """
     size, stack = int(configuration["batch_size"] or 1), collate_of(samples)
     drawn, _ = _shares(len(samples), configuration, seed)
-    until_s, items, labelled = time.perf_counter() + _MOST_S, 0, True
-    totals = torch.zeros(4, dtype=torch.long)
+    until_s, rows = time.perf_counter() + _MOST_S, list[Any]()
     for begin in range(0, len(drawn) - size + 1, size):
         batch = stack([samples[number] for number in drawn[begin : begin + size]])
         if batch.items != size:
             continue  # one could not be read, and a runtime takes whole batches only
-        ours, theirs = _classes(reference(batch.tensors), size), _classes(answer(batch.tensors), size)
-        if ours is None or theirs is None:
+        expected, found = reference(batch.tensors), answer(batch.tensors)
+        if causal:
+            row = _next_tokens(expected, found, batch.tensors)
+        else:
+            row = _class_counts(_classes(expected, size), _classes(found, size), batch.tensors.get("labels"))
+        if row is None:
             return None
-        labels = batch.tensors.get("labels")
-        if not isinstance(labels, torch.Tensor) or labels.shape != ours.shape or labels.is_floating_point():
-            labelled, labels = False, ours
-        was, now = ours == labels, theirs == labels
-        totals += torch.stack([(ours == theirs).sum(), (was & now).sum(), (was & ~now).sum(), (now & ~was).sum()])
-        items += size
+        rows.append(row)
         if time.perf_counter() > until_s:
             break
-    if not items:
+    if not rows:
         return None
-    same, *of_labels = totals.tolist()
-    return AnswerCounts(items, same, *of_labels) if labelled else AnswerCounts(items, same)
+    items = torch.cat(rows)
+    if causal:
+        return text_counts(items)
+    labelled, same, *of_labels = items.sum(0).tolist()
+    return AnswerCounts(len(items), same, *of_labels) if labelled == len(items) else AnswerCounts(len(items), same)
+
+
+def _class_counts(expected: Any, found: Any, labels: Any) -> Any:
+    """Return a row an item: has a label, both classes are the same, both are right, the first alone, the other."""
+    if expected is None or found is None:
+        return None
+    labelled = isinstance(labels, torch.Tensor) and labels.shape == expected.shape and not labels.is_floating_point()
+    known = labels if isinstance(labels, torch.Tensor) and labelled else expected
+    was, now = expected == known, found == known
+    return torch.stack([torch.full_like(was, labelled), expected == found, was & now, was & ~now, now & ~was], 1).long()
+
+
+_NOT_READ = ("labels", "attention_mask")
+
+
+def _next_tokens(expected: Sequence[Any], found: Sequence[Any], tensors: Mapping[str, Any]) -> Any:
+    """Return a row a text; None where nothing is predicted.
+
+    Its predicted tokens, their cross-entropy by both, in nats, whether the likeliest tokens are all the same, and the
+    cross-entropy of a guess.
+    """
+    mask, labels = tensors.get("attention_mask"), tensors.get("labels")
+    given = [tensor for name, tensor in tensors.items() if name not in _NOT_READ and isinstance(tensor, torch.Tensor)]
+    integers = [tensor for tensor in given if tensor.dim() == 2 and not tensor.is_floating_point()]
+    ids = tensors.get("input_ids", integers[0] if len(integers) == 1 else None)
+    if ids is None:
+        return None
+    scores = [_logits(outputs, ids) for outputs in (expected, found)]
+    if any(one is None for one in scores):
+        return None
+    kept = torch.ones_like(ids) if mask is None else mask
+    if labels is not None and labels.shape == ids.shape:  # of what is only read, none
+        kept = kept * (labels >= 0)
+    kept = kept[:, 1:].double()
+    target = ids[:, 1:].unsqueeze(2)
+    losses = [-logits[:, :-1].float().log_softmax(2).gather(2, target).squeeze(2).double() for logits in scores]
+    another = (scores[0][:, :-1].argmax(2) != scores[1][:, :-1].argmax(2)).double()
+    sums = [kept, *(torch.where(kept > 0.0, loss, 0.0) for loss in losses), kept * another]
+    tokens, mine, other, changed = (one.sum(1) for one in sums)
+    return torch.stack([tokens, mine, other, (changed == 0.0).double(), tokens * math.log(scores[0].shape[2])], 1)
+
+
+def _logits(outputs: Sequence[Any], ids: Any) -> Any:
+    """Return the output that has scores of words for each token; None where there is none."""
+    for output in outputs:
+        if output.is_floating_point() and output.dim() == 3 and output.shape[:2] == ids.shape and output.shape[2] > 1:
+            return output
+    return None
+
+
+def text_counts(rows: Any) -> AnswerCounts | None:
+    """Return what the rows of `_next_tokens` come to.
+
+    A mean over tokens is a ratio of two sums over texts, whose tokens hang together: its standard error is that of the
+    texts' residuals (Cochran, Sampling Techniques, 3rd ed. 1977, section 6.4).
+    """
+    tokens, mine, other, same, guessed = rows.unbind(1)
+    total, texts = float(tokens.sum()), len(rows)
+    if not bool(rows.isfinite().all()) or total == 0.0 or float(mine.sum()) >= float(guessed.sum()):
+        return None
+    more = float((other - mine).sum()) / total
+    residuals = other - mine - more * tokens
+    error = math.sqrt(texts / max(1, texts - 1) * float(residuals.square().sum())) / total
+    return AnswerCounts(texts, int(same.sum()), text=NextToken(int(total), float(mine.sum()) / total, more, error))
 
 
 def _shares(items: int, configuration: Mapping[str, Scalar], seed: int) -> tuple[Sequence[int], Sequence[int]]:

@@ -17,13 +17,15 @@ from typing import Any
 import msgspec
 
 from torchstone.core.errors import Unsupported
+from torchstone.core.schema.advice import Statement
 from torchstone.core.schema.case import Case
+from torchstone.core.schema.facts import merged
 from torchstone.core.schema.machine import StepCounts
 from torchstone.core.schema.metric import DATA, DECODE, PREFILL
 from torchstone.core.schema.model import Batch, Decoding, LoadedModel, Unreadable
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
-from torchstone.plugins.tasks._inference import LOADER, SIZES, FedEngine
+from torchstone.plugins.tasks._inference import LOADER, SIZES, BesideFp32, FedEngine
 
 _KEPT_TOKENS = 4096  # times between tokens, of the first generations of a window; of the others the mean
 _DIGEST_BYTES = 6  # as many as a float holds exactly
@@ -126,7 +128,7 @@ def _unmasked(pull: Callable[[], Batch]) -> Batch:
 _NUMBER_BYTES = {"bf16": 2, "fp16": 2}  # of keys and values, under autocast
 
 
-class PreparedGeneration(Prepared):
+class PreparedGeneration(BesideFp32):
     """A causal model in eval mode on its device.
 
     In a latency window it streams: every token is on the host before the next is asked for, and the host's clock is
@@ -136,35 +138,30 @@ class PreparedGeneration(Prepared):
     def __init__(self, case: Case, model: LoadedModel, device: Device) -> None:
         import torch
 
-        from torchstone.plugins.tasks import _graphs, _settings
+        from torchstone.plugins.tasks import _runtimes, _settings
 
         if model.decoding is None:
             raise Unsupported("task generate: the model has no decoding loop; use a language model of hf:, as gpt2")
         configuration = case.configuration
-        _settings.refuse(configuration, model, device)
         self._new_tokens = int(configuration["new_tokens"] or 1)
         kept = int(configuration.get("sequence_length") or 1) + self._new_tokens - 1
         if model.input.longest is not None and kept > model.input.longest:
             asked = f"sequence_length={configuration.get('sequence_length')}, new_tokens={self._new_tokens}"
             raise Unsupported(f"{asked}: the model has {model.input.longest} positions, and this needs {kept}")
-        _settings.set_numerics(configuration)
+        self._variant = _runtimes.variant_of(configuration, device)
+        super().__init__(case, model, device)
         self._decoding = model.decoding
-        self._plain = _settings.move_to_device(model.module.eval(), configuration, device)
-        self._compile_pool = _graphs.CompilePool(configuration, device)
-        self._module = _settings.compiled(self._plain, configuration)
-        self._inference_mode = torch.inference_mode
+        self._asked = self._plain  # prompts go through it, compiled or not
         self._stack = torch.stack
         # Entered once a generation, so that autocast converts each weight once and not for every token.
         self._in_precision = partial(_settings.in_precision, configuration=configuration, device=device)
-        self._fetch = _settings.fetcher(configuration, device)
         self._times = TokenTimes()
         self._streams = configuration.get("mode") != "throughput"
         self._first: list[Any] = []
         self._cache_bytes = 0
-        self._precision = configuration.get("precision")
         number_bytes = _NUMBER_BYTES.get(str(self._precision), 4)
         self.facts = msgspec.structs.replace(
-            _settings.in_effect(configuration, device),
+            self.facts,
             new_tokens=self._new_tokens,
             stops_at_end_of_sequence=False,
             kv_cache="grows" if self._module is self._plain else "static",
@@ -172,6 +169,19 @@ class PreparedGeneration(Prepared):
                 int(configuration["batch_size"] or 1), kept, number_bytes
             ),
         )
+
+    def build(self, pull: Callable[[], Batch], samples: Samples | None = None, seed: int = 0) -> Mapping[str, float]:
+        """Quantize the model, and compare its answers to whole prompts with those of eager mode in fp32."""
+        from torchstone.plugins.tasks import _runtimes, _settings
+
+        if self._variant is None:
+            return {}
+        batches = [self._fetch(pull, _leave) for _ in range(_runtimes.COMPARED)]
+        model, device = (self._plain, self._plain_forward), str(self._device.torch_device)
+        built = _runtimes.build(self._variant, *model, batches, device=device)
+        self._asked, self._module = built.module, _settings.compiled(built.module, self._configuration)
+        self.facts = merged(self.facts, built.facts)
+        return built.values
 
     def enter(self, window: str) -> None:
         """Stream in the latency window, and forget the clock readings of the warm-up; end what compiled in it."""
@@ -196,7 +206,7 @@ class PreparedGeneration(Prepared):
         deliver = stream if self._streams else _leave
 
         def work(single: Any, given: Mapping[str, Any]) -> tuple[list[Any], Any]:
-            return generate(self._decoding, (self._plain, single), given, self._new_tokens, deliver, mark)
+            return generate(self._decoding, (self._asked, single), given, self._new_tokens, deliver, mark)
 
         with self._inference_mode():
             tokens, state = self._in_precision(work)(self._module, tensors)
@@ -217,6 +227,8 @@ class PreparedGeneration(Prepared):
         A token's pass costs more than the one before by the same amount, that of one more key: the first and the last
         are counted, those between them follow. (Not quite, where a sliding window is outgrown on the way.)
         """
+        if self._variant is not None:
+            return StepCounts(why_not=Statement("integer_products"))
         prompts, passes = batch.tensors["input_ids"], self._new_tokens - 1
         if not passes:
             return self._counted(prompts, 1)
@@ -250,7 +262,7 @@ class Generate(FedEngine):
 
     describes = "greedy text generation with a cache: time to first token, time per output token, tokens/s"
     axes: tuple[str, ...] = (
-        *(*SIZES[:2], "new_tokens", "precision", "compile", "sdpa", "threads"),
+        *(*SIZES[:2], "new_tokens", "precision", "compile", "quantization", "sdpa", "threads"),
         *(*LOADER, "feed", "mode"),
     )
 

@@ -110,17 +110,28 @@ _QUALITY = {
 
 
 def quality_words(quality: QualityLoss | None) -> str:
-    """Return "worse: accuracy 2.3 [1.1, 3.5] points lower (872 items)"; "" for what computes the same."""
+    """Return "worse: 2.3 [1.1, 3.5] points less accurate, of 872 items"; "" for what computes the same."""
     if quality is None:
         return ""
-    verdict = _QUALITY[quality.verdict]
-    if quality.loss is None or quality.low is None or quality.high is None:
-        return f"{verdict}: compared on no real items with classes (--data)"
-    loss, low, high = (f"{100.0 * share + 0.0:.1f}" for share in (quality.loss, quality.low, quality.high))
-    found = f"{loss} [{low}, {high}]"
-    what = f"accuracy {found} points lower" if quality.labelled else f"another class for {found} % of items"
-    told = f"{verdict}: {what}, of {quality.items:,} items"
+    verdict, loss = _QUALITY[quality.verdict], loss_words(quality)
+    if loss is None and quality.items_needed is not None:
+        return f"{verdict}: {quality.items:,} items are too few, {quality.items_needed:,} may decide"
+    if loss is None:
+        return f"{verdict}: compared on no real items with classes or text (--data)"
+    told = f"{verdict}: {loss}, of {quality.items:,} items"
     return f"{told}; {quality.items_needed:,} items would decide" if quality.items_needed is not None else told
+
+
+def loss_words(quality: QualityLoss) -> str | None:
+    """Return "2.3 [1.1, 3.5] points less accurate", or what else was compared; None: nothing."""
+    if quality.loss is None or quality.low is None or quality.high is None:
+        return None
+    ends = (round(100.0 * share, 1) + 0.0 for share in (quality.loss, quality.low, quality.high))  # no -0.0
+    loss, low, high = (f"{percent:.1f}" for percent in ends)
+    found = f"{loss} [{low}, {high}]"
+    if quality.perplexity is not None:
+        return f"perplexity {found} % higher"
+    return f"{found} points less accurate" if quality.labelled else f"another class for {found} % of items"
 
 
 def rate_of(case: CaseSummary) -> Estimate | None:

@@ -23,6 +23,7 @@ from torchstone.report.document import CommandLine, Fields, Part, Role, Text, pa
 from torchstone.report.documents.case_table import chosen_parts
 from torchstone.report.documents.run_answer import (
     doubt,
+    loss_words,
     not_as_good,
     point_words,
     quality_words,
@@ -107,13 +108,7 @@ def _times(gain: Estimate) -> str | None:
 
 
 def _loss(quality: QualityLoss | None) -> str:
-    if quality is None:
-        return "the same outputs"
-    if quality.loss is None or quality.low is None or quality.high is None:
-        return quality_words(quality)
-    loss, low, high = (f"{100.0 * share + 0.0:.1f}" for share in (quality.loss, quality.low, quality.high))
-    found = f"{loss} [{low}, {high}]"
-    return f"{found} points less accurate" if quality.labelled else f"another class for {found} % of items"
+    return "the same outputs" if quality is None else loss_words(quality) or quality_words(quality)
 
 
 def _size(case: CaseSummary) -> str | None:

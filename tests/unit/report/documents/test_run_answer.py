@@ -13,7 +13,7 @@ from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.quality import is_as_good
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.estimate import Severity
-from torchstone.core.schema.quality import AnswerCounts
+from torchstone.core.schema.quality import AnswerCounts, NextToken
 from torchstone.core.schema.trial import Disturbance, Disturber, Measurement, Outcome, Stage, Status
 from torchstone.plugins.checking import look
 from torchstone.report.document import Document, Role, Section, Text
@@ -227,20 +227,31 @@ def of_formats(answers: AnswerCounts | None, error: float | None = 0.01) -> RunS
     return summarize(entry_of(a_run(trials, cases=[exact, narrow]), Path("x")))
 
 
+def texts(items, more_nats, error_nats):
+    return AnswerCounts(items, 0, text=NextToken(100 * items, 3.0, more_nats, error_nats))
+
+
 def test_what_is_shown_to_be_as_good_is_the_fastest_and_its_loss_is_told():
     (text,) = answer_lines(of_formats(AnswerCounts(2000, 1990, 1800, 4, 4)))
     assert text.startswith("Fastest: batch_size 16, quantization int8-dynamic, ")
-    assert "as good: accuracy 0.0 [-0.3, 0.3] points lower, of 2,000 items" in text
+    assert "as good: 0.0 [-0.3, 0.3] points less accurate, of 2,000 items" in text
     assert "Not shown" not in text
+    (text,) = answer_lines(of_formats(texts(100, 0.001, 0.001)))
+    assert "as good: perplexity 0.1 [-0.1, 0.3] % higher, of 100 items" in text
+    (text,) = answer_lines(of_formats(texts(100, -0.0001, 0.0001)))
+    assert "as good: perplexity 0.0 [0.0, 0.0] % higher, of 100 items" in text, "no -0.0"
 
 
 @pytest.mark.parametrize(
     ("answers", "told"),
     [
-        (AnswerCounts(2000, 1900, 1700, 90, 10), "worse: accuracy 4.0 [3.1, 5.0] points lower, of 2,000 items."),
-        (AnswerCounts(300, 300, 290, 0, 0), "points lower, of 300 items; 381 items would decide."),
+        (AnswerCounts(2000, 1900, 1700, 90, 10), "worse: 4.0 [3.1, 5.0] points less accurate, of 2,000 items."),
+        (AnswerCounts(300, 300, 290, 0, 0), "points less accurate, of 300 items; 381 items would decide."),
         (AnswerCounts(2000, 1900), "worse: another class for 5.0 [4.1, 6.0] % of items, of 2,000 items."),
-        (None, "undecided: compared on no real items with classes (--data)."),
+        (texts(200, 0.02, 0.002), "worse: perplexity 2.0 [1.6, 2.4] % higher, of 200 items."),
+        (texts(200, 0.009, 0.001), "perplexity 0.9 [0.7, 1.1] % higher, of 200 items; 863 items would decide."),
+        (texts(4, 0.0, 0.001), "undecided: 4 items are too few, 20 may decide."),
+        (None, "undecided: compared on no real items with classes or text (--data)."),
     ],
 )
 def test_what_is_not_shown_to_be_as_good_is_listed_and_never_chosen(answers, told):
@@ -260,7 +271,7 @@ def test_a_format_of_which_a_record_compares_nothing_is_not_trusted():
     """As in records of other tools, and of versions that did not compare outputs."""
     (text,) = answer_lines(of_formats(None, error=None))
     assert text.startswith("Fastest: batch_size 16, quantization none, ")
-    assert text.endswith("undecided: compared on no real items with classes (--data).")
+    assert text.endswith("undecided: compared on no real items with classes or text (--data).")
 
 
 def test_of_formats_of_which_none_is_shown_to_be_as_good_none_is_the_fastest():

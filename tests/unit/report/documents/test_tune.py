@@ -51,7 +51,7 @@ def test_the_loss_of_quality_of_what_is_recommended_stands_behind_its_rate():
     quality = judged(AnswerCounts(2000, 1990, 1800, 6, 4), 0.01)
     summary = replace(run, cases=tuple(replace(case, quality=quality) for case in run.cases))
     headline = Document("tune", tuple(tune_parts(summary, run.answer))).headline
-    assert "as good: accuracy 0.1 [-0.2, 0.5] points lower, of 2,000 items. That is 2.00 [1.90, 2.10]" in str(headline)
+    assert "as good: 0.1 [-0.2, 0.5] points less accurate, of 2,000 items. That is 2.00 [1.90, 2.10]" in str(headline)
 
 
 @pytest.mark.parametrize("width", [60, 100])

@@ -103,7 +103,7 @@ def test_a_loaders_settings_are_applied_only_where_one_fed_the_steps():
 def test_a_runtime_is_never_tried_beside_what_it_cannot_have():
     axes: dict[str, tuple[Scalar, ...]] = {
         "runtime": ("eager", "onnxruntime"),
-        "quantization": ("none", "int8-dynamic", "int8-weights"),
+        "quantization": ("none", "int8-dynamic", "int8-static"),
         "precision": ("fp32", "bf16"),
     }
     points = [tuple(point.values()) for point in TuneSpace(a_tune_spec(axes=axes)).points]
@@ -113,7 +113,7 @@ def test_a_runtime_is_never_tried_beside_what_it_cannot_have():
         ("eager", "int8-dynamic", "fp32"),
         ("onnxruntime", "none", "fp32"),
         ("onnxruntime", "int8-dynamic", "fp32"),
-        ("onnxruntime", "int8-weights", "fp32"),
+        ("onnxruntime", "int8-static", "fp32"),
     ]
     with pytest.raises(UsageError, match="runtime=onnxruntime, precision=bf16"):
         TuneSpace(a_tune_spec(axes={"runtime": ("onnxruntime",), "precision": ("bf16",)}))
