@@ -2,8 +2,9 @@
 
 Each model is one `torchstone run` whose cases are measured in turn (`--axis runtime=… --axis quantization=…`, batch 1,
 margin 1 %) and read from its stored record. The models are functions of this file (`py:`). Trained are text-small, on
-SST-2, and a ResNet, on the digits that come with torchstone: their quality is accuracy on held-out items. The others
-have random weights and made-up inputs: how often they answer as in eager mode says little of a trained model.
+SST-2, a CNN, on CIFAR-10, and a ResNet, on the digits that come with torchstone: their quality is accuracy on held-out
+items. The others have random weights and made-up inputs: how often they answer as in eager mode says little of a
+trained model.
 
     python benchmarks/runtime_table.py [--models distilbert,resnet] [--trials 3]   what is in --json is not repeated
     python benchmarks/runtime_table.py --show                                      the table alone, in Markdown
@@ -22,6 +23,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
 from torch import nn
 from torch.utils.data import Dataset
@@ -29,8 +31,12 @@ from torch.utils.data import Dataset
 from torchstone.extend import stored_run
 from torchstone.plugins import registry
 
-SST2 = Path(os.environ.get("TORCHSTONE_TEST_DATA") or Path(__file__).parents[2] / "shared" / "data") / "sst2"
-TRIALS = {"branching": 3, "resnet": 5, "text-small": 5, "distilbert": 3, "whisper": 2, "gpt2": 2, "vit": 2}
+DATA = Path(os.environ.get("TORCHSTONE_TEST_DATA") or Path(__file__).parents[2] / "shared" / "data")
+LEARNED = {  # model: the recipe that trains it, its data, epochs, its input
+    "text-small": ("sst2-small", f"sst2:{DATA / 'sst2'}", 3, "sequence_length=64"),
+    "cnn": ("cifar10-small", f"cifar10:{DATA / 'cifar10'}", 10, "image_size=32"),
+}
+TRIALS = {"branching": 3, "resnet": 5, "text-small": 5, "cnn": 5, "distilbert": 3, "whisper": 2, "gpt2": 2, "vit": 2}
 MARGIN, LATENCY = "1%", "latency_per_batch_p50_s"
 FIGURES = (LATENCY, "throughput", "exported_bytes", "export_time_s", "build_time_s", "relative_output_error")
 
@@ -193,10 +199,10 @@ def trained(words: Sequence[str], folder: Path) -> Path:
 def words_of(model: str, folder: Path) -> list[str]:
     """Return what names a model to `torchstone run`, trained where it is one that is."""
     file = str(Path(__file__).resolve())
-    if model == "text-small":
-        data = f"sst2:{SST2}"
-        weights = trained(["sst2-small", "--data", data, "--epochs", "3"], folder / model)
-        return ["--model", f"builtin:text-small@{weights}", "--data", data, "--axis", "sequence_length=64"]
+    if model in LEARNED:
+        recipe, data, epochs, size = LEARNED[model]
+        weights = trained([recipe, "--data", data, "--epochs", str(epochs)], folder / model)
+        return ["--model", f"builtin:{model}@{weights}", "--data", data, "--axis", size]
     if model == "resnet":
         way = ["--model", f"py:{file}:resnet", "--axis", "batch_size=32", "--epochs", "5"]
         return ["--model", f"py:{file}:resnet", "--option", f"weights={trained(way, folder / model)}"]
@@ -244,7 +250,7 @@ def measured(model: str, trials: int, budget_s: float, folder: Path) -> Iterator
             "estimates": {n: {k: e[k] for k in ("value", "low", "high")} for n, e in case["estimates"].items()
                           if n in FIGURES},
             "quality": case["quality"],
-            "answers": None if answers is None else {n: getattr(answers, n) for n in answers.__struct_fields__},
+            "answers": msgspec.to_builtins(answers),
         }  # fmt: skip
 
 
@@ -303,8 +309,8 @@ def main() -> int:
     end_s = time.monotonic() + options.within
     with tempfile.TemporaryDirectory(prefix="runtime-table-") as place:
         for model in models:
-            if model == "text-small" and not SST2.is_dir():
-                print(f"text-small is left out: {SST2} is not here; set TORCHSTONE_TEST_DATA", file=sys.stderr)
+            if model in LEARNED and not Path(LEARNED[model][1].partition(":")[2]).is_dir():
+                print(f"{model} is left out: no {LEARNED[model][1]}; set TORCHSTONE_TEST_DATA", file=sys.stderr)
                 continue
             if time.monotonic() > end_s:
                 print(f"{model} is left out: over --within", file=sys.stderr)
