@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 _BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name))
-_PORTS = range(55432, 55441)
+_PORTS = range(25432, 25448)  # below those that a system gives to clients
 OWNER, READER, WRITER = "ts", "ana", "ben"
 PASSWORDS = {OWNER: "owner-secret-1", READER: "reader-secret-2", WRITER: "writer-secret-3"}
 
@@ -39,7 +39,7 @@ class Server:
     """A server. Passwords are asked for on every connection (scram-sha-256)."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.port = folder, 0
+        self.folder, self.port, self._claim = folder, 0, -1
         self._user = ("runuser", "-u", "postgres", "--") if os.geteuid() == 0 else ()
         if self._user:
             shutil.chown(folder, "postgres")
@@ -48,11 +48,19 @@ class Server:
         secret.chmod(0o644)
         self._run("initdb", "-D", str(folder / "data"), "-A", "scram-sha-256", "-U", OWNER, f"--pwfile={secret}",
                   "--no-sync", "-E", "UTF8", "--locale=C.UTF-8")  # fmt: skip
-        for self.port in _free_ports():  # another worker of the tests may have taken one meanwhile
-            with contextlib.suppress(subprocess.CalledProcessError):
+        for self.port in random.sample(_PORTS, len(_PORTS)):
+            with contextlib.suppress(subprocess.CalledProcessError, BlockingIOError):
+                self._claim_port()
                 self.start()
                 return
         raise RuntimeError(f"no server could be started on {_PORTS}: {(folder / 'log').read_text()[-500:]}")
+
+    def _claim_port(self) -> None:
+        """Lock the port: it stays this server's while it is down for a test, whatever other workers start."""
+        if self._claim >= 0:
+            os.close(self._claim)
+        self._claim = os.open(f"/tmp/torchstone-pg-{self.port}.lock", os.O_RDWR | os.O_CREAT, 0o666)
+        fcntl.flock(self._claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def start(self, wait_s: float = 30.0) -> None:
         """Start it, and wait until it answers."""
@@ -74,6 +82,7 @@ class Server:
         """Stop it, and wait until it is gone."""
         with contextlib.suppress(subprocess.CalledProcessError):  # it is down already
             self._run("pg_ctl", "-D", str(self.folder / "data"), "-m", "immediate", "-w", "stop")
+        os.close(self._claim)
 
     def url(self, database: str = "postgres", user: str = OWNER) -> str:
         """Return a URL without a password."""
@@ -113,15 +122,6 @@ def _lives(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except (OSError, IndexError):
         return False
-
-
-def _free_ports() -> Iterator[int]:
-    for port in random.sample(_PORTS, len(_PORTS)):
-        with socket.socket() as one:
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            free = one.connect_ex(("127.0.0.1", port)) != 0
-        if free:
-            yield port
 
 
 @contextlib.contextmanager

@@ -135,7 +135,7 @@ def chosen_of(rows: list[dict[str, Any]], seed: int, noise: float) -> float:
 
 
 def test_of_runtimes_and_formats_it_finds_the_fastest_that_is_as_good() -> None:
-    """On the settings of `runtime_table.py`, seven models, with trials that differ by 3 %."""
+    """On the settings and models of `runtime_table.py`, with trials that differ by 3 %."""
     table = Path(__file__).parents[2] / "benchmarks" / "data" / "runtimes.json"
     models: dict[str, list[dict[str, Any]]] = {}
     for row in json.loads(table.read_text())["rows"]:

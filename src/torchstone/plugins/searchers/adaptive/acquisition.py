@@ -139,6 +139,10 @@ class SearchState:
             return self._first(likely)
         answer = self.measured[0]
         gains = expected_improvement(self.means[answer] - self.means[likely], self.belief.deviations(likely, answer))
+        fresh = np.array([not self.count[WHOLE, n] for n in likely])
+        if fresh.any() and len(self.means) <= FEWEST and not self.problem.separable:
+            # One format that is slow in a runtime says little of its others: what can be tried out is.
+            return self._affordable(int(likely[fresh][np.argmax(gains[fresh])]))
         if max(gains[likely != answer], default=0.0) < SURE:
             return None if self.count[WHOLE, answer] >= CONFIRMED else self._affordable(answer)
         costs_s = self.costs_s(likely, WHOLE, EFFORT)
