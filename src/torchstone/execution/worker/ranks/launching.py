@@ -436,13 +436,18 @@ def first_failure(ends: Mapping[int, Ended], deaths: Sequence[tuple[int, str]]) 
     """Return how the first rank failed that did, by its number; None where none did.
 
     `deaths`: (rank, what its status says) in their order: one that has said nothing before failed, whatever its status.
-    What all ranks say alike is said once.
+    What all ranks say alike is said once. A process closes its connections before the kernel tells of its death: that a
+    peer is gone counts only where no other reason is known, but the agent's SIGTERM to the ranks that were left.
     """
     failed = {rank: end for rank, end in ends.items() if end.outcome.status != Status.OK}
+    own = {rank: end for rank, end in failed.items() if end.outcome.reason != Reason.PEER_GONE}
+    silent = [rank for rank, wrong in deaths if rank not in ends and wrong != _ending(-signal.SIGTERM)]
+    if own or silent:
+        failed = own
     for rank, wrong in deaths:
         if rank in failed:
             break
-        if rank not in ends:
+        if rank not in ends and (rank in silent or not silent):
             values: Values = {"rank": rank, "wrong": wrong}
             return Ended(Outcome(Status.CRASHED, f"rank {rank}: {wrong}", reason=Reason.RANK_DIED, values=values))
     else:

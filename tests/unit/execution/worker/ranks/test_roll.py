@@ -9,11 +9,13 @@ import time
 import pytest
 
 from torchstone.core.schema.message import Ended
-from torchstone.core.schema.trial import Outcome, Status
+from torchstone.core.schema.trial import Outcome, Reason, Status
 from torchstone.execution.worker.ranks.launching import Roll, first_failure, goodbye, hello
 
 OK = Ended(Outcome(Status.OK))
-GONE = Ended(Outcome(Status.CRASHED, "RuntimeError: Connection closed by peer", "RuntimeError: Connection …"))
+GONE = Ended(
+    Outcome(Status.CRASHED, "RuntimeError: Connection closed by peer", "RuntimeError: Conn", Reason.PEER_GONE),
+)
 LOST = Ended(Outcome(Status.CRASHED, "the loss is nan"))  # of all ranks: rank 0 says it, nothing was raised
 FULL = Ended(Outcome(Status.OUT_OF_MEMORY, "MemoryError"))
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pidfd_open is Linux's")
@@ -30,6 +32,12 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pidfd_open is L
         ({0: LOST, 1: OK}, [(1, "exited with code 0"), (0, "exited with code 1")], Status.CRASHED, "the loss is nan"),
         ({0: GONE}, [(1, "exited with code 0"), (0, "exited with code 1")], Status.CRASHED,
          "rank 1: exited with code 0"),
+        # The connection of rank 1 closed, and rank 0 ended of it, before rank 1 was dead.
+        ({0: GONE}, [(0, "exited with code 1"), (1, "killed by SIGSEGV")], Status.CRASHED, "rank 1: killed by SIGSEGV"),
+        ({0: GONE, 1: FULL}, [(0, "exited with code 1")], Status.OUT_OF_MEMORY, "rank 1: MemoryError"),
+        # That of another node did: its own agent then ended rank 1.
+        ({0: GONE}, [(0, "exited with code 1"), (1, "killed by SIGTERM")], Status.CRASHED,
+         "rank 0: RuntimeError: Connection closed by peer"),
     ],
 )  # fmt: skip
 def test_the_first_that_failed_says_why(ends, deaths, status, says):
