@@ -138,6 +138,12 @@ def test_losses_are_the_same_bit_for_bit(taken, tmp_path):
     assert len(hooked) > 20
 
 
+def test_a_window_is_as_long_as_it_was_asked_for(taken):
+    trial = taken(LOOP, iterations=2)
+    assert trial.outcome.status == Status.OK, trial.outcome
+    assert len(trial.values("step_time_s", window="program")) == 2
+
+
 FAULTS = {
     "crashes": (f"{OPTIMIZER}for i in range(7):\n  x = data[:4][0]; {STEP}raise ValueError('step 7')", Status.CRASHED,
                 "ValueError: step 7 (script.py:"),

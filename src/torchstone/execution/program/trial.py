@@ -62,7 +62,7 @@ _CHUNK_BYTES = 1 << 16
 _MOST_LINE_BYTES = 1 << 28
 _GRACE_S = 5.0  # to clean up after its window
 _LOOK_S = 0.1
-_FEWEST = 3  # steady steps that make a window
+_FEWEST = 3  # steady steps that make a window of a program that ended by itself
 _NO_MEMORY = re.compile(r"OutOfMemoryError|out of memory|can't allocate memory|MemoryError", re.IGNORECASE)
 _MISSING = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[A-Za-z]\w*)")
 _PLACE = re.compile(r'  File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)')
@@ -244,7 +244,8 @@ class ProgramTrial:
         if marks is not None:
             found = steps_of(marks, str(self._request.case.workload.fixed.get("step", "auto")))
         good = [step for step in found if step.steady]
-        enough = isinstance(self._request, RehearseRequest) or len(good) >= _FEWEST
+        fewest = 1 if marks is not None and marks.complete else _FEWEST  # a window of slow steps has two
+        enough = isinstance(self._request, RehearseRequest) or len(good) >= fewest
         if isinstance(self._request, TurnsRequest) and marks is not None:
             enough = marks.complete or bool(marks.turns)
         if marks is not None and enough and (marks.complete or not code):
