@@ -3,10 +3,12 @@
 The truth is measured in turns with the run, a trial each: a second run of the same line, the reference, with nothing
 beside it. While one has its turn the other is frozen, with what is planted beside it, by a control group (Linux, root),
 and the clock of the run stands still. So a machine whose speed changes from minute to minute changes it for both. The
-truth is the geometric mean of the reference's trials; a run whose reference has a standard error above 2.5 % is not
+truth is the geometric mean of the reference's trials; a claim whose truth has a standard error above 3.5 % is not
 judged. A run *claims* a figure where its case is VALID; else it says that the machine was busy.
 
-    good         the figure lies within 5 % of the truth, or none is claimed
+    good         the figure lies within 5 % of the truth, be that not known better, or none is claimed
+    off          mean and standard deviation of the claimed figures' differences from the truth, and in brackets the
+                 truth's own standard error
     ±10 %        within 60 (90) seconds of its own there is a VALID interval of at most ±10 %
     covered      of the claimed intervals those that hold the truth, give or take twice its standard error
 
@@ -59,7 +61,7 @@ QUIET = "none"
 _TURN_S = 20.0  # the longest turn of a side
 _LIVED_S = 0.4  # a process that lived for so long was a trial
 _REPORTED_S = 0.03  # until what a process had to say is read; the next one is hardly started then
-_KNOWN = 0.025  # a truth is known where its standard error is less
+_KNOWN = 0.035  # a truth is known where its standard error is less
 _PEER_ERROR = 0.01  # what a peer's one quiet figure, of as long as its run, is taken to be worth
 _LONGEST_S = 600.0  # of one run
 Row = dict[str, Any]
@@ -101,6 +103,8 @@ while os.getppid() == parent:
 """
 SOURCE = "int f{0}(int x) {{ int s = 0; for (int i = 0; i < x; i++) s += i * x % {0}3; return s; }}\n"
 
+
+ENDLESS = ("--within", "2h", "--target", "0.01%")  # with windows as short as the run's own
 
 # The time limit of a run counts while it runs: its clock stands still while it is frozen.
 PACED = """
@@ -364,7 +368,7 @@ def in_turns(
 def ours(workload: str, disturbance: str) -> Iterator[Row]:
     """Type the line once beside a disturbance; yield what it said, when it was sure, and the truth meanwhile."""
     line = [sys.executable, "-c", PACED, "{frozen_s}", "run", *WORKLOADS[workload], "--quiet", "--json"]
-    with in_turns(line, [*line, "--trials", "500"], disturbance, {}, ends=False) as turns:
+    with in_turns(line, [*line, *ENDLESS], disturbance, {}, ends=False) as turns:
         (case,) = json.loads((turns.run / "out").read_text())["cases"]
         run, reference = (
             read_record(next(folder.glob("outputs/records/*.jsonl"))) for folder in (turns.run, turns.reference)
@@ -474,29 +478,40 @@ def truth(row: Row) -> tuple[float, float] | None:
     return (math.exp(statistics.fmean(logs)), 2.0 * error) if error <= _KNOWN else None
 
 
-def judged(row: Row, known: tuple[float, float]) -> Row:
-    """Return what a run is worth against the truth."""
+def judged(row: Row) -> Row | None:
+    """Return what a run is worth against the truth; None where it claims a figure, and the truth is not known."""
+    if not row["claims"]:
+        return {"good": True}
+    known = truth(row)
+    if known is None:
+        return None
     value, error = known
-    inside = abs(row["value"] / value - 1.0) <= 0.05
-    covered, half = False, None
-    if row["low"] is not None and row["high"] is not None:
-        covered = math.log(row["low"] / value) <= error and math.log(value / row["high"]) <= error
-        half = max(row["high"] / row["value"] - 1.0, 1.0 - row["low"] / row["value"])
-    return {"claims": row["claims"], "good": inside or not row["claims"], "covered": covered, "half": half}
+    off = math.log(row["value"] / value)
+    found = {"good": abs(math.expm1(off)) <= 0.05, "off": off, "error": error / 2.0}
+    if row["low"] is None or row["high"] is None:
+        return found
+    covered = math.log(row["low"] / value) <= error and math.log(value / row["high"]) <= error
+    half = max(row["high"] / row["value"] - 1.0, 1.0 - row["low"] / row["value"])
+    return {**found, "covered": covered, "half": half}
 
 
 def cells_of(cell: Sequence[Row]) -> str:
     """Return the columns of a table for some runs."""
-    seen = [judged(row, known) for row in cell if (known := truth(row)) is not None]
-    claimed = [one for one in seen if one["claims"]]
-    halves = [one["half"] for one in claimed if one["half"] is not None]
+    seen = [found for row in cell if (found := judged(row)) is not None]
+    halves = [one["half"] for one in seen if "half" in one]
+    offs = [one["off"] for one in seen if "off" in one]
     sure = [row.get("sure_s") if row["claims"] else None for row in cell]
     taken = sum(row.get("trials", 0) for row in cell)
+    off = "–"
+    if len(offs) > 1:
+        error = math.sqrt(statistics.fmean(one["error"] ** 2 for one in seen if "error" in one))
+        off = f"{100 * statistics.fmean(offs):+.1f} ± {100 * statistics.stdev(offs):.1f} ({100 * error:.1f}) %"
     columns = [
         f"{len(cell)}", f"{sum(row['claims'] for row in cell)}", f"{sum(one['good'] for one in seen)} of {len(seen)}",
         *(f"{sum(s is not None and s <= limit_s for s in sure)}" if taken else "–" for limit_s in (60.0, 90.0)),
-        f"{sum(one['covered'] for one in claimed)} of {len(claimed)}" if halves else "–",
+        f"{sum(one['covered'] for one in seen if 'covered' in one)} of {len(halves)}" if halves else "–",
         f"{100 * statistics.median(halves):.1f} %" if halves else "–",
+        off,
         f"{statistics.median(row['own_s'] for row in cell):.0f}",
         f"{sum(row['disturbed'] for row in cell)} of {taken}" if taken else "–",
     ]  # fmt: skip
@@ -505,8 +520,8 @@ def cells_of(cell: Sequence[Row]) -> str:
 
 def table(rows: Sequence[Row], workloads: Sequence[str]) -> Iterator[str]:
     """Yield the table, as Markdown: each cell, then together where others take less than half of the time, and more."""
-    yield "| what | disturbance | runs | claims | good | ±10 % in 60 s | in 90 s | covered | ± | s | left out |"
-    yield "|---|---|---|---|---|---|---|---|---|---|---|"
+    yield "| what | disturbance | runs | claims | good | ±10 % in 60 s | in 90 s | covered | ± | off | s | left out |"
+    yield "|---|---|---|---|---|---|---|---|---|---|---|---|"
     measured = [row for row in rows if row["workload"] in workloads]
     for workload, disturbance in itertools.product(workloads, DISTURBANCES):
         if cell := [row for row in measured if (row["workload"], row["disturbance"]) == (workload, disturbance)]:

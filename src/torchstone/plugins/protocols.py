@@ -304,13 +304,16 @@ class SavedFile(NamedTuple):
     path: str
 
 
+Infer = Callable[[Mapping[str, Any]], Sequence[Any]]  # inputs by name, as tensors → every tensor of the output
+
+
 class OpenRuntime(NamedTuple):
-    """A model in a runtime. `answer`: inputs by name, as tensors → its outputs, in the order of those exported.
+    """A model in a runtime. `answer`: its outputs in the order of those exported.
 
     `library`: its name and version; `threads`: that compute an answer, as it says; `options`: what it was given.
     """
 
-    answer: Callable[[Mapping[str, Any]], Sequence[Any]]
+    answer: Infer
     library: str
     threads: int
     options: dict[str, str]

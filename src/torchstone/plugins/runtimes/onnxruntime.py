@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from torchstone.core.errors import Unsupported
-from torchstone.plugins.protocols import OpenRuntime, Runtime
+from torchstone.plugins.protocols import Infer, OpenRuntime, Runtime
 
 # What quantizers make of operators.
 _QUANTIZED = ("MatMulInteger", "DynamicQuantizeLSTM", "MatMulNBits", "QuantizeLinear")
@@ -17,8 +17,6 @@ _BITS = {"int8-weights": (8, 128), "int4-weights": (4, 32)}  # of a weight, and 
 _NEEDS = ("onnxruntime", "onnx", "onnxscript")
 # Threads that spin between operators are off in pools of every runtime here: theirs would be the only ones.
 _ENTRIES = {"session.intra_op.allow_spinning": "0", "session.inter_op.allow_spinning": "0"}
-
-Answer = Callable[[Mapping[str, Any]], Sequence[Any]]
 
 
 def _saturates() -> bool:
@@ -133,7 +131,7 @@ def _providers(device: str) -> list[Any]:
     return [("CUDAExecutionProvider", options), "CPUExecutionProvider"]
 
 
-def _on_host(session: Any) -> Answer:
+def _on_host(session: Any) -> Infer:
     import torch
 
     names = [one.name for one in session.get_inputs()]
@@ -145,7 +143,7 @@ def _on_host(session: Any) -> Answer:
     return answer
 
 
-def on_device(session: Any, kind: str, number: int) -> Answer:
+def on_device(session: Any, kind: str, number: int) -> Infer:
     """Return what answers where the tensors lie: `session.run` would copy all of them from the host and back."""
     import torch
 

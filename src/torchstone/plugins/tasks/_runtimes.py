@@ -30,7 +30,7 @@ from torchstone.core.schema.quality import AnswerCounts, NextToken
 from torchstone.plugins import registry
 from torchstone.plugins.choices import RuntimeVariant, axis_conflict, variant_in
 from torchstone.plugins.machine_protocols import Device
-from torchstone.plugins.protocols import OpenRuntime, Runtime, Samples, SavedFile
+from torchstone.plugins.protocols import Infer, OpenRuntime, Runtime, Samples, SavedFile
 from torchstone.plugins.tasks._batches import collate_of
 
 COMPARED = 4  # batches: as many as a resident feed has
@@ -89,7 +89,7 @@ class Built(NamedTuple):
     `module`: of eager mode, the quantized one.
     """
 
-    answer: Callable[[Mapping[str, Any]], Sequence[Any]]
+    answer: Infer
     values: Mapping[str, float]
     facts: Facts
     module: Any
@@ -456,12 +456,10 @@ _MOST_ITEMS, _MOST_S = 10_000, 30.0  # without a difference, 381 items are enoug
 _CALIBRATED = ("int8-static",)
 _MOST_CALIBRATION = 256  # items: ranges of activations settle within a few hundred
 
-Answer = Callable[[Mapping[str, Any]], Sequence[Any]]
-
 
 def counted(
-    answer: Answer,
-    reference: Answer,
+    answer: Infer,
+    reference: Infer,
     samples: Samples,
     configuration: Mapping[str, Scalar],
     seed: int,

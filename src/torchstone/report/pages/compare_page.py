@@ -16,7 +16,7 @@ from torchstone.report.document import Document
 from torchstone.report.documents.comparison import comparison_document
 from torchstone.report.pages.address import Query, address, compare_address
 from torchstone.report.pages.pictures import picture, pictures
-from torchstone.report.pages.site import Answer, Site, redirect
+from torchstone.report.pages.site import Reply, Site, redirect
 from torchstone.report.translation.documents import in_spoken_language
 from torchstone.report.translation.language import localized
 from torchstone.storage.catalogue import cases_of
@@ -38,7 +38,7 @@ class Rates(msgspec.Struct, frozen=True):
     rows: tuple[CaseRow | None, ...]
 
 
-def compare_page(site: Site, query: Query) -> Answer:
+def compare_page(site: Site, query: Query) -> Reply:
     """Return the page. `run=…` of a form becomes a=…&b=…; `all=1`: with what is the same in all runs."""
     if len(ticked := query.all("run")) > len(_LETTERS):
         return site.message(
@@ -78,7 +78,7 @@ def compare_page(site: Site, query: Query) -> Answer:
     )
 
 
-def compare_picture(site: Site, query: Query, name: str) -> Answer:
+def compare_picture(site: Site, query: Query, name: str) -> Reply:
     """Return a picture of a comparison."""
     entries = _entries(site, _ids(query))
     document, why = _judged(site, entries)

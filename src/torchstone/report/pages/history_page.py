@@ -14,7 +14,7 @@ from torchstone.report.documents.history import history_document
 from torchstone.report.pages.address import Query, address
 from torchstone.report.pages.answers import course, item_of
 from torchstone.report.pages.pictures import picture, pictures
-from torchstone.report.pages.site import Answer, Site, redirect
+from torchstone.report.pages.site import Reply, Site, redirect
 from torchstone.report.pictures import charts_of
 from torchstone.report.translation.documents import in_spoken_language
 from torchstone.report.translation.language import localized
@@ -27,7 +27,7 @@ _USUAL = "throughput"
 _SAYS = "Each run with its interval, the levels, and where they changed; the tables below have the same values"
 
 
-def series_page(site: Site, query: Query) -> Answer:
+def series_page(site: Site, query: Query) -> Reply:
     """Return the list of cases, those that were measured last first."""
     if query.has_empty:
         return redirect(address("/history", *query.without_empty()))
@@ -56,7 +56,7 @@ def series_page(site: Site, query: Query) -> Answer:
     )
 
 
-def history_page(site: Site, query: Query, case_id: str) -> Answer:
+def history_page(site: Site, query: Query, case_id: str) -> Reply:
     """Return the history of a Case on every machine. `figure`: which one; `suspect=1`: with SUSPECT runs."""
     site.store.freshen()
     told, _ = _histories(site, query, case_id)
@@ -78,7 +78,7 @@ def history_page(site: Site, query: Query, case_id: str) -> Answer:
     )
 
 
-def history_picture(site: Site, query: Query, case_id: str, name: str) -> Answer:
+def history_picture(site: Site, query: Query, case_id: str, name: str) -> Reply:
     """Return a picture of a history."""
     told, key = _histories(site, query, case_id)
     return picture(site, key, _document(told), name)

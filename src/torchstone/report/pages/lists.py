@@ -12,7 +12,7 @@ from torchstone.core.schema.case import Task
 from torchstone.core.schema.estimate import Severity, Verdict
 from torchstone.report.pages.address import Query, address
 from torchstone.report.pages.answers import answered
-from torchstone.report.pages.site import Answer, Site, redirect
+from torchstone.report.pages.site import Reply, Site, redirect
 from torchstone.report.pictures import without_charts
 from torchstone.report.results import KINDS, read_result, result_path
 from torchstone.report.translation.documents import in_spoken_language
@@ -25,7 +25,7 @@ _LENGTH = 50  # rows of a page
 _MOST_CHOSEN = 26
 
 
-def runs_page(site: Site, query: Query) -> Answer:
+def runs_page(site: Site, query: Query) -> Reply:
     """Return the page. What a form left empty leaves the address."""
     if query.has_empty:
         return redirect(address("/runs", *query.without_empty()))
@@ -70,7 +70,7 @@ def _running(site: Site, lines: Sequence[RunLine]) -> set[str]:
     return {line.run_id for line in unfinished if is_written(records / f"{line.run_id}.jsonl", line.host)}
 
 
-def findings_page(site: Site, query: Query) -> Answer:
+def findings_page(site: Site, query: Query) -> Reply:
     """Return the page. What a form left empty leaves the address."""
     if query.has_empty:
         return redirect(address("/findings", *query.without_empty()))
@@ -100,7 +100,7 @@ class _Row(NamedTuple):
     headline: str
 
 
-def results_page(site: Site, _query: Query) -> Answer:
+def results_page(site: Site, _query: Query) -> Reply:
     """Return the list of results, the newest first."""
     rows = []
     for kind in KINDS:
@@ -115,7 +115,7 @@ def results_page(site: Site, _query: Query) -> Answer:
     return site.show("results.html", title=localized("Results"), here="/results", rows=rows)
 
 
-def result_page(site: Site, _query: Query, kind: str) -> Answer:
+def result_page(site: Site, _query: Query, kind: str) -> Reply:
     """Return the page of a result. Raises UsageError where there is none of that kind, or none that can be read."""
     path = _path(site, kind) if kind in KINDS else None
     if path is None:

@@ -12,7 +12,7 @@ from torchstone.core.charts.drawing import as_svg
 from torchstone.core.charts.vega_lite import Picture
 from torchstone.core.errors import UsageError
 from torchstone.report.document import Document
-from torchstone.report.pages.site import Answer, Site
+from torchstone.report.pages.site import Reply, Site
 from torchstone.report.pictures import charts_of, size
 
 # What core/charts draws with, where the page is dark (renderers/html/page.css has the same for its own).
@@ -46,7 +46,7 @@ def pictures(page: str, document: Document | None) -> Pictures | None:
     return Pictures(f"{path}/pictures", mark + query, (chart.name for chart in charts_of(document)))
 
 
-def picture(site: Site, key: object, document: Document, name: str) -> Answer:
+def picture(site: Site, key: object, document: Document, name: str) -> Reply:
     """Return a picture of a Document as SVG, drawn once. `key` names the Document, and the state of its records.
 
     Raises UsageError where it has none by that name, MissingError without the library that draws.
@@ -56,7 +56,7 @@ def picture(site: Site, key: object, document: Document, name: str) -> Answer:
         raise UsageError(f"there is no picture {name} on this page")
     data = site.kept((key, "picture", name), lambda: _for_both(as_svg(chart.picture)).encode())
     headers = {"etag": f'"{hashlib.sha256(data).hexdigest()[:32]}"', "cache-control": "private, no-cache"}
-    return Answer(data, media_type="image/svg+xml", headers=headers)
+    return Reply(data, media_type="image/svg+xml", headers=headers)
 
 
 def _for_both(svg: str) -> str:

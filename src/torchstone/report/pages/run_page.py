@@ -13,7 +13,7 @@ from torchstone.report.document import CommandLine, Document, Section, Text
 from torchstone.report.documents.run import pictured_part, run_pictures
 from torchstone.report.pages.address import Query, address, compare_address
 from torchstone.report.pages.pictures import picture, pictures
-from torchstone.report.pages.site import Answer, Site, redirect
+from torchstone.report.pages.site import Reply, Site, redirect
 from torchstone.report.pictures import charts_of
 from torchstone.report.translation.documents import in_spoken_language
 from torchstone.report.translation.language import localized
@@ -49,7 +49,7 @@ class Turns(msgspec.Struct, frozen=True):
     behind: str | None
 
 
-def run_page(site: Site, query: Query, run_id: str) -> Answer:
+def run_page(site: Site, query: Query, run_id: str) -> Reply:
     """Return the page of a run. `every=1`: every figure of the cases behind `from`; `live=0`: without polling."""
     site.store.freshen()
     found = _read(site, run_id)
@@ -110,7 +110,7 @@ def _read(site: Site, run_id: str) -> _Read | tuple[str, ...]:
         return _Read(line, entry, cases_of(connection, run_id), before(connection, line), stale)
 
 
-def live_part(site: Site, _query: Query, run_id: str) -> Answer:
+def live_part(site: Site, _query: Query, run_id: str) -> Reply:
     """Return how far a run is, as the part of its page that is fetched again and again.
 
     Once it has ended, the whole page is loaded again.
@@ -121,11 +121,11 @@ def live_part(site: Site, _query: Query, run_id: str) -> Answer:
         raise UsageError(f"no run {run_id}: its record is not there any more")
     progress = _progress(site, line)
     if progress is None:
-        return Answer(b"", headers={"hx-refresh": "true"})
+        return Reply(b"", headers={"hx-refresh": "true"})
     return site.show("live.html", progress=progress, polls=True)
 
 
-def pictures_page(site: Site, _query: Query, run_id: str) -> Answer:
+def pictures_page(site: Site, _query: Query, run_id: str) -> Reply:
     """Return a page of a run's pictures, which the page of the run fetches when it is scrolled there."""
     entry = _entry(site, run_id)
     document = _drawn(site, entry)[0]
@@ -139,7 +139,7 @@ def pictures_page(site: Site, _query: Query, run_id: str) -> Answer:
     )
 
 
-def run_picture(site: Site, query: Query, run_id: str, name: str) -> Answer:
+def run_picture(site: Site, query: Query, run_id: str, name: str) -> Reply:
     """Return a picture of a run, or of what was told of it."""
     entry = _entry(site, run_id)
     asked = _first_whole_case(query)
@@ -180,7 +180,7 @@ def _pictures(summary: RunSummary, record: Path) -> tuple[Section, ...]:
     return tuple(msgspec.structs.replace(one, title=one.title if n else "") for n, one in enumerate(found))
 
 
-def _another(site: Site, query: Query, ids: Sequence[str], word: str) -> Answer:
+def _another(site: Site, query: Query, ids: Sequence[str], word: str) -> Reply:
     """Return where the beginning of an id leads."""
     if len(ids) == 1:
         return redirect(address(f"/runs/{ids[0]}", *query.without_empty()))

@@ -25,7 +25,7 @@ from torchstone.report.pages.guard import PUBLIC, SECURITY_HEADERS, Guard, is_lo
 from torchstone.report.pages.history_page import history_page, history_picture, series_page
 from torchstone.report.pages.lists import findings_page, result_page, results_page, runs_page
 from torchstone.report.pages.run_page import live_part, pictures_page, run_page, run_picture
-from torchstone.report.pages.site import STATIC, Answer, DocumentOf, Site, redirect
+from torchstone.report.pages.site import STATIC, DocumentOf, Reply, Site, redirect
 from torchstone.report.pages.store import GoneError, Store, TeamPages
 from torchstone.report.translation.language import in_language
 from torchstone.storage.place import Place
@@ -188,7 +188,7 @@ Message = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
 Receive = Callable[[], Awaitable[Message]]
 Asgi = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
-View = Callable[..., Answer]
+View = Callable[..., Reply]
 
 _PAGES: Mapping[str, View] = {
     "/runs": runs_page,
@@ -223,7 +223,7 @@ def application(site: Site, guard: Guard) -> Asgi:
     return _Guarded(served, site, guard)
 
 
-def _home(_site: Site, query: Query) -> Answer:
+def _home(_site: Site, query: Query) -> Reply:
     return redirect(address("/runs", *query.without_empty()))
 
 
@@ -239,7 +239,7 @@ def _answered(site: Site, view: View, query: Query, request: Request) -> Respons
         answer = view(site, query, **request.path_params)
         same = answer.headers.get("etag")
         if same is not None and same in request.headers.get("if-none-match", ""):
-            answer = Answer(b"", 304, headers=answer.headers)
+            answer = Reply(b"", 304, headers=answer.headers)
         return _response(answer)
     except GoneError as fault:
         return _response(site.message("The store is gone", str(fault), 503))
@@ -249,7 +249,7 @@ def _answered(site: Site, view: View, query: Query, request: Request) -> Respons
         return _response(site.message("This cannot be shown", str(fault), 500))
 
 
-def _response(answer: Answer) -> Response:
+def _response(answer: Reply) -> Response:
     from starlette.responses import Response as Whole
 
     headers = {"cache-control": "no-store", **answer.headers}
@@ -299,7 +299,7 @@ class _Guarded:
         if found is None:
             return None
         if found.status == 303:
-            return _response(Answer(b"", 303, headers=found.headers))
+            return _response(Reply(b"", 303, headers=found.headers))
         return _response(self._site.message("Not allowed", found.message, found.status, found.headers))
 
 

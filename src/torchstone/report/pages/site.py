@@ -35,7 +35,7 @@ _CASE_ID = re.compile(r"[0-9a-f]{12}")
 T = TypeVar("T")
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Reply(msgspec.Struct, frozen=True):
     """What a browser gets."""
 
     body: bytes
@@ -44,9 +44,9 @@ class Answer(msgspec.Struct, frozen=True):
     headers: Mapping[str, str] = {}
 
 
-def redirect(address: str) -> Answer:
-    """Return an answer that sends the browser on."""
-    return Answer(b"", 303, headers={"location": address})
+def redirect(address: str) -> Reply:
+    """Return a reply that sends the browser on."""
+    return Reply(b"", 303, headers={"location": address})
 
 
 class DocumentOf(Protocol):
@@ -70,16 +70,14 @@ class Site:
         self._kept: OrderedDict[object, Any] = OrderedDict()
         self._followed: OrderedDict[Path, Following] = OrderedDict()
 
-    def show(
-        self, template: str, status: int = 200, headers: Mapping[str, str] | None = None, **context: Any
-    ) -> Answer:
+    def show(self, template: str, status: int = 200, headers: Mapping[str, str] | None = None, **context: Any) -> Reply:
         """Return the page that a template makes of these values."""
         about = {"store": self.store, "numbers": itertools.count(1), "language": self.language, **context}
         with in_language(self.language):
             text = self._templates.get_template(template).render(about)
-        return Answer(text.encode("utf-8", "replace"), status, headers=headers or {})
+        return Reply(text.encode("utf-8", "replace"), status, headers=headers or {})
 
-    def message(self, title: str, text: str, status: int, headers: Mapping[str, str] | None = None) -> Answer:
+    def message(self, title: str, text: str, status: int, headers: Mapping[str, str] | None = None) -> Reply:
         """Return a page that says one thing, which is in English."""
         with in_language(self.language):
             return self.show("message.html", status, headers, title=localized(title), text=localized(text), here="")
