@@ -315,7 +315,7 @@ def _add_of_trials(how: argparse._ArgumentGroup) -> None:
     how.add_argument(
         "--within",
         metavar="T",
-        help="maximum time of the whole command (default: 30 s plus 25 s per case, at least three trials of each)",
+        help="maximum time of the whole command (default: 30 s plus 25 s per case)",
     )
     how.add_argument(
         "--trials",

@@ -35,7 +35,7 @@ from torchstone.execution.controller.session import least_window_s, usual_step_s
 from torchstone.execution.plan import condition_rank
 
 FEWEST = 8  # trials of a case before its interval may say that they are enough
-LEAST_ROUNDS = 3  # of a run whose time was not given
+LEAST_ROUNDS = 3  # of a run whose time was not given, but where other programs leave no trial alone
 MOST_ROUNDS = 100
 _SLOW_S, _SLOW_STEPS = 0.5, 2  # from here on a step is slow, and a window has so many
 _COUNTED, _DISSECTED = 1, 2  # trials of a case in which operations are counted, and in which a step is cut into phases
@@ -126,8 +126,9 @@ class Rounds:
         wanted = [place for place in tried if not self._is_narrow(place, halves[place])]
         if not wanted:
             return Next((), NARROW)
-        fitting = self._fitting(wanted, halves, self._time_s * self._extension() - elapsed_s)
-        if self._procedure.within_s is None and self.number + 1 < LEAST_ROUNDS:
+        extension = self._extension()
+        fitting = self._fitting(wanted, halves, self._time_s * extension - elapsed_s)
+        if self._procedure.within_s is None and self.number + 1 < LEAST_ROUNDS and extension != _BUSY_TIME:
             fitting = wanted
         if not fitting:
             return Next((), OVER)
@@ -145,7 +146,8 @@ class Rounds:
         if self._procedure.within_s is not None or not any(self._disturbed):
             return 1.0
         few = self._disturbed.count(False) < _LEAST_QUIET * len(self._disturbed)
-        return _BUSY_TIME if few and all(self._disturbed[-_LAST:]) else _MORE_TIME
+        last = self._disturbed[-_LAST:]
+        return _BUSY_TIME if few and len(last) == _LAST and all(last) else _MORE_TIME
 
     def _is_narrow(self, place: int, half: float | None) -> bool:
         good = ended_well(self._taken[place])

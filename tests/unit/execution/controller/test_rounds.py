@@ -185,3 +185,16 @@ def test_a_machine_that_stays_busy_is_told_after_half_of_the_usual_time():
     assert one_case(paces_s, busy, Procedure()).next(0.4 * usual_s).cases == (0,)
     assert one_case(paces_s, left, Procedure()).next(1.3 * usual_s).cases == (0,), "the others are leaving"
     assert one_case(paces_s, busy, Procedure(within_s=usual_s)).next(0.9 * usual_s).cases == (0,), "the time was given"
+
+
+def test_several_cases_on_a_machine_that_stays_busy_are_not_held_to_three_rounds():
+    for few, bad in ((True, [True] * 3), (False, [False, True, True])):
+        rounds = a_beginning(
+            Procedure(),
+            [
+                msgspec.structs.replace(taken(place, 0), disturbance=DISTURBED if disturbed else None)
+                for place, disturbed in enumerate(bad)
+            ],
+        )
+        assert (rounds.next(0.6 * time_of(Procedure(), 3)).why == OVER) is few
+    assert one_case([0.01], [True], Procedure()).next(1e3).cases == (0,), "one trial may have had bad luck"
