@@ -123,7 +123,8 @@ class SearchState:
         self.everything_s = max(1e-9, float(self._cost_of_all[self._running].sum()) + failing_s)
         limit_s = self.problem.most_cost_s
         if limit_s is None:
-            limit_s = min(PATIENCE_S, max(MOST, FEWEST / len(self.means)) * self.everything_s)
+            share = max(MOST if self.problem.separable else 1.0, FEWEST / len(self.means))
+            limit_s = min(PATIENCE_S, share * self.everything_s)
         self.left_s = limit_s - self._ledger.spent_s
 
     def choose(self) -> NextProbe | None:

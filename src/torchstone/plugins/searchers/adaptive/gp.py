@@ -84,6 +84,7 @@ def _positive(value: Scalar) -> float:
 # prior, so that a few readings are enough, and is a logarithm, so that errors are relative.
 
 OFFSET_SD = 0.5  # ln: the effect of a precision, a compile mode, … on the time per item
+VARIANT_SD, SLOPE_SD = 0.4, 0.15  # ln: what a variant has of its own beside its runtime and format, and a doubling
 LAUNCH_OFFSET_SD = 0.3  # ln: and on that of a launch: autocast casts
 _PRIORS = {  # natural logarithms: mean, sd
     "launch": (math.log(3e-3), 1.7),
@@ -143,13 +144,22 @@ class StepModel:
 
 
 class LineModel:
-    """The model of an objective that is not a rate: a line over ln(batch), and an offset per value of other axes."""
+    """The model of an objective that is not a rate: a line over ln(batch), and an offset per value of other axes.
+
+    Each variant (runtime, format, precision) has a line of its own around it: a format that is fast in one runtime may
+    be slow in the next.
+    """
 
     def __init__(self, space: PointSpace) -> None:
         offsets = space.one_hot(axis for axis in space.axes if axis != BATCH)
-        self._design = np.column_stack([np.ones(len(space.points)), space.log_batch, offsets])
+        own = (space.variants[:, None] == np.unique(space.variants)).astype(float)
+        if own.shape[1] < 2:
+            own = own[:, :0]
+        lines = [own, own * space.log_batch[:, None]]
+        self._design = np.column_stack([np.ones(len(space.points)), space.log_batch, offsets, *lines])
         self.means = np.zeros(self._design.shape[1])
-        self.sds = np.array([10.0, 0.7, *[OFFSET_SD] * offsets.shape[1]])
+        count = own.shape[1]
+        self.sds = np.array([10.0, 0.7, *[OFFSET_SD] * offsets.shape[1], *[VARIANT_SD] * count, *[SLOPE_SD] * count])
 
     def predict(self, p: Array) -> Array:
         """Return -ln of the objective; there are no parts."""
