@@ -73,7 +73,7 @@ def line_of(what):
 )  # fmt: skip
 def test_a_planted_cause_is_named_with_its_line_and_the_program_goes_on(word, causes, what, running, capfd):
     program = running(word)
-    assert main(["attach", str(program.pid), "--for", "8s", "--json", "--quiet"]) == 0
+    assert main(["attach", str(program.pid), "--for", "12s", "--json", "--quiet"]) == 0
     answer = json.loads(capfd.readouterr().out)["answer"]
     first = next(cause for cause in answer["causes"] if cause["id"] != "neighbours")
     assert first["id"] in causes
