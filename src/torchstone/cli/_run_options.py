@@ -315,7 +315,8 @@ def _add_of_trials(how: argparse._ArgumentGroup) -> None:
     how.add_argument(
         "--within",
         metavar="T",
-        help="maximum time of the whole command (default: 30 s plus 25 s per case)",
+        help="maximum time of the whole command (default: 30 s plus 25 s per case, and three trials of each unless "
+        "other programs disturb all)",
     )
     how.add_argument(
         "--trials",
