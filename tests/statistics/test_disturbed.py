@@ -20,6 +20,7 @@ from torchstone.core.estimates import estimates
 from torchstone.core.figures import figures
 from torchstone.core.schema.trial import Series, Trial, estimation_trials, is_of_busy_machine
 from torchstone.core.stats.disturbance import disturbance
+from torchstone.execution.timing.stopping import StoppingRule, UntilLeftAlone, UntilQuiet
 
 CORES, TICK_S = 2, 0.01
 BETWEEN_TRIALS, BETWEEN_STEPS = 0.03, 0.05  # standard deviations of logarithms, on a quiet machine
@@ -33,30 +34,43 @@ MACHINES = (Busy(0.1, 0.2), Busy(0.1, 2.0), Busy(0.33, 0.2), Busy(0.33, 2.0), Bu
 
 
 def a_taken_trial(number: int, step_s: float, machine: Busy, dice: random.Random, *, one_process: bool) -> Trial:
-    """Take a trial on that machine, its window two seconds after it was asked for, and judge it as the controller."""
-    begin_s, pace = 2.0, math.exp(dice.gauss(0.0, BETWEEN_TRIALS))
-    bursts = machine.bursts(begin_s + 12.0 * WINDOWS_S[step_s] + 5.0, dice)
+    """Take a trial on that machine, its window two seconds after it was asked for, and judge it as the controller.
+
+    The window of one process goes on where its threads waited, by two seconds at most.
+    """
+    begin_s, pace, least_s = 2.0, math.exp(dice.gauss(0.0, BETWEEN_TRIALS)), WINDOWS_S[step_s]
+    bursts = machine.bursts(begin_s + 12.0 * (least_s + 2.0) + 5.0, dice)
     bursts = [burst for burst in bursts if burst.end_s > begin_s - 0.1]
     steps: list[float] = []
-    at_s = begin_s
-    while at_s < begin_s + WINDOWS_S[step_s]:
+    at_s, quiet_wait = begin_s, dice.uniform(0.01, 0.04)
+    rule: StoppingRule = UntilQuiet(None, least_s, 3)
+    if one_process:
+        rule = UntilLeftAlone(rule, lambda: waited_s(bursts, quiet_wait, at_s), CORES, 0.75 * least_s, 2.0)
+    while rule.consider(len(steps), at_s - begin_s, lambda _: ()) is None:
         noise = math.exp(dice.gauss(-0.5 * BETWEEN_STEPS**2, BETWEEN_STEPS))
         steps.append(lap(at_s, step_s * pace * noise, bursts))
         at_s += steps[-1]
-    series = evidence(begin_s, begin_s + math.fsum(steps), bursts, dice)
+    series = evidence(begin_s, begin_s + math.fsum(steps), bursts, quiet_wait, dice)
     trial = a_trial(steps, items=ITEMS, begin_s=begin_s, series=series, number=number, trial_id=f"t{number}")
     told = disturbance(trial, cores=CORES, threads=CORES, one_process=one_process)
     assert told is not None
     return msgspec.structs.replace(trial, disturbance=told)
 
 
-def evidence(begin_s: float, end_s: float, bursts: Sequence[Burst], dice: random.Random) -> list[Series]:
+def waited_s(bursts: Sequence[Burst], quiet_wait: float, at_s: float) -> float:
+    """Return how long threads have waited by some moment: for what others held, and a little on a quiet machine."""
+    held_s = math.fsum(burst.held * overlap([burst[:2]], 0.0, at_s) for burst in bursts if burst.begin_s < at_s)
+    return held_s + quiet_wait * at_s
+
+
+def evidence(
+    begin_s: float, end_s: float, bursts: Sequence[Burst], quiet_wait: float, dice: random.Random
+) -> list[Series]:
     """Return what was read of the machine: of daemons, too, which wake up for 2 ms ten times a second."""
     at_s = moments(begin_s, end_s)
     starts = [dice.uniform(0.1 * n, 0.1 * n + 0.09) for n in range(int(10.0 * (end_s + 1.0)))]
     daemons = [(start, start + 0.002) for start in starts]
-    quiet_wait = dice.uniform(0.01, 0.04)
-    held = {at: math.fsum(b.held * overlap([b[:2]], 0.0, at) for b in bursts if b.begin_s < at) for at in at_s}
+    held = {at: waited_s(bursts, 0.0, at) for at in at_s}
     others = {at: held[at] + overlap(daemons, 0.0, at) for at in at_s}
 
     def ticks(total: Callable[[float], float], parts: int) -> Callable[[float], float]:
@@ -67,7 +81,7 @@ def evidence(begin_s: float, end_s: float, bursts: Sequence[Burst], dice: random
     return [
         counter("host_busy_s", at_s, ticks(lambda at: CORES * at, CORES)),
         counter("process_cpu_s", at_s, ticks(lambda at: CORES * at - others[at], 2)),
-        counter("core_wait_s", at_s, lambda at: held[at] + quiet_wait * at),
+        counter("core_wait_s", at_s, lambda at: waited_s(bursts, quiet_wait, at)),
         counter("host_steal_s", at_s, lambda _: 0.0),
     ]
 

@@ -9,10 +9,11 @@ Statistical Analysis with Missing Data, 1987, §1.3). NVBench leaves out samples
 Evidence is read every 0.1 s in a window. The interval between two readings is disturbed where others held, or our
 threads waited for, a stated part of a core. (Threads that sleep often, as in a slow loader, wait for one another: what
 they waited counts only where others used about as much.) A trial of one process on the CPU, with no more threads than
-cores, leaves out the steps that overlap such intervals; it is disturbed as a whole where less than half of a window, or
-fewer than 3 of its steps, are left. Every other trial (loader processes, several ranks, a device that runs behind the
-host) has steps that wait for work done earlier: it is disturbed as a whole where more than 3 % of its windows is. So is
-one whose few long steps cannot be cut where more than 10 % is.
+cores, leaves out the steps that overlap such intervals; it is disturbed as a whole where less than a quarter of a
+window, or fewer than 3 of its steps, 2 in a row on average, are left. (While others compute, its windows go on:
+UntilLeftAlone, execution/timing/stopping.py.) Every other trial (loader processes, several ranks, a device that runs
+behind the host) has steps that wait for work done earlier: it is disturbed as a whole where more than 3 % of its
+windows is. So is one whose few long steps cannot be cut where more than 10 % is.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ _WAITED_SHARE = 0.05  # of the windows, of each of its threads, where own thread
 _STEAL_SHARE, _THROTTLED_SHARE = 0.02, 0.05
 _QUOTA_SHARE = 0.02
 _SWAPPED_BYTES = 64 << 20
-_MOST_DISTURBED, _LEAST_LEFT, _LEAST_STEPS = 0.03, 0.5, 3
+_MOST_DISTURBED = 0.03
+_LEAST_LEFT, _LEAST_STEPS, _LEAST_IN_A_ROW = 0.25, 3, 2.0
 # Of a window of two or three long steps, which cannot be cut: one interval of a quiet machine's daemons is 5 to 9 %.
 _MOST_OF_LONG_STEPS = 0.1
 _STEP_METRICS = ("step_time_s", "latency_s")
@@ -141,16 +143,19 @@ def _steps_left(trial: Trial, window: str, span: Span, parts: Sequence[Span]) ->
 
 
 def _enough_left(trial: Trial, spans: dict[str, Span], parts: Sequence[Span]) -> bool:
-    """Return whether each window keeps half of its time and 3 steps without the parts.
+    """Return whether each window keeps a quarter of its time and 3 steps without the parts, 2 in a row on average.
 
-    A step that is longer than what lies between two disturbances can never be kept: with fewer than 3 in a row the
-    shorter ones would be chosen.
+    A step that is longer than what lies between two disturbances can never be kept: of single steps the shorter ones
+    would be chosen.
     """
     for name, (begin, end) in spans.items():
         kept = _steps_left(trial, name, (begin, end), parts)
         laps = _laps(trial, name)
         left_s = math.fsum(lap for lap, keep in zip(laps, kept, strict=False) if keep)
+        rows = sum(keep and not before for before, keep in pairwise((False, *kept)))
         if sum(kept) < min(_LEAST_STEPS, len(laps)) or left_s < _LEAST_LEFT * (end - begin):
+            return False
+        if sum(kept) < _LEAST_IN_A_ROW * rows and len(laps) >= _LEAST_STEPS:
             return False
     return True
 

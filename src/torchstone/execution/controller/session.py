@@ -32,6 +32,7 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import SCHEMA, Head, Plan
 from torchstone.core.schema.trial import Outcome, Status, Trial
 from torchstone.core.stats.correlated import relative_error
+from torchstone.core.stats.disturbance import undisturbed_part
 from torchstone.core.stats.readings import FEWEST_TICKS, USUAL_TICK_S
 from torchstone.core.units import quantity
 from torchstone.execution import machine_facts
@@ -108,7 +109,8 @@ def cost_of(trial: Trial) -> Cost | None:
 
 def window_s(trials: Sequence[Trial], most_s: float) -> float:
     """Return the length of a window for the next trial of a case, from those that ended well; at most `most_s`."""
-    known = [(cost, error, trial) for trial in trials if (cost := cost_of(trial)) and (error := _error(trial))]
+    parts = map(undisturbed_part, trials)
+    known = [(cost, error, trial) for trial in parts if (cost := cost_of(trial)) and (error := _error(trial))]
     if len(known) < _FEWEST:
         return min(UNKNOWN_S, most_s)
     within = fmean(error**2 * cost.windows_s / cost.windows for cost, error, _ in known)  # of a window of one second
@@ -122,7 +124,7 @@ def window_s(trials: Sequence[Trial], most_s: float) -> float:
 
 def usual_step_s(trials: Sequence[Trial]) -> float:
     """Return what a step takes, over the trials of a case; 0 where none tells."""
-    return fmean([_pace(trial) for trial in trials if _steps(trial)] or [0.0])
+    return fmean([_pace(trial) for trial in map(undisturbed_part, trials) if _steps(trial)] or [0.0])
 
 
 def _steps(trial: Trial) -> tuple[float, ...]:

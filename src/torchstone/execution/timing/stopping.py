@@ -13,6 +13,9 @@ from torchstone.core.stats.steady import settled
 # once something does, while a few short steps in a row look alike. The length is a guess: it has not run on one.
 DEVICE_S = 0.5
 
+_USUAL_WAIT = 0.02  # of the time, that each thread waits for a core on a quiet machine: 0.005 to 0.025
+_LOOK_S = 0.1  # between two looks at how long the threads have waited: 5 µs a thread
+
 
 class StopReason(StrEnum):
     """Why a window ended."""
@@ -97,6 +100,49 @@ class UntilQuiet:
         needed_s = elapsed_s * (half_width / self._target) ** 2
         hopeless = elapsed_s >= self._budget_s / 2 and needed_s > 4 * self._budget_s
         return StopReason.NEVER_QUIET if hopeless else None
+
+
+class UntilLeftAlone:
+    """Let a window in which this process's threads waited for a core go on until enough of it is undisturbed.
+
+    A burst of other work spoils a part of a window; without the rest the whole trial would be taken again. It looks at
+    evidence alone: `waited_s` gives how long the threads have waited so far (None: not known). While others compute, a
+    thread waits for half of the time or more, so that at most twice what was waited is disturbed.
+
+    `threads`: how many compute. `enough_s`: of undisturbed time. `more_s`: by how much the window may grow at most: as
+    long as a new trial takes until its windows, for by then a new one costs less.
+    """
+
+    def __init__(
+        self,
+        rule: StoppingRule,
+        waited_s: Callable[[], float | None],
+        threads: int,
+        enough_s: float,
+        more_s: float,
+    ) -> None:
+        self.looks = rule.looks
+        self._rule, self._waited_s, self._usual = rule, waited_s, _USUAL_WAIT * threads
+        self._enough_s, self._more_s = enough_s, more_s
+        self._before_s = waited_s()
+        self._next_look_s = 0.0
+        self._ends_s: float | None = None
+
+    def consider(self, steps: int, elapsed_s: float, recent: Callable[[int], Sequence[float]]) -> StopReason | None:
+        """Return why the rule would stop, once enough is undisturbed, or the window has grown as far as it may."""
+        reason = self._rule.consider(steps, elapsed_s, recent)
+        if reason is None or self._before_s is None:
+            return reason
+        if elapsed_s < self._next_look_s:
+            return None
+        if self._ends_s is None:
+            self._ends_s = elapsed_s + self._more_s
+        waited_s = (self._waited_s() or self._before_s) - self._before_s
+        missing_s = self._enough_s - elapsed_s + 2.0 * max(0.0, waited_s - self._usual * elapsed_s)
+        if missing_s <= 0.0 or elapsed_s >= self._ends_s:
+            return reason
+        self._next_look_s = min(elapsed_s + max(missing_s, _LOOK_S), self._ends_s)
+        return None
 
 
 class WarmUp:

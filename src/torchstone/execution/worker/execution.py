@@ -53,7 +53,7 @@ from torchstone.core.schema.trial import Outcome, Status
 from torchstone.core.stats.peak_memory import largest_batch
 from torchstone.execution.timing.clock import Clock, resolution_s, system_clock
 from torchstone.execution.timing.loop import Instrument, Step
-from torchstone.execution.timing.stopping import WarmUp
+from torchstone.execution.timing.stopping import StoppingRule, WarmUp
 from torchstone.execution.worker.auto_settings import brought, settle
 from torchstone.execution.worker.collector import Collector, end_warm_up, outcome_by_loss
 from torchstone.execution.worker.outcome import TrialEnd, ended_by
@@ -65,6 +65,7 @@ from torchstone.execution.worker.setup import Setup, dataset_items, kept_to, loa
 from torchstone.execution.worker.train_loop import evaluate, fit_model
 from torchstone.execution.worker.turns import (
     ANATOMY,
+    longer_beside_others,
     measure_anatomy,
     measure_window,
     take_turns,
@@ -440,7 +441,7 @@ def _set_up(
     tally.add(model.facts, prepared.facts, Facts(settings=settings), ranks.facts)
     if ranks.rank > 0:  # the weights are the same in all ranks; what is random in a step is not
         _seed(procedure.seed + ranks.rank)
-    return Setup(case, engine, model, prepared, device, tally)
+    return Setup(case, engine, model, prepared, device, tally, began_s)
 
 
 @contextlib.contextmanager
@@ -505,6 +506,9 @@ def measure_prepared(
     ranks.settle(pinned=bool(procedure.pin_threads))
     step_s = ranks.agreed(median(warm_s[-9:] or [first_s]))
     before, turn = resource.getrusage(resource.RUSAGE_SELF), turn_of(batches, case)
+    goes_on: Callable[[StoppingRule], StoppingRule] = lambda rule: rule
+    if setup.began_s is not None:
+        goes_on = longer_beside_others(case, procedure, batches.queue, system_clock() - setup.began_s)
     for stage in engine.windows(case.configuration):
         send(Entered(stage, system_clock(), measures=True))
         prepared.enter(stage)
@@ -513,7 +517,7 @@ def measure_prepared(
             load = LoadPlan(procedure.budget_s, 1000 * procedure.seed + request.number, step_s)
             tally.load(stage, prepared.drive(batches, load, listen))
             continue
-        window = measure_window(stage, instrument, device, procedure, planned, turn, tally, step_s, ranks)
+        window = measure_window(stage, instrument, device, procedure, turn, tally, step_s, ranks, goes_on)
     tally.usage(before, resource.getrusage(resource.RUSAGE_SELF))
     for metric, value in device.memory().items():
         tally.steady(metric, [value])

@@ -20,7 +20,10 @@ from torchstone.plugins.protocols import DataSource, Engine, Samples
 
 
 class Setup(NamedTuple):
-    """A model on an open device, ready to step, and what is measured of it so far. `prepared`: of the engine."""
+    """A model on an open device, ready to step, and what is measured of it so far.
+
+    `prepared`: of the engine. `began_s`: when its trial began to build it; None: it was there before.
+    """
 
     case: Case
     engine: Engine
@@ -28,6 +31,7 @@ class Setup(NamedTuple):
     prepared: Any
     device: Device
     tally: Collector
+    began_s: float | None = None
 
 
 class SetupPart:

@@ -21,12 +21,20 @@ from torchstone.core.stats.steady import settled
 from torchstone.execution.timing.clock import Clock, LatencyStopwatch, system_clock
 from torchstone.execution.timing.loop import Instrument, MeasuredWindow
 from torchstone.execution.timing.segments import Segments
-from torchstone.execution.timing.stopping import FixedCount, StoppingRule, UntilQuiet, WarmUp, least_s_on
+from torchstone.execution.timing.stopping import (
+    FixedCount,
+    StoppingRule,
+    UntilLeftAlone,
+    UntilQuiet,
+    WarmUp,
+    least_s_on,
+)
 from torchstone.execution.worker.collector import Collector, end_warm_up
 from torchstone.execution.worker.pinning import Pinning, Seats
 from torchstone.execution.worker.pipe import EventPipe
 from torchstone.execution.worker.ranks.group import ALONE, Alone
 from torchstone.execution.worker.setup import Setup
+from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches
 
@@ -96,34 +104,55 @@ def measure_window(
     instrument: Instrument,
     device: Device,
     procedure: Procedure,
-    steps: int | None,
     turn: int,
     tally: Collector,
     step_s: float,
     ranks: Alone = ALONE,
+    goes_on: Callable[[StoppingRule], StoppingRule] = lambda rule: rule,
 ) -> MeasuredWindow:
     """Measure the window of that name ("latency" in a closed loop, any other back to back), tally and return it.
 
-    `step_s`: what a step takes, as the warm-up told.
+    `step_s`: what a step takes, as the warm-up told. `goes_on`: makes a window that others disturb longer.
     """
     latency = name == "latency"
     watch = LatencyStopwatch(device.synchronize, system_clock) if latency else device.stopwatch()
     tally.facts.stopwatch[name] = watch.reads
-    rule = _rule(procedure, steps, turn, step_s, latency=latency)
-    if steps is None:
-        rule = ranks.rule(rule, procedure.budget_s, step_s, turn)
+    rule = _rule(procedure, turn, step_s, latency=latency)
+    if procedure.iterations is None:
+        rule = ranks.rule(goes_on(rule), procedure.budget_s, step_s, turn)
     window = instrument.window(watch, rule)
     tally.window(name, window)
     return window
 
 
-def _rule(procedure: Procedure, steps: int | None, turn: int, step_s: float, *, latency: bool) -> StoppingRule:
-    if steps is not None:
-        return FixedCount(steps)
+def _rule(procedure: Procedure, turn: int, step_s: float, *, latency: bool) -> StoppingRule:
+    if procedure.iterations is not None:
+        return FixedCount(procedure.iterations)
     # A latency window that may go on goes on until its p95 is supported.
     enough = needed(0.95) if latency else 0
     least = enough if enough * step_s <= procedure.percentiles_s else 0
     return UntilQuiet(procedure.target, procedure.budget_s, max(procedure.min_steps, least), enough, turn)
+
+
+_UNDISTURBED, _LONGEST_MORE_S = 0.75, 10.0  # of a window's budget; by how much a window may grow
+
+
+def longer_beside_others(
+    case: Case, procedure: Procedure, queue: int, spent_s: float
+) -> Callable[[StoppingRule], StoppingRule]:
+    """Return what lets a window that others disturb go on: of one process on the CPU, which can leave steps out.
+
+    `queue`: batches that processes of a loader keep ready. `spent_s`: what a trial takes until its windows.
+    """
+    import torch
+
+    threads, cores = torch.get_num_threads(), len(getattr(os, "sched_getaffinity", lambda _: ())(0))
+    if procedure.disturbed != "replace" or case.placement.device != "cpu" or queue or threads > cores:
+        return lambda rule: rule
+    gauges = registry.load("telemetry", "process").open(os.getpid(), None)
+    waited_s = next((gauge.read for gauge in gauges if gauge.metric == "core_wait_s"), lambda: None)
+    enough_s, more_s = _UNDISTURBED * procedure.budget_s, min(spent_s, _LONGEST_MORE_S)
+    return lambda rule: UntilLeftAlone(rule, waited_s, threads, enough_s, more_s)
 
 
 _LONG_S = 0.4  # a first step

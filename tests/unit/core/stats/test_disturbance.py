@@ -82,12 +82,21 @@ def test_figures_are_those_of_the_undisturbed_part():
     assert figures(cut).values["other_cpu_cores"] == pytest.approx(0.0, abs=0.05)
 
 
-def test_where_less_than_half_is_left_the_trial_is_disturbed_as_a_whole():
-    seen = found(watched(between(2.3, 3.6)))
+def test_where_less_than_a_quarter_is_left_the_trial_is_disturbed_as_a_whole():
+    assert not found(watched(between(2.3, 2.9))).disturbed
+    seen = found(watched(between(2.15, 3.6)))
     assert seen.disturbed
     assert seen.left_out_s == ()
-    assert 0.5 < seen.share <= 1.0
-    assert seen.cores == pytest.approx(0.65, abs=0.1)
+    assert 0.7 < seen.share <= 1.0
+    assert seen.cores == pytest.approx(0.8, abs=0.1)
+
+
+def test_single_steps_between_bursts_are_not_chosen_among():
+    """Half of the window is left, in steps of 0.2 s of which one fits between two bursts."""
+    bursts = watched(lambda at: 1.0 if at % 0.5 < 0.1 else 0.0, steps_s=[0.2, 0.3] * 4)
+    assert found(bursts).disturbed
+    short = watched(lambda at: 1.0 if at % 0.5 < 0.1 else 0.0, steps_s=[0.05] * 40)
+    assert not found(short).disturbed
 
 
 def test_steps_too_long_for_the_gaps_are_not_chosen_among():

@@ -10,7 +10,15 @@ from torchstone.core.schema.model import Batch
 from torchstone.execution.timing.clock import LatencyStopwatch
 from torchstone.execution.timing.loop import Instrument, Ranges, unmarked
 from torchstone.execution.timing.segments import Segments
-from torchstone.execution.timing.stopping import DEVICE_S, FixedCount, StopReason, UntilQuiet, WarmUp, least_s_on
+from torchstone.execution.timing.stopping import (
+    DEVICE_S,
+    FixedCount,
+    StopReason,
+    UntilLeftAlone,
+    UntilQuiet,
+    WarmUp,
+    least_s_on,
+)
 
 
 def pulling(clock, spend):
@@ -121,6 +129,31 @@ def test_no_target_means_the_whole_budget():
     window = reason(UntilQuiet(None, budget_s=1.0, min_steps=3), lambda n: 0.125, clock)
     assert window.stopped_because == StopReason.BUDGET_SPENT
     assert len(window.laps_s) == 8
+
+
+def a_beside(clock, waits, more_s=5.0):
+    """A window of 1 s whose threads have waited for so long by each moment."""
+    return UntilLeftAlone(UntilQuiet(None, 1.0, 3), lambda: waits(clock.now_s), threads=2, enough_s=0.75, more_s=more_s)
+
+
+def test_a_window_that_nobody_disturbs_is_as_long_as_ever():
+    clock = FakeClock()
+    assert reason(a_beside(clock, lambda at: 0.05 * at), lambda n: 0.125, clock).total_s == pytest.approx(1.0)
+    clock = FakeClock()
+    assert reason(a_beside(clock, lambda _: None), lambda n: 0.125, clock).total_s == pytest.approx(1.0)
+
+
+def test_a_disturbed_window_goes_on_until_enough_of_it_is_left():
+    clock = FakeClock()
+    window = reason(a_beside(clock, lambda at: min(at, 0.5)), lambda n: 0.1, clock)
+    assert window.stopped_because == StopReason.BUDGET_SPENT
+    assert 1.7 <= window.total_s <= 1.9, "1.0 s is taken for disturbed, and 0.75 s more are enough"
+
+
+def test_a_window_that_is_never_left_alone_ends_when_a_new_trial_costs_less():
+    clock = FakeClock()
+    window = reason(a_beside(clock, lambda at: at, more_s=2.0), lambda n: 0.1, clock)
+    assert window.total_s == pytest.approx(3.0, abs=0.11)
 
 
 def test_a_slow_step_is_taken_the_least_number_of_times_though_the_budget_is_spent():
