@@ -79,7 +79,7 @@ def _target(
         results = Campaign(brief, progress, busy).carry_out(folder, ["torchstone", "diagnose"])
         word = results.summary.run_id
     entry = find(folder, word)
-    return of_run(entry, summarize(entry), options.case)
+    return of_run(entry, summarize(entry), options.case, measured_now=request is not None)
 
 
 def _is_run(path: Path) -> bool:

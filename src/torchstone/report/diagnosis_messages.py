@@ -255,6 +255,7 @@ SEEN = {  # in the recorded Cases, or in the loop of somebody's own program
     "no_equal_settings": "no equal settings were measured on both",
     "own_program": "it was measured in a program of yours, which alone can measure it again",
     "another_machine": "it was recorded on another machine, or with other settings: {changes:; }",
+    "busy_machine": "other programs were busy while its cases were measured",
     "edited": "{model} was edited since it was recorded: what is measured here is what it is now",
     "not_as_recorded": "not as it was when it was recorded: {changes:; }",
 }

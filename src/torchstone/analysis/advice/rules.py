@@ -20,7 +20,16 @@ from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.metric import BACKWARD, DECODE, FORWARD, PHASES, PREFILL
-from torchstone.core.schema.trial import Disturbance, HostLine, HostProfile, Status
+from torchstone.core.schema.trial import (
+    Disturbance,
+    Disturber,
+    HostLine,
+    HostProfile,
+    Status,
+    ended_well,
+    is_of_busy_machine,
+    replicates,
+)
 
 # What people usually aim at: rules of thumb, told beside what was measured; no choice is made by them.
 DATA_S = 0.030  # of waiting for data in a step: more is much
@@ -211,8 +220,12 @@ def recorded_step(run: RunSummary, case: CaseSummary) -> Evidence:
 
 
 def recorded_evidence(run: RunSummary, case: CaseSummary) -> Evidence:
-    """Return the same with the step of a larger batch, where the run has one."""
-    return msgspec.structs.replace(recorded_step(run, case), larger=_larger(run, case))
+    """Return the same with the step of a larger batch, where the run has one, and how busy others were beside it."""
+    step, disturbance = recorded_step(run, case), None
+    if is_of_busy_machine(replicates(ended_well(case.trials))):
+        cores = step.figures.get("other_cpu_cores")
+        disturbance = Disturbance(disturbed=True, share=1.0, causes=(Disturber.PROCESSES,), cores=cores)
+    return msgspec.structs.replace(step, larger=_larger(run, case), disturbance=disturbance)
 
 
 def _larger(run: RunSummary, case: CaseSummary) -> tuple[int, float] | None:

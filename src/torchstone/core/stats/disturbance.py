@@ -168,8 +168,8 @@ class _OtherWork:
         self._host, self._own = _series(trial, "host_busy_s"), _series(trial, "process_cpu_s")
         self._steal, self._quota = _series(trial, "host_steal_s"), _series(trial, "quota_wait_s")
         waits, others_s = _series(trial, "core_wait_s"), self._others(spans) or 0.0
-        most_s = _OWN_WAITS * others_s + _WAITED_SHARE * _length(spans)
-        self._waits = waits if watches_waits and self._total(waits, spans) <= most_s else None
+        for_others = waited_for_others(self._total(waits, spans), others_s, _length(spans))
+        self._waits = waits if watches_waits and for_others else None
         self._stopped = _series(trial, "process_stopped")
         self.is_there = self._host is not None and self._own is not None
 
@@ -254,6 +254,14 @@ class _OtherWork:
         last = bisect_right(times, end + EVIDENCE_PERIOD_S / 10.0)
         first = bisect_right(times, begin - EVIDENCE_PERIOD_S / 10.0)
         return any(values[first:last])
+
+
+def waited_for_others(waited_s: float, others_s: float, time_s: float) -> bool:
+    """Return whether threads that waited so long for a core did so for others, who used the CPU for so long meanwhile.
+
+    Else they waited for one another.
+    """
+    return waited_s <= _OWN_WAITS * others_s + _WAITED_SHARE * time_s
 
 
 def _series(trial: Trial, metric: str) -> Series | None:

@@ -440,6 +440,8 @@ def further(open_run: ActiveRun, rounds: Rounds, take: Callable[[Slot, int], Non
     while True:
         found = rounds.next(open_run.elapsed_s() + open_run.renewal_s())
         for place in found.cases:
+            if rounds.is_over(open_run.elapsed_s()):
+                break
             take(Slot(place, rounds.number), order)
             order += 1
         if found.why is not None:

@@ -128,7 +128,7 @@ class Rounds:
             return Next((), NARROW)
         extension = self._extension()
         fitting = self._fitting(wanted, halves, self._time_s * extension - elapsed_s)
-        if self._procedure.within_s is None and self.number + 1 < LEAST_ROUNDS and extension != _BUSY_TIME:
+        if self._is_needed(self.number + 1, extension):
             fitting = wanted
         if not fitting:
             return Next((), OVER)
@@ -137,6 +137,14 @@ class Rounds:
         random.Random(f"{self._procedure.seed} {self.number}").shuffle(order)
         order.sort(key=self._ranks.__getitem__)
         return Next(tuple(order))
+
+    def is_over(self, elapsed_s: float) -> bool:
+        """Say whether the round at hand is to be ended: a machine that became busy makes it longer than foreseen."""
+        extension = self._extension()
+        return elapsed_s > self._time_s * extension and not self._is_needed(self.number, extension)
+
+    def _is_needed(self, number: int, extension: float) -> bool:
+        return self._procedure.within_s is None and number < LEAST_ROUNDS and extension != _BUSY_TIME
 
     def _extension(self) -> float:
         """Return how many times its usual time a run that was given none may take.

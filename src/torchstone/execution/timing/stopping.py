@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from torchstone.core.stats.correlated import relative_half_width
+from torchstone.core.stats.disturbance import waited_for_others
 from torchstone.core.stats.steady import settled
 
 # Of steps on an accelerator: its clock stands at a sixth or so when nothing runs, and rises for some tenths of a second
@@ -102,42 +103,52 @@ class UntilQuiet:
         return StopReason.NEVER_QUIET if hopeless else None
 
 
+class Contention(NamedTuple):
+    """How long the threads of this process have waited for a core so far, and others have used the CPU, in seconds."""
+
+    waited_s: float
+    others_s: float
+
+
 class UntilLeftAlone:
-    """Let a window in which this process's threads waited for a core go on until enough of it is undisturbed.
+    """Let a window in which this process's threads waited for others go on until enough of it is undisturbed.
 
     A burst of other work spoils a part of a window; without the rest the whole trial would be taken again. It looks at
-    evidence alone: `waited_s` gives how long the threads have waited so far (None: not known). While others compute, a
-    thread waits for half of the time or more, so that at most twice what was waited is disturbed.
+    evidence alone. While others compute, a thread waits for half of the time or more, so that at most twice what was
+    waited is disturbed.
 
-    `threads`: how many compute. `enough_s`: of undisturbed time. `more_s`: by how much the window may grow at most: as
-    long as a new trial takes until its windows, for by then a new one costs less.
+    `contention`: None where it is not known. `threads`: how many compute. `enough_s`: of undisturbed time. `more_s`: by
+    how much the window may grow at most: as long as a new trial takes until its windows, for by then one costs less.
     """
 
     def __init__(
         self,
         rule: StoppingRule,
-        waited_s: Callable[[], float | None],
+        contention: Callable[[], Contention | None],
         threads: int,
         enough_s: float,
         more_s: float,
     ) -> None:
         self.looks = rule.looks
-        self._rule, self._waited_s, self._usual = rule, waited_s, _USUAL_WAIT * threads
+        self._rule, self._contention, self._usual = rule, contention, _USUAL_WAIT * threads
         self._enough_s, self._more_s = enough_s, more_s
-        self._before_s = waited_s()
+        self._before = contention()
         self._next_look_s = 0.0
         self._ends_s: float | None = None
 
     def consider(self, steps: int, elapsed_s: float, recent: Callable[[int], Sequence[float]]) -> StopReason | None:
         """Return why the rule would stop, once enough is undisturbed, or the window has grown as far as it may."""
         reason = self._rule.consider(steps, elapsed_s, recent)
-        if reason is None or self._before_s is None:
+        if reason is None or self._before is None:
             return reason
         if elapsed_s < self._next_look_s:
             return None
         if self._ends_s is None:
             self._ends_s = elapsed_s + self._more_s
-        waited_s = (self._waited_s() or self._before_s) - self._before_s
+        now = self._contention() or self._before
+        waited_s, others_s = now.waited_s - self._before.waited_s, now.others_s - self._before.others_s
+        if not waited_for_others(waited_s, others_s, elapsed_s):
+            return reason
         missing_s = self._enough_s - elapsed_s + 2.0 * max(0.0, waited_s - self._usual * elapsed_s)
         if missing_s <= 0.0 or elapsed_s >= self._ends_s:
             return reason

@@ -22,6 +22,7 @@ from torchstone.execution.timing.clock import Clock, LatencyStopwatch, system_cl
 from torchstone.execution.timing.loop import Instrument, MeasuredWindow
 from torchstone.execution.timing.segments import Segments
 from torchstone.execution.timing.stopping import (
+    Contention,
     FixedCount,
     StoppingRule,
     UntilLeftAlone,
@@ -149,10 +150,24 @@ def longer_beside_others(
     threads, cores = torch.get_num_threads(), len(getattr(os, "sched_getaffinity", lambda _: ())(0))
     if procedure.disturbed != "replace" or case.placement.device != "cpu" or queue or threads > cores:
         return lambda rule: rule
-    gauges = registry.load("telemetry", "process").open(os.getpid(), None)
-    waited_s = next((gauge.read for gauge in gauges if gauge.metric == "core_wait_s"), lambda: None)
+    contention = _contention()
     enough_s, more_s = _UNDISTURBED * procedure.budget_s, min(spent_s, _LONGEST_MORE_S)
-    return lambda rule: UntilLeftAlone(rule, waited_s, threads, enough_s, more_s)
+    return lambda rule: UntilLeftAlone(rule, contention, threads, enough_s, more_s)
+
+
+def _contention() -> Callable[[], Contention | None]:
+    """Return what reads it of this process, by the gauges that the controller reads, too."""
+    sources = (registry.load("telemetry", name) for name in ("host", "process"))
+    read = {gauge.metric: gauge.read for source in sources for gauge in source.open(os.getpid(), None)}
+    waited, busy = read.get("core_wait_s", lambda: None), read.get("host_busy_s", lambda: None)
+
+    def contention() -> Contention | None:
+        waited_s, busy_s = waited(), busy()
+        if waited_s is None or busy_s is None:
+            return None
+        return Contention(waited_s, busy_s - time.process_time())
+
+    return contention
 
 
 _LONG_S = 0.4  # a first step

@@ -277,7 +277,10 @@ class DiagnosisCampaign:
 
 
 def diagnosed_from_record(target: DiagnosisTarget) -> Diagnosis:
-    """Return what a record alone says of a Case, nothing measured. The target is of a stored run."""
+    """Return what a record alone says of a Case, nothing measured. The target is of a stored run.
+
+    Of a case whose trials other programs disturbed, no cause is named.
+    """
     run, case = target.run, target.case
     if run is None or case is None:
         raise TorchstoneError(f"{target.name} is not a stored run")

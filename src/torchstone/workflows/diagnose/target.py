@@ -107,8 +107,11 @@ class DiagnosisTarget(msgspec.Struct, frozen=True):
         return of_devices(self.run.machine, machine, [self.case.placement])
 
 
-def of_run(entry: Entry, summary: RunSummary, which: str | None) -> DiagnosisTarget:
-    """Return the Case of a stored run: the one whose id begins with `which`, else the best that trains."""
+def of_run(entry: Entry, summary: RunSummary, which: str | None, *, measured_now: bool = False) -> DiagnosisTarget:
+    """Return the Case of a stored run: the one whose id begins with `which`, else the best that trains.
+
+    `measured_now`: for this diagnosis; where other programs hid its causes, they would hide them again.
+    """
     chosen = chosen_case(summary, which)
     case = Case(chosen.workload, chosen.configuration, chosen.placement)
     head, model = entry.head, chosen.workload.model
@@ -118,6 +121,8 @@ def of_run(entry: Entry, summary: RunSummary, which: str | None) -> DiagnosisTar
         elsewhere = _OWN_PROGRAM
     elif changes := of_host(head.machine, machine_facts.host(), machine_facts.settings()):
         elsewhere = Statement("another_machine", {"changes": tuple(changes)})
+    elif measured_now and (busy := rules.recorded_evidence(summary, chosen).disturbance) and busy.hides_causes:
+        elsewhere = Statement("busy_machine")
     edited = _edited(chosen, head.code) if elsewhere is None else None
     return DiagnosisTarget(
         name=summary.name.removeprefix(PREFIX),

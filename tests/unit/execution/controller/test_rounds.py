@@ -198,3 +198,17 @@ def test_several_cases_on_a_machine_that_stays_busy_are_not_held_to_three_rounds
         )
         assert (rounds.next(0.6 * time_of(Procedure(), 3)).why == OVER) is few
     assert one_case([0.01], [True], Procedure()).next(1e3).cases == (0,), "one trial may have had bad luck"
+
+
+def test_a_round_whose_time_is_over_is_ended_but_for_the_first_three():
+    asked = a_beginning(Procedure(within_s=30.0), [taken(p, n) for p in range(3) for n in range(2)])
+    asked.next(12.0)
+    assert not asked.is_over(29.0)
+    assert asked.is_over(31.0)
+    own = a_beginning(Procedure(), [taken(p, n) for p in range(3) for n in range(2)])
+    own.next(12.0)
+    assert not own.is_over(10.0 * time_of(Procedure(), 3))
+    for place in range(3):
+        own.note(taken(place, 2))
+    own.next(18.0)
+    assert own.is_over(10.0 * time_of(Procedure(), 3))

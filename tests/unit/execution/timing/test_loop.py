@@ -12,6 +12,7 @@ from torchstone.execution.timing.loop import Instrument, Ranges, unmarked
 from torchstone.execution.timing.segments import Segments
 from torchstone.execution.timing.stopping import (
     DEVICE_S,
+    Contention,
     FixedCount,
     StopReason,
     UntilLeftAlone,
@@ -131,9 +132,14 @@ def test_no_target_means_the_whole_budget():
     assert len(window.laps_s) == 8
 
 
-def a_beside(clock, waits, more_s=5.0):
-    """A window of 1 s whose threads have waited for so long by each moment."""
-    return UntilLeftAlone(UntilQuiet(None, 1.0, 3), lambda: waits(clock.now_s), threads=2, enough_s=0.75, more_s=more_s)
+def a_beside(clock, waits, more_s=5.0, *, others=True):
+    """A window of 1 s whose threads have waited for so long by each moment, for others, or for one another."""
+
+    def contention():
+        waited_s = waits(clock.now_s)
+        return None if waited_s is None else Contention(waited_s, waited_s if others else 0.0)
+
+    return UntilLeftAlone(UntilQuiet(None, 1.0, 3), contention, threads=2, enough_s=0.75, more_s=more_s)
 
 
 def test_a_window_that_nobody_disturbs_is_as_long_as_ever():
@@ -141,6 +147,9 @@ def test_a_window_that_nobody_disturbs_is_as_long_as_ever():
     assert reason(a_beside(clock, lambda at: 0.05 * at), lambda n: 0.125, clock).total_s == pytest.approx(1.0)
     clock = FakeClock()
     assert reason(a_beside(clock, lambda _: None), lambda n: 0.125, clock).total_s == pytest.approx(1.0)
+    clock = FakeClock()
+    own = a_beside(clock, lambda at: 0.5 * at, others=False)
+    assert reason(own, lambda n: 0.125, clock).total_s == pytest.approx(1.0), "its threads wait for one another"
 
 
 def test_a_disturbed_window_goes_on_until_enough_of_it_is_left():

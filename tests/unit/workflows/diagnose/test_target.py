@@ -19,7 +19,7 @@ from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.message import Inspected
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.request import WorkloadRequest
-from torchstone.core.schema.trial import Disturbance, Purpose
+from torchstone.core.schema.trial import Disturbance, Disturber, Purpose
 from torchstone.execution import machine_facts
 from torchstone.storage.query import entry_of
 from torchstone.workflows.diagnose.measured_diagnosis import diagnosed_from_record
@@ -72,6 +72,19 @@ def test_the_record_of_a_diagnosis_leads_to_what_was_diagnosed():
     run = a_sweep(SWEEP)
     probes = tuple(msgspec.structs.replace(trial, purpose=Purpose.PROBE) for trial in run.trials)
     assert target(msgspec.structs.replace(run, trials=probes)).case.configuration["batch_size"] == 8
+
+
+def test_of_a_case_whose_trials_others_disturbed_nothing_is_diagnosed_nor_measured_again_at_once():
+    quiet = a_sweep(SWEEP)
+    busy = Disturbance(disturbed=True, share=1.0, causes=(Disturber.PROCESSES,), cores=1.7)
+    trials = tuple(msgspec.structs.replace(trial, disturbance=busy) for trial in quiet.trials)
+    disturbed = msgspec.structs.replace(quiet, trials=trials)
+    assert diagnosed_from_record(target(disturbed)).is_hidden
+    assert not diagnosed_from_record(target(quiet)).is_hidden
+    case = a_case(model="builtin:cnn")
+    entry = entry_of(here(a_run([a_trial(case_id=case.case_id, disturbance=busy)], cases=[case])), Path())
+    assert of_run(entry, summarize(entry), None, measured_now=True).elsewhere == Statement("busy_machine")
+    assert of_run(entry, summarize(entry), None).elsewhere is None, "the machine may be quiet by now"
 
 
 def test_another_machine_is_only_read():
