@@ -20,7 +20,7 @@ from torchstone.core.estimates import estimates
 from torchstone.core.figures import figures
 from torchstone.core.schema.trial import Series, Trial, estimation_trials, is_of_busy_machine
 from torchstone.core.stats.disturbance import disturbance
-from torchstone.execution.timing.stopping import Contention, StoppingRule, UntilLeftAlone, UntilQuiet
+from torchstone.execution.timing.stopping import StoppingRule, UntilLeftAlone, UntilQuiet
 
 CORES, TICK_S = 2, 0.01
 BETWEEN_TRIALS, BETWEEN_STEPS = 0.03, 0.05  # standard deviations of logarithms, on a quiet machine
@@ -45,8 +45,8 @@ def a_taken_trial(number: int, step_s: float, machine: Busy, dice: random.Random
     at_s, quiet_wait = begin_s, dice.uniform(0.01, 0.04)
     rule: StoppingRule = UntilQuiet(None, least_s, 3)
     if one_process:
-        counted = lambda: Contention(waited_s(bursts, quiet_wait, at_s), waited_s(bursts, 0.0, at_s))
-        rule = UntilLeftAlone(rule, counted, CORES, 0.75 * least_s, 2.0)
+        waited, others = lambda: waited_s(bursts, quiet_wait, at_s), lambda: waited_s(bursts, 0.0, at_s)
+        rule = UntilLeftAlone(rule, waited, others, CORES, 0.75 * least_s, 2.0)
     while rule.consider(len(steps), at_s - begin_s, lambda _: ()) is None:
         noise = math.exp(dice.gauss(-0.5 * BETWEEN_STEPS**2, BETWEEN_STEPS))
         steps.append(lap(at_s, step_s * pace * noise, bursts))

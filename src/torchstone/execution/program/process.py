@@ -159,6 +159,7 @@ def _plan(request: Started, others: Mapping[str, Scalar], *, compiler: bool) -> 
         "budget_s": how.budget_s,
         "min_steps": how.min_steps,
         "iterations": how.iterations,
+        "goes_on": how.disturbed == "replace",
         "step": fixed.get("step", "auto"),
         "let_finish": how.let_finish,
         "sample_s": SAMPLED_S if isinstance(request, TrialRequest) and request.host_profile else None,

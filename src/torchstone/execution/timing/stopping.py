@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from torchstone.core.stats.correlated import relative_half_width
 from torchstone.core.stats.disturbance import waited_for_others
@@ -103,13 +103,6 @@ class UntilQuiet:
         return StopReason.NEVER_QUIET if hopeless else None
 
 
-class Contention(NamedTuple):
-    """How long the threads of this process have waited for a core so far, and others have used the CPU, in seconds."""
-
-    waited_s: float
-    others_s: float
-
-
 class UntilLeftAlone:
     """Let a window in which this process's threads waited for others go on until enough of it is undisturbed.
 
@@ -117,43 +110,47 @@ class UntilLeftAlone:
     evidence alone. While others compute, a thread waits for half of the time or more, so that at most twice what was
     waited is disturbed.
 
-    `contention`: None where it is not known. `threads`: how many compute. `enough_s`: of undisturbed time. `more_s`: by
-    how much the window may grow at most: as long as a new trial takes until its windows, for by then one costs less.
+    `waited_s`: how long the threads have waited for a core so far (None: not known). `others_s`: how long others have
+    used the CPU; asked where a window would go on, as reading it takes a while on many cores. `threads`: how many
+    compute. `enough_s`: of undisturbed time. `more_s`: by how much the window may grow at most: as long as a new trial
+    takes until its windows, for by then one costs less.
     """
 
     def __init__(
         self,
         rule: StoppingRule,
-        contention: Callable[[], Contention | None],
+        waited_s: Callable[[], float | None],
+        others_s: Callable[[], float | None],
         threads: int,
         enough_s: float,
         more_s: float,
     ) -> None:
         self.looks = rule.looks
-        self._rule, self._contention, self._usual = rule, contention, _USUAL_WAIT * threads
-        self._enough_s, self._more_s = enough_s, more_s
-        self._before = contention()
+        self._rule, self._waited_s, self._others_s = rule, waited_s, others_s
+        self._usual, self._enough_s, self._more_s = _USUAL_WAIT * threads, enough_s, more_s
+        self._others_before_s, self._waited_before_s = others_s(), waited_s()
         self._next_look_s = 0.0
         self._ends_s: float | None = None
 
     def consider(self, steps: int, elapsed_s: float, recent: Callable[[int], Sequence[float]]) -> StopReason | None:
         """Return why the rule would stop, once enough is undisturbed, or the window has grown as far as it may."""
         reason = self._rule.consider(steps, elapsed_s, recent)
-        if reason is None or self._before is None:
-            return reason
-        if elapsed_s < self._next_look_s:
+        if reason is None or elapsed_s < self._next_look_s:
             return None
         if self._ends_s is None:
             self._ends_s = elapsed_s + self._more_s
-        now = self._contention() or self._before
-        waited_s, others_s = now.waited_s - self._before.waited_s, now.others_s - self._before.others_s
-        if not waited_for_others(waited_s, others_s, elapsed_s):
-            return reason
+        waited_s = _since(self._waited_before_s, self._waited_s())
         missing_s = self._enough_s - elapsed_s + 2.0 * max(0.0, waited_s - self._usual * elapsed_s)
         if missing_s <= 0.0 or elapsed_s >= self._ends_s:
             return reason
+        if not waited_for_others(waited_s, _since(self._others_before_s, self._others_s()), elapsed_s):
+            return reason
         self._next_look_s = min(elapsed_s + max(missing_s, _LOOK_S), self._ends_s)
         return None
+
+
+def _since(before_s: float | None, now_s: float | None) -> float:
+    return now_s - before_s if now_s is not None and before_s is not None else 0.0
 
 
 class WarmUp:

@@ -22,7 +22,6 @@ from torchstone.execution.timing.clock import Clock, LatencyStopwatch, system_cl
 from torchstone.execution.timing.loop import Instrument, MeasuredWindow
 from torchstone.execution.timing.segments import Segments
 from torchstone.execution.timing.stopping import (
-    Contention,
     FixedCount,
     StoppingRule,
     UntilLeftAlone,
@@ -150,24 +149,13 @@ def longer_beside_others(
     threads, cores = torch.get_num_threads(), len(getattr(os, "sched_getaffinity", lambda _: ())(0))
     if procedure.disturbed != "replace" or case.placement.device != "cpu" or queue or threads > cores:
         return lambda rule: rule
-    contention = _contention()
-    enough_s, more_s = _UNDISTURBED * procedure.budget_s, min(spent_s, _LONGEST_MORE_S)
-    return lambda rule: UntilLeftAlone(rule, contention, threads, enough_s, more_s)
-
-
-def _contention() -> Callable[[], Contention | None]:
-    """Return what reads it of this process, by the gauges that the controller reads, too."""
     sources = (registry.load("telemetry", name) for name in ("host", "process"))
     read = {gauge.metric: gauge.read for source in sources for gauge in source.open(os.getpid(), None)}
-    waited, busy = read.get("core_wait_s", lambda: None), read.get("host_busy_s", lambda: None)
-
-    def contention() -> Contention | None:
-        waited_s, busy_s = waited(), busy()
-        if waited_s is None or busy_s is None:
-            return None
-        return Contention(waited_s, busy_s - time.process_time())
-
-    return contention
+    busy_s = read.get("host_busy_s", lambda: None)
+    others_s = lambda: now_s - time.process_time() if (now_s := busy_s()) is not None else None
+    enough_s, more_s = _UNDISTURBED * procedure.budget_s, min(spent_s, _LONGEST_MORE_S)
+    waited_s = read.get("core_wait_s", lambda: None)
+    return lambda rule: UntilLeftAlone(rule, waited_s, others_s, threads, enough_s, more_s)
 
 
 _LONG_S = 0.4  # a first step

@@ -42,9 +42,11 @@ def not_settled(run: Run) -> Iterator[Finding]:
 def _still_warming(trial: Trial) -> bool:
     """Tell whether the budget ended warm-up, and the steady steps bear it out: their first third slower than the last.
 
-    With few or noisy steps, warm-up often ends unsettled by chance alone; what was measured then decides.
+    With few or noisy steps, warm-up often ends unsettled by chance alone; what was measured then decides. Beside others
+    it hardly ever settles, whatever the program does.
     """
-    if trial.facts.warmup_settled is not False:
+    beside_others = trial.disturbance is not None and trial.disturbance.share > 0.0
+    if trial.facts.warmup_settled is not False or beside_others:
         return False
     for _, steps in windows(trial):
         third = max(1, len(steps) // 3)

@@ -243,3 +243,30 @@ def test_a_step_takes_what_lies_between_the_last_ends_of_steps(hooks):
         p.kinds += bytes([hooks.BACKWARD_END, hooks.OPTIMIZER_END])
         p.times.extend([10.0 * number + 1.0, 10.0 * number + 2.0])
     assert loaded("_torchstone_turns")._readiness(p) == {"step_s": 10.0, "queue": 0, "cycle": 1}
+
+
+def test_a_window_goes_on_until_enough_of_it_is_left_alone_as_in_torchstones_own_trials(hooks, monkeypatch):
+    beside = loaded("_torchstone_others")
+    p = hooks._Program({"budget_s": 1.0})
+    p.torch, p.began_s, p.window_s = SimpleNamespace(get_num_threads=lambda: 2), 8.0, 10.0
+
+    def goes_on(at_s, waited_s, others_s):
+        counted = iter([(0.0, 0.0), (waited_s, others_s)])
+        monkeypatch.setattr(beside, "contention", lambda: next(counted))
+        return beside.Others(p).spoil(at_s)
+
+    assert not goes_on(11.0, 0.03, 0.1), "as much as on any machine"
+    assert not goes_on(11.0, 0.5, 0.0), "its threads wait for one another"
+    assert goes_on(11.0, 0.5, 0.5)
+    assert goes_on(11.5, 0.5, 0.5)
+    assert not goes_on(11.8, 0.5, 0.5), "1 s may be spoilt, and 0.8 s are left"
+    assert not goes_on(13.1, 3.0, 3.0), "a new trial takes 2 s until its window"
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="the kernel does not count waits for a core")
+def test_contention_is_read_of_this_process():
+    beside = loaded("_torchstone_others")
+    waited_s, others_s = beside.contention()
+    assert 0.0 <= waited_s < 1e4
+    assert others_s > 0.0
+    assert beside.contention()[0] >= waited_s

@@ -12,7 +12,6 @@ from torchstone.execution.timing.loop import Instrument, Ranges, unmarked
 from torchstone.execution.timing.segments import Segments
 from torchstone.execution.timing.stopping import (
     DEVICE_S,
-    Contention,
     FixedCount,
     StopReason,
     UntilLeftAlone,
@@ -135,11 +134,9 @@ def test_no_target_means_the_whole_budget():
 def a_beside(clock, waits, more_s=5.0, *, others=True):
     """A window of 1 s whose threads have waited for so long by each moment, for others, or for one another."""
 
-    def contention():
-        waited_s = waits(clock.now_s)
-        return None if waited_s is None else Contention(waited_s, waited_s if others else 0.0)
-
-    return UntilLeftAlone(UntilQuiet(None, 1.0, 3), contention, threads=2, enough_s=0.75, more_s=more_s)
+    waited_s = lambda: waits(clock.now_s)
+    others_s = waited_s if others else lambda: 0.0
+    return UntilLeftAlone(UntilQuiet(None, 1.0, 3), waited_s, others_s, threads=2, enough_s=0.75, more_s=more_s)
 
 
 def test_a_window_that_nobody_disturbs_is_as_long_as_ever():

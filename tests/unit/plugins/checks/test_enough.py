@@ -7,7 +7,7 @@ from build import a_run, a_trial
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
-from torchstone.core.schema.trial import Status
+from torchstone.core.schema.trial import Disturbance, Disturber, Status
 from torchstone.plugins import registry
 
 
@@ -72,3 +72,6 @@ def test_not_settled_asks_for_twice_the_warm_up() -> None:
     assert not look("not_settled", a_run())
     assert not look("not_settled", a_run([a_trial([0.1] * 9, facts=facts)])), "steady steps acquit a restless warm-up"
     assert not look("not_settled", a_run([a_trial(facts={"warmup_settled": None})]))
+    busy = Disturbance(disturbed=False, share=0.2, causes=(Disturber.PROCESSES,), left_out_s=((9.0, 9.1),))
+    beside = a_trial([0.2 * 0.9**n for n in range(9)], facts=facts, disturbance=busy)
+    assert not look("not_settled", a_run([a_trial(), beside, beside])), "nothing settles beside others"

@@ -1,18 +1,15 @@
 """Hooks in a program that torchstone measures: marks where data, forward, backward and optimizer begin and end.
 
-Nothing but the standard library is imported: the program may run on another Python, without torchstone. Steps of
-optimizers, the call of the outermost modules, `__next__` of a DataLoader's iterator and torch.autograd.backward are
-wrapped, and where the device is not the CPU, Tensor.to and Tensor.cuda. In a process whose optimizers are there already
-(`watch`), torch's own hooks are used (torch.optim.optimizer.register_optimizer_step_pre_hook and _post_hook). A mark is
-two appends and a reading of the clock. What the marks mean is decided by torchstone (execution/program/steps.py). What
-runs in each step is a closure that calls as little as it can: between operators of torch each function, of Python or C,
-is cold in the caches and costs ten times what it does in a loop.
+Nothing but the standard library is imported: the program may run on another Python, without torchstone. Wrapped are
+steps of optimizers, calls of outermost modules, `__next__` of a DataLoader's iterator, torch.autograd.backward and, but
+on the CPU, Tensor.to and .cuda; where optimizers are there already (`watch`), torch's own hooks are used. A mark is two
+appends and a reading of the clock; execution/program/steps.py decides what it means. What runs in each step calls as
+little as it can: between operators of torch a function is cold in the caches and costs ten times what it does else.
 
-A step ends with an optimizer's; without any optimizer, with a backward pass, or where there is none, the outermost
-forward pass without gradients, or a `generate`. After its window the program is ended by SystemExit from there. Where
-it is compared with another, it waits at a step's end until it is told to do so many more. Where a diagnosis asks for
-it, samples of the stack follow the window (_torchstone_sampler.py), and settings of loaders, threads and the optimizer
-are others than the program's own (`set` of the plan).
+A step ends with an optimizer's; without any, with a backward pass, or else with an outermost forward pass without
+gradients, or a `generate`. SystemExit ends the program after its window, which goes on beside others
+(_torchstone_others.py), and samples of its stack for a diagnosis (_torchstone_sampler.py). Compared with another, it
+waits at a step's end to be told how many more. `set` of the plan replaces settings of its own.
 """
 
 from __future__ import annotations
@@ -45,9 +42,8 @@ class _Program:
 
     def __init__(self, plan: Any) -> None:
         self.plan = plan
-        self.pid = os.getpid()
+        self.pid, self.began_s, self.kinds = os.getpid(), _clock(), bytearray()
         self.thread: int | None = None  # the one whose steps count; None: any, 0: none any more
-        self.kinds = bytearray()
         self.times = array("d")
         self.tick: Any = _clock  # read for each mark
         self.items: list[int | None] = []  # of each DATA_END; None: not known
@@ -61,9 +57,9 @@ class _Program:
         self.first_s: Any = None
         self.window_s: Any = None
         self.told_s: Any = None
-        self.device, self.world = "cpu", 1
-        self.window_steps = 0
+        self.device, self.world, self.window_steps = "cpu", 1, 0
         self.window_mark: int | None = None  # the place of the first mark of the window
+        self.is_spoilt: Any = lambda _: False  # by others, so that its window goes on
         self.has_optimizer = False
         self.workers = 0
         self.loads = False  # a DataLoader has given a batch since the last step
@@ -328,6 +324,10 @@ def _act(optimizer: Any, now_s: Any) -> None:
                 _finish()
         elif warm:
             _synchronize()
+            if plan.get("goes_on") and program.device == "cpu" and program.world == 1 and not program.workers:
+                import _torchstone_others  # type: ignore[import-not-found]  # beside this file
+
+                program.is_spoilt = _torchstone_others.Others(program).spoil
             program.window_s, program.window_steps, program.window_mark = _clock(), program.steps, len(program.kinds)
             program.say("entered", stage="steady", at_s=program.window_s, measures=True)
             if plan.get("turns"):
@@ -337,7 +337,7 @@ def _act(optimizer: Any, now_s: Any) -> None:
     else:
         steps = program.steps - program.window_steps
         long = now_s - program.window_s >= plan.get("budget_s", 5.0) and steps >= plan.get("min_steps", 5)
-        if steps >= plan["iterations"] if plan.get("iterations") else long:
+        if steps >= plan["iterations"] if plan.get("iterations") else long and not program.is_spoilt(now_s):
             _finish()
             return
     if len(program.kinds) > _MOST_MARKS:
