@@ -36,6 +36,7 @@ _HELD_CORES = 0.35  # in one interval of 0.1 s: the kernel counts in ticks of 10
 _SHORT_S = 0.04  # at the ends of a window intervals are shorter than 0.1 s
 _WAITED_CORES = 0.1  # in one interval: counted in ns, 0.01 to 0.05 on a quiet machine
 _OWN_WAITS = 1.25  # times what others used: a trial that waited more waited for its own threads
+_WAITED_BESIDE = 0.05  # in an interval next to a disturbed one
 _WAITED_SHARE = 0.05  # of the windows, of each of its threads, where own threads do not compete
 _STEAL_SHARE, _THROTTLED_SHARE = 0.02, 0.05
 _QUOTA_SHARE = 0.02
@@ -174,10 +175,15 @@ class _OtherWork:
         self.is_there = self._host is not None and self._own is not None
 
     def disturbed_parts(self, span: Span) -> Iterator[Span]:
-        """Yield the parts of a window in which others held its cores, neighbouring ones joined."""
+        """Yield the parts of a window in which others held its cores, neighbouring ones joined.
+
+        A burst that begins shortly before an interval ends is seen in both: of its shorter part less is enough.
+        """
         found: list[Span] = []
-        for begin, end in pairwise(_moments(self._host, span)):
-            if self._is_disturbed(begin, end):
+        spans = list(pairwise(_moments(self._host, span)))
+        sure = [self._is_disturbed(begin, end) for begin, end in spans]
+        for (begin, end), own, before, after in zip(spans, sure, [False, *sure], [*sure[1:], False], strict=False):
+            if own or ((before or after) and self._waits_a_little(begin, end)):
                 joined = found.pop()[0] if found and found[-1][1] == begin else begin
                 found.append((joined, end))
         yield from found
@@ -234,6 +240,9 @@ class _OtherWork:
             or (_rise(self._quota, begin, end) or 0.0) > 0.0
             or self._was_stopped(begin, end)
         )
+
+    def _waits_a_little(self, begin: float, end: float) -> bool:
+        return (_rise(self._waits, begin, end) or 0.0) > _WAITED_BESIDE * max(end - begin, _SHORT_S)
 
     def _others(self, spans: Sequence[Span]) -> float | None:
         """Return the CPU time of others in seconds."""
