@@ -80,6 +80,8 @@ def _of_group(run: RunSummary, cases: Sequence[CaseSummary], *, brief: bool) -> 
         text = (
             f"Fastest: {point_words({axis: only.configuration.get(axis) for axis in axes})}, {rate_and_quality(only)}."
         )
+    elif not valid and all(case.verdict != Verdict.VALID for case in lesser):
+        return undecided(valid, [*having, *lesser], axes)
     else:
         return undecided(valid, having, axes) + not_as_good(lesser, axes)
     return text + not_as_good(lesser, axes) + left_out(having, axes) + _disturbed(valid)

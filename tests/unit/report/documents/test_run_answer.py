@@ -12,7 +12,7 @@ from torchstone.analysis.advice.choices import choice_of, choose
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.quality import is_as_good
 from torchstone.core.schema.case import Task
-from torchstone.core.schema.estimate import Severity
+from torchstone.core.schema.estimate import Severity, Verdict
 from torchstone.core.schema.quality import AnswerCounts, NextToken
 from torchstone.core.schema.trial import Disturbance, Disturber, Measurement, Outcome, Stage, Status
 from torchstone.plugins.checking import look
@@ -272,6 +272,13 @@ def test_a_format_of_which_a_record_compares_nothing_is_not_trusted():
     (text,) = answer_lines(of_formats(None, error=None))
     assert text.startswith("Fastest: batch_size 16, quantization none, ")
     assert text.endswith("undecided: compared on no real items with classes or text (--data).")
+
+
+def test_of_a_busy_machine_nothing_is_told_of_formats_either():
+    summary = of_formats(None)
+    suspect = tuple(msgspec.structs.replace(case, verdict=Verdict.SUSPECT) for case in summary.cases)
+    (text,) = answer_lines(msgspec.structs.replace(summary, cases=suspect))
+    assert text == f"Which is fastest is not known. All {len(suspect)} cases are SUSPECT."
 
 
 def test_of_formats_of_which_none_is_shown_to_be_as_good_none_is_the_fastest():
