@@ -326,7 +326,8 @@ def test_it_computes_with_as_many_threads_as_it_is_given_counted_from_outside(na
             used = [thread.user_time - before.get(thread.id, 0.0) for thread in watched.threads()]
         finally:
             process.kill()
-    assert sum(one > 0.2 * max(used) for one in used) == threads, used
+    # Beside a test suite a thread that steals work had a sixth of the other's; those that have none have 0.
+    assert sum(one > 0.1 * max(used) for one in used) == threads, used
 
 
 class Branching(torch.nn.Module):
