@@ -47,7 +47,7 @@ def a_taken_trial(number: int, step_s: float, machine: Busy, dice: random.Random
     rule: StoppingRule = UntilQuiet(None, least_s, 3)
     if one_process:
         waited, others = lambda: waited_s(bursts, quiet_wait, at_s), lambda: waited_s(bursts, 0.0, at_s)
-        rule = UntilLeftAlone(rule, waited, others, CORES, 0.75 * least_s, 2.0)
+        rule = UntilLeftAlone(rule, waited, others, CORES, 2.0)
     while rule.consider(len(steps), at_s - begin_s, lambda _: ()) is None:
         noise = math.exp(dice.gauss(-0.5 * BETWEEN_STEPS**2, BETWEEN_STEPS))
         steps.append(lap(at_s, step_s * pace * noise, bursts))

@@ -14,6 +14,7 @@ from torchstone.core.stats.steady import settled
 # once something does, while a few short steps in a row look alike. The length is a guess: it has not run on one.
 DEVICE_S = 0.5
 
+_UNDISTURBED = 0.75
 _USUAL_WAIT = 0.02  # of the time, that each thread waits for a core on a quiet machine: 0.005 to 0.025
 _LOOK_S = 0.1  # between two looks at how long the threads have waited: 5 µs a thread
 
@@ -112,8 +113,8 @@ class UntilLeftAlone:
 
     `waited_s`: how long the threads have waited for a core so far (None: not known). `others_s`: how long others have
     used the CPU; asked where a window would go on, as reading it takes a while on many cores. `threads`: how many
-    compute. `enough_s`: of undisturbed time. `more_s`: by how much the window may grow at most: as long as a new trial
-    takes until its windows, for by then one costs less.
+    compute. `more_s`: by how much the window may grow at most: as long as a new trial takes until its windows, for by
+    then one costs less. Enough are three quarters of when the rule would stop: an early end stays early.
     """
 
     def __init__(
@@ -122,14 +123,13 @@ class UntilLeftAlone:
         waited_s: Callable[[], float | None],
         others_s: Callable[[], float | None],
         threads: int,
-        enough_s: float,
         more_s: float,
     ) -> None:
         self.looks = rule.looks
         self._rule, self._waited_s, self._others_s = rule, waited_s, others_s
-        self._usual, self._enough_s, self._more_s = _USUAL_WAIT * threads, enough_s, more_s
+        self._usual, self._more_s = _USUAL_WAIT * threads, more_s
         self._others_before_s, self._waited_before_s = others_s(), waited_s()
-        self._next_look_s = 0.0
+        self._next_look_s = self._enough_s = 0.0
         self._ends_s: float | None = None
 
     def consider(self, steps: int, elapsed_s: float, recent: Callable[[int], Sequence[float]]) -> StopReason | None:
@@ -138,7 +138,7 @@ class UntilLeftAlone:
         if reason is None or elapsed_s < self._next_look_s:
             return None
         if self._ends_s is None:
-            self._ends_s = elapsed_s + self._more_s
+            self._ends_s, self._enough_s = elapsed_s + self._more_s, _UNDISTURBED * elapsed_s
         waited_s = _since(self._waited_before_s, self._waited_s())
         missing_s = self._enough_s - elapsed_s + 2.0 * max(0.0, waited_s - self._usual * elapsed_s)
         if missing_s <= 0.0 or elapsed_s >= self._ends_s:

@@ -134,7 +134,7 @@ def _rule(procedure: Procedure, turn: int, step_s: float, *, latency: bool) -> S
     return UntilQuiet(procedure.target, procedure.budget_s, max(procedure.min_steps, least), enough, turn)
 
 
-_UNDISTURBED, _LONGEST_MORE_S = 0.75, 10.0  # of a window's budget; by how much a window may grow
+_LONGEST_MORE_S = 10.0
 
 
 def longer_beside_others(
@@ -153,9 +153,8 @@ def longer_beside_others(
     read = {gauge.metric: gauge.read for source in sources for gauge in source.open(os.getpid(), None)}
     busy_s = read.get("host_busy_s", lambda: None)
     others_s = lambda: now_s - time.process_time() if (now_s := busy_s()) is not None else None
-    enough_s, more_s = _UNDISTURBED * procedure.budget_s, min(spent_s, _LONGEST_MORE_S)
     waited_s = read.get("core_wait_s", lambda: None)
-    return lambda rule: UntilLeftAlone(rule, waited_s, others_s, threads, enough_s, more_s)
+    return lambda rule: UntilLeftAlone(rule, waited_s, others_s, threads, min(spent_s, _LONGEST_MORE_S))
 
 
 _LONG_S = 0.4  # a first step

@@ -131,12 +131,12 @@ def test_no_target_means_the_whole_budget():
     assert len(window.laps_s) == 8
 
 
-def a_beside(clock, waits, more_s=5.0, *, others=True):
+def a_beside(clock, waits, more_s=5.0, *, others=True, rule=None):
     """A window of 1 s whose threads have waited for so long by each moment, for others, or for one another."""
 
     waited_s = lambda: waits(clock.now_s)
     others_s = waited_s if others else lambda: 0.0
-    return UntilLeftAlone(UntilQuiet(None, 1.0, 3), waited_s, others_s, threads=2, enough_s=0.75, more_s=more_s)
+    return UntilLeftAlone(rule or UntilQuiet(None, 1.0, 3), waited_s, others_s, threads=2, more_s=more_s)
 
 
 def test_a_window_that_nobody_disturbs_is_as_long_as_ever():
@@ -147,6 +147,14 @@ def test_a_window_that_nobody_disturbs_is_as_long_as_ever():
     clock = FakeClock()
     own = a_beside(clock, lambda at: 0.5 * at, others=False)
     assert reason(own, lambda n: 0.125, clock).total_s == pytest.approx(1.0), "its threads wait for one another"
+
+
+def test_a_window_that_nobody_disturbs_still_ends_as_soon_as_it_is_known_well():
+    clock = FakeClock()
+    rule = a_beside(clock, lambda at: 0.03 * at, rule=UntilQuiet(0.01, 8.0, 3))
+    window = reason(rule, lambda n: 0.010 + 0.0001 * (n % 2), clock)
+    assert window.stopped_because == StopReason.QUIET_ENOUGH
+    assert window.total_s < 2.0
 
 
 def test_a_disturbed_window_goes_on_until_enough_of_it_is_left():
