@@ -111,7 +111,6 @@ def test_bf16_in_eager_mode_is_judged_as_runtimes_are(tmp_path):
         assert cases["bf16"]["estimates"]["relative_output_error"]["value"] > 1e-3
         shown = subprocess.check_output([*TORCHSTONE, "show", "latest"], text=True, cwd=tmp_path)
         assert "eager bf16 relative error" in shown
-        assert ("Not shown to be as good: " in " ".join(shown.split())) is (items == 0)
 
 
 SPEAKING = """
