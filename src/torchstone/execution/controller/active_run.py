@@ -167,8 +167,9 @@ def _difference(some: _Sizes, than: _Sizes) -> tuple[str, ...]:
     return tuple(f"{name} {a}" for name, a, b in zip(_SIZES, some, than, strict=True) if a != b)
 
 
-_PROBED_AGAIN = 2  # times, where other programs disturbed it
-_MOST_WAITED = 0.3  # of the time of a run, until other programs leave the machine
+# What other programs may cost a run, of its time: waiting until they leave the machine, and probes taken again.
+_MOST_LOST = 0.3
+_PROBED_AGAIN, _PROBED_AGAIN_S = 2, 30.0  # times, where other programs disturbed a probe; seconds a run, at least
 _OVERRUN = 1.1  # times the time a run was given: what still runs then is ended
 RESUMED = "resumed"  # what findings on a resume are called
 _KEPT = (RESUMED, WITHOUT_EFFECT)  # of a whole run, by the next resume: no check would find them again
@@ -217,7 +218,8 @@ class ActiveRun:
         self._well = {trial.case_id for trial in so_far.trials if trial.outcome.status == Status.OK}
         self._order = len(so_far.trials)
         self._round: int | None = None
-        self._may_be_busy, self._waited_s, self._stays_busy = True, 0.0, False
+        self._may_be_busy, self._waited_s = True, 0.0
+        self._stays_busy, self._again_s = False, 0.0
         self._foresight = SkipPolicy(so_far)
 
     def add(self, case: Case) -> None:
@@ -237,18 +239,21 @@ class ActiveRun:
     ) -> Trial:
         """Take one trial of a Case, by the session's Procedure unless another is given, and return it, recorded.
 
-        A probe that other programs disturbed is taken again, twice at most: what follows it is decided by it alone.
-        Where that was in vain, the next are not taken again until one is undisturbed: the machine stays busy.
+        A probe that other programs disturbed is taken again, twice at most, and while all such take at most 30 s plus
+        three tenths of the run's time: what follows it is decided by it alone. Where that was in vain, the next are not
+        taken again until one is undisturbed: the machine stays busy.
         `host_profile`: it also sends one, which the session's watcher hears. Raises OutOfTime where the time limit has
         come; a trial that it ends is recorded as interrupted.
         """
         trial = self._take_once(case, number, purpose, how, host_profile=host_profile)
         if purpose == Purpose.PROBE:
             for _ in range(0 if self._stays_busy else _PROBED_AGAIN):
-                if not trial.disturbed:
+                again_s = self._again_s + trial.duration_s
+                if not trial.disturbed or again_s > _PROBED_AGAIN_S + _MOST_LOST * self.elapsed_s():
                     break
                 trial = self._take_once(case, number, purpose, how, host_profile=host_profile)
-            self._stays_busy = bool(trial.disturbed)
+                self._again_s += trial.duration_s
+            self._stays_busy = trial.disturbed
         return trial
 
     def _take_once(
@@ -304,7 +309,7 @@ class ActiveRun:
             return
         self._may_be_busy = False
         most_s = min(
-            LONGEST_WAIT_S, self._left_s(), _MOST_WAITED * (self.elapsed_s() + LONGEST_WAIT_S) - self._waited_s
+            LONGEST_WAIT_S, self._left_s(), _MOST_LOST * (self.elapsed_s() + LONGEST_WAIT_S) - self._waited_s
         )
         if most_s > 0.0:
             self._waited_s += wait_for_quiet(most_s, self.session.watcher.waits, self._clock)

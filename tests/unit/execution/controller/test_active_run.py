@@ -171,14 +171,15 @@ def test_a_folder_of_traces_that_cannot_be_made_stops_in_one_line(tmp_path, cloc
 DISTURBED = Disturbance(disturbed=True, share=1.0)
 
 
-def of_fate(monkeypatch, *disturbed):
+def of_fate(monkeypatch, *disturbed, lasting_s=1.0):
     """Have the trials be disturbed or not, in their order; return what is filled with the most each wait may take."""
     fate, waits = iter(disturbed), []
 
     class Fated(FakeDrive):
         def run(self, launcher, order):
             trial = super().run(launcher, order)
-            return msgspec.structs.replace(trial, disturbance=DISTURBED if next(fate) else None)
+            disturbance = DISTURBED if next(fate) else None
+            return msgspec.structs.replace(trial, disturbance=disturbance, duration_s=lasting_s)
 
     monkeypatch.setattr(active_run, "TrialDrive", Fated)
 
@@ -219,6 +220,13 @@ def test_a_disturbed_probe_is_taken_again_twice_at_most(tmp_path, clock, monkeyp
     assert FakeDrive.taken == 3
     opened.take(CASES[0], 0)
     assert FakeDrive.taken == 4
+
+
+def test_a_disturbed_probe_of_two_minutes_is_not_taken_again(tmp_path, clock, monkeypatch):
+    of_fate(monkeypatch, True, False, lasting_s=120.0)
+    opened, _ = begun(tmp_path / "r.jsonl", clock)
+    assert opened.take(CASES[0], 0, Purpose.PROBE).disturbed
+    assert FakeDrive.taken == 1
 
 
 def test_probes_are_not_taken_again_while_that_is_in_vain(tmp_path, clock, monkeypatch):
