@@ -178,8 +178,15 @@ def test_the_chosen_setting_is_saved_as_a_file_that_loads_without_torchstone(tmp
         return subprocess.run(whole, capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path)
 
     told = torchstone(*words)
+    if told.returncode == 1:  # other tests ran beside it
+        assert "which settings are best is not known (SUSPECT): no model is saved" in told.stderr
+        assert not list(tmp_path.glob("best.*"))
+        alone = torchstone("run", *model, "--axis", "runtime=onnxruntime", "--trials", "1", "--quiet")
+        assert alone.returncode == 0, alone.stderr
+        told = torchstone("show", "latest", "--save-model", "best.onnx")
+    else:
+        assert "--save-model model" in told.stdout
     assert told.returncode == 0, told.stderr
-    assert "--save-model model" in told.stdout
     assert {one.suffix for one in tmp_path.glob("best.*")} in ({".pt2"}, {".onnx"}, {".onnx", ".data"})
     again = torchstone(*words)
     assert (again.returncode, again.stdout) == (2, "")

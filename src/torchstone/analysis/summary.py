@@ -21,7 +21,7 @@ from torchstone.core.schema.metric import FIGURES, peak_memory
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.quality import Margin, QualityLoss
 from torchstone.core.schema.run import SCHEMA, total_runtime_s
-from torchstone.core.schema.trial import Status, ended_well, estimation_trials
+from torchstone.core.schema.trial import Status, ended_well, estimation_trials, replicates
 from torchstone.core.stats.moderated import Prior
 from torchstone.storage.query import Entry, TrialRow
 from torchstone.storage.stored_peaks import with_kept
@@ -100,6 +100,12 @@ class RunSummary(msgspec.Struct, frozen=True):
     def __repr__(self) -> str:
         """Return the same: it is what a cell of a notebook shows that ends with a run."""
         return str(self)
+
+
+def all_in_doubt(cases: Sequence[CaseSummary]) -> Sequence[CaseSummary]:
+    """Return the Cases that were more than probed where none of them is VALID: nothing may be chosen; else ()."""
+    final = [case for case in cases if replicates(case.trials)]
+    return () if any(case.verdict == Verdict.VALID for case in final) else final
 
 
 def _lines(case: CaseSummary, procedure: Procedure) -> Iterator[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchstone.core import units
-from torchstone.core.errors import UsageError
+from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.axis import AXES, AxisStage, Scalar
 from torchstone.core.schema.estimate import Verdict
@@ -21,14 +21,22 @@ if TYPE_CHECKING:
 
 
 def apply_answer(path: Path, run: RunSummary) -> None:
-    """Write the settings of a run's answer into a file. Raises UsageError, with nothing written, where it cannot be."""
+    """Write the settings of a run's answer into a file.
+
+    With nothing written it raises UsageError where it cannot be, TorchstoneError where all cases are in doubt.
+    """
     answer = run.answer
     if not isinstance(answer, TuneResult):
         raise UsageError(f"{run.run_id} is not a completed tune: nothing to apply")
+    from torchstone.analysis.summary import all_in_doubt
     from torchstone.config.applying import present_settings
     from torchstone.workflows.tune.space import applied
 
     case = next(case for case in run.cases if case.case_id == answer.recommended.case_id)
+    if all_in_doubt(run.cases):
+        raise TorchstoneError(
+            f"which settings are best is not known ({case.verdict}): {path} stays as it is; tune again"
+        )
     try:
         present = present_settings(path)
         measured = {axis: value for axis, value in applied(case.configuration).items() if axis in present}

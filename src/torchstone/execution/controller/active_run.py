@@ -308,9 +308,7 @@ class ActiveRun:
         if not self._may_be_busy or self.session.procedure.disturbed != "replace":
             return
         self._may_be_busy = False
-        most_s = min(
-            LONGEST_WAIT_S, self._left_s(), _MOST_LOST * (self.elapsed_s() + LONGEST_WAIT_S) - self._waited_s
-        )
+        most_s = min(LONGEST_WAIT_S, self._left_s(), _MOST_LOST * (self.elapsed_s() + LONGEST_WAIT_S) - self._waited_s)
         if most_s > 0.0:
             self._waited_s += wait_for_quiet(most_s, self.session.watcher.waits, self._clock)
 

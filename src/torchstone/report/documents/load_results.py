@@ -11,7 +11,7 @@ from torchstone.core.messages import too_wide
 from torchstone.core.schema.case import model_name
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.procedure import OFFLINE, PERCENTILES_OF_SCENARIO, SERVER
-from torchstone.core.schema.trial import Status
+from torchstone.core.schema.trial import Status, ended_well, is_of_busy_machine
 from torchstone.report.document import Column, Part, Role, Text
 
 _MOST = 4  # loads that are answered at once
@@ -22,7 +22,7 @@ def goodput_parts(run: RunSummary) -> Iterator[Part]:
     """Yield the answer of a search for goodput: the rate with its interval, and what LoadGen says of the rates."""
     found = goodputs(run)
     for one in found:
-        yield Text(_headline(one, whole=run.status == "done"), Role.HEADLINE)
+        yield Text(_headline(one, whole=run.status == "done", busy=_disturbed(run.cases)), Role.HEADLINE)
         yield from (Text(line, Role.DETAIL) for line in _details(one))
     if not found:
         bad = [t.outcome for case in run.cases for t in case.trials if t.outcome.status != Status.OK]
@@ -32,22 +32,34 @@ def goodput_parts(run: RunSummary) -> Iterator[Part]:
         yield Text(short, Role.DETAIL)
 
 
-def _headline(one: Goodput, *, whole: bool) -> str:
+def _disturbed(cases: Sequence[CaseSummary]) -> str:
+    """Return what to do where loads rest on disturbed ones; else ""."""
+    loads = [trial for case in cases for trial in ended_well(case.trials)]
+    if not is_of_busy_machine(loads):
+        return ""
+    bad = sum(trial.disturbed for trial in loads)
+    return f"Other programs disturbed {bad} of {len(loads)} loads: stop them, and measure again."
+
+
+def _headline(one: Goodput, *, whole: bool, busy: str) -> str:
+    """`busy`: what to do where other programs disturbed the loads, in place of more time."""
+    more = f" {busy or 'More time: --within.'}"
+    told = f" {busy}" if busy else ""
     bound = f"p99 ≤ {units.quantity(one.bound_s, 's')}"
     name = f"{model_name(one.workload.model)} on {one.placement}"
     if not one.met_any:
         none_meets = _is_slow_alone(one) or (whole and one.lowest is not None and not one.lower_unanswered)
         if none_meets:
-            return f"{name}: no rate meets {bound}. {_nearest(one)}"
-        return f"{name}: the highest rate at {bound} is not known. {_nearest(one)} More time: --within."
+            return f"{name}: no rate meets {bound}. {_nearest(one)}{told}"
+        return f"{name}: the highest rate at {bound} is not known. {_nearest(one)}{more}"
     if one.rate is None:
         known = f"{units.significant(one.valid[0], 3)} queries/s" if one.valid is not None else "no rate"
-        return f"{name}: the highest rate at {bound} is not known; LoadGen calls {known} VALID. More time: --within."
+        return f"{name}: the highest rate at {bound} is not known; LoadGen calls {known} VALID.{more}"
     rate = f"{units.significant(one.rate, 3)} {one.workload.item}s/s"
     if one.low is None or one.high is None:
-        return f"{name}: goodput about {rate} at {bound} (no interval: the trials differ too much). More: --within."
+        return f"{name}: goodput about {rate} at {bound} (no interval: the trials differ too much).{more}"
     ends = f"{units.significant(one.low, 3)} to {units.significant(one.high, 3)}"
-    return f"{name}: goodput {rate} at {bound} ({100 * one.level:g} % confidence interval {ends})."
+    return f"{name}: goodput {rate} at {bound} ({100 * one.level:g} % confidence interval {ends}).{told}"
 
 
 def _is_slow_alone(one: Goodput) -> bool:

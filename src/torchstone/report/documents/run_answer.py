@@ -285,7 +285,7 @@ def undecided(valid: Sequence[CaseSummary], cases: Sequence[CaseSummary], axes: 
         fewest = min(rate.trials for case in wide if (rate := rate_of(case)) is not None)
         return f"Which is fastest is not known: {too_wide(fewest)}.{doubt(cases)}"
     if not valid:
-        return f"Which is fastest is not known{_why(cases)}.{doubt(cases)}"
+        return f"Which is fastest is not known{machine_doubt(cases)}.{doubt(cases)}"
     (one,) = valid[:1]
     point = {axis: one.configuration.get(axis) for axis in axes}
     if len(cases) > 1:
@@ -303,8 +303,8 @@ _MACHINE = {
 }
 
 
-def _why(cases: Sequence[CaseSummary]) -> str:
-    """Return what made the machine unfit in all cases; "" where nothing did."""
+def machine_doubt(cases: Sequence[CaseSummary]) -> str:
+    """Return ": " and what made the machine unfit in all cases; "" where nothing did."""
     raised = [{one.check for one in case.findings if one.severity != Severity.INFO} for case in cases]
     why = [words for check, words in _MACHINE.items() if raised and all(check in own for own in raised)]
     return f": {why[0]}" if why else ""

@@ -9,7 +9,7 @@ import msgspec
 
 from torchstone.analysis.advice.choices import Chosen, is_unusable
 from torchstone.analysis.advice.grouping import varying_axes
-from torchstone.analysis.summary import CaseSummary, RunSummary
+from torchstone.analysis.summary import CaseSummary, RunSummary, all_in_doubt
 from torchstone.core import units
 from torchstone.core.messages import too_wide
 from torchstone.core.quality import is_as_good
@@ -24,6 +24,7 @@ from torchstone.report.documents.case_table import chosen_parts
 from torchstone.report.documents.run_answer import (
     doubt,
     loss_words,
+    machine_doubt,
     not_as_good,
     point_words,
     quality_words,
@@ -33,7 +34,12 @@ from torchstone.report.documents.run_answer import (
 
 
 def tune_parts(run: RunSummary, answer: TuneResult) -> Iterator[Part]:
-    """Yield what a completed tune found, above the tables of its run."""
+    """Yield what a completed tune found, above the tables of its run; of measurements in doubt nothing is chosen."""
+    if doubtful := all_in_doubt(run.cases):
+        unknown = f"Which settings are best is not known{machine_doubt(doubtful)}.{doubt(doubtful)}"
+        yield Text(f"{unknown}{_how_many(answer)}", Role.HEADLINE)
+        yield Fields((("cost", _cost(answer)),))
+        return
     case = next(case for case in run.cases if case.case_id == answer.recommended.case_id)
     present_id = answer.present.case_id if answer.present is not None else None
     now = next((case for case in run.cases if case.case_id == present_id), None)
@@ -65,11 +71,17 @@ def tune_choices(run: RunSummary, answer: TuneResult) -> Iterator[Part]:
     if answer.untried:
         values = "; ".join(f"{axis} {', '.join(map(scalar_word, given))}" for axis, given in answer.untried.items())
         yield Text(f"no step was run with {values}")
+    if all_in_doubt(run.cases):
+        return
     yield from paragraphs([text(reason) for reason in answer.why[1:]], Role.DETAIL)
     case = next(case for case in run.cases if case.case_id == answer.recommended.case_id)
     chosen = Chosen(answer.highest_throughput, answer.best_efficiency, answer.recommended, answer.pareto)
     work, accelerator = case.workload, case.placement.device != "cpu"
     yield from chosen_parts(chosen, str(work.task), work.item, accelerator=accelerator)
+
+
+def _how_many(answer: TuneResult) -> str:
+    return "" if answer.tried == answer.points else f" {answer.tried} of {answer.points} settings were run."
 
 
 def _is_variant(case: CaseSummary) -> bool:
@@ -96,8 +108,7 @@ def _in_short(answer: TuneResult, gain: Estimate, case: CaseSummary, now: CaseSu
     suspect = doubt([case])
     settled = "Best found, not certain" if suspect or is_unusable(answer.recommended) else "Recommended"
     point = f", {point_words(others)}" if others else ""
-    text = f"{settled}: {variant_name(case.configuration)}{point}: {', '.join(told)}.{suspect}"
-    return text if answer.tried == answer.points else f"{text} {answer.tried} of {answer.points} settings were run."
+    return f"{settled}: {variant_name(case.configuration)}{point}: {', '.join(told)}.{suspect}{_how_many(answer)}"
 
 
 def _times(gain: Estimate) -> str | None:
@@ -133,7 +144,7 @@ def _sentences(answer: TuneResult, case: CaseSummary) -> str:
         text = f"{text} That is {_gain(answer.gain)}."
     elif _is_present(answer):
         text = f"{text} These are the present settings."
-    return text if answer.tried == answer.points else f"{text} {answer.tried} of {answer.points} settings were run."
+    return f"{text}{_how_many(answer)}"
 
 
 def _is_present(answer: TuneResult) -> bool:

@@ -68,6 +68,9 @@ def answered(connection: Connection, run_id: str) -> RunAnswer:
             return RunAnswer("ab", _compared(answer))
         case TuneResult():
             best = answer.recommended
+            final = [row for row in rows if row.counted]
+            if final and all(row.verdict != Verdict.VALID for row in final):  # what is in doubt wins nothing
+                return RunAnswer("tune", localized("{0} of {1} cases VALID", 0, len(final)))
             return RunAnswer("tune", f"{point_words(best.point)} · {_tuned(answer, items.get(best.case_id, 'item'))}")
         case Diagnosis():
             first = next(iter(answer.causes), None)

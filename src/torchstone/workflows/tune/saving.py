@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from torchstone.analysis.summary import RunSummary
-from torchstone.core.errors import UsageError
+from torchstone.analysis.summary import RunSummary, all_in_doubt
+from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.run import Run
@@ -70,6 +70,10 @@ def saved(run: Run, summary: RunSummary, path: Path, busy: WhenBusy = SHARE) -> 
 def _chosen(summary: RunSummary) -> Case:
     """Return the recommended Case of a tune, or the only one of a run."""
     answer = summary.answer
+    if isinstance(answer, TuneResult) and (doubtful := all_in_doubt(summary.cases)):
+        raise TorchstoneError(
+            f"which settings are best is not known ({doubtful[0].verdict}): no model is saved; tune again"
+        )
     wanted = answer.recommended.case_id if isinstance(answer, TuneResult) else None
     found = [case for case in summary.cases if wanted in (None, case.case_id)]
     if len(found) != 1:

@@ -9,7 +9,7 @@ from loads import a_load, a_load_case, a_search
 from torchstone.analysis.summary import summarize
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.run import End
-from torchstone.core.schema.trial import Outcome, Purpose, Status
+from torchstone.core.schema.trial import Disturbance, Outcome, Purpose, Status
 from torchstone.report.document import Table, Text
 from torchstone.report.documents.run import run_document
 from torchstone.storage.query import entry_of
@@ -71,6 +71,16 @@ def test_a_search_that_was_interrupted_says_of_no_rate_that_none_meets_the_bound
     assert document.headline == (
         "cnn on cpu: the highest rate at p99 ≤ 50.0 ms is not known. At 160 queries/s, the lowest measured, "
         "it is 500 ms. More time: --within."
+    )
+
+
+def test_loads_that_other_programs_disturbed_want_them_stopped_and_not_more_time():
+    closed = a_search(end=End("2026-11-21T10:01:00Z", "interrupted"))
+    disturbed = msgspec.structs.replace(closed.trials[0], disturbance=Disturbance(disturbed=True, share=1.0))
+    document, _ = lines(msgspec.structs.replace(closed, trials=(disturbed,)))
+    assert document.headline == (
+        "cnn on cpu: the highest rate at p99 ≤ 50.0 ms is not known. No rate was measured. "
+        "Other programs disturbed 1 of 1 loads: stop them, and measure again."
     )
 
 

@@ -11,7 +11,7 @@ from torchstone.analysis.summary import summarize
 from torchstone.core.quality import judged
 from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.case import Task
-from torchstone.core.schema.estimate import Estimate, Verdict
+from torchstone.core.schema.estimate import Estimate, Finding, Severity, Verdict
 from torchstone.core.schema.facts import Facts
 from torchstone.core.schema.quality import AnswerCounts
 from torchstone.report.document import Document
@@ -114,10 +114,24 @@ def test_what_differs_too_much_between_trials_is_found_and_not_recommended():
 
 def test_what_is_in_doubt_is_found_and_not_recommended():
     run = a_tuned()
-    cases = tuple(replace(case, verdict=Verdict.SUSPECT) for case in run.cases)
+    best = recommended_case(run)
+    cases = tuple(replace(case, verdict=Verdict.SUSPECT) if case == best else case for case in run.cases)
     text = " ".join(shown(replace(run, cases=cases)).split())
     assert text.startswith("Best found, not certain: batch_size 32, ")
     assert ". The figure is SUSPECT. That is 2.00 [1.90, 2.10] times the present settings" in text
+
+
+def test_where_all_is_in_doubt_nothing_is_chosen():
+    run = a_tuned(tried=2)
+    why = Finding("neighbours", Severity.WARNING, "run", {}, "")
+    cases = tuple(replace(case, verdict=Verdict.SUSPECT, findings=(why,)) for case in run.cases)
+    doubtful = replace(run, cases=cases)
+    said = "Which settings are best is not known: other programs used the cores. All 2 cases are SUSPECT."
+    assert tune_document(doubtful).headline == f"{said} 2 of 24 settings were run."
+    text = shown(doubtful, every=True)
+    assert "Recommended" not in text
+    assert "Highest throughput" not in text
+    assert "settings batch_size" not in " ".join(text.split())
 
 
 def test_the_probes_of_a_search_are_no_results():
