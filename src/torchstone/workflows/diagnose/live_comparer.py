@@ -104,6 +104,8 @@ class EvidenceProbes:
             host_s=_host_s(trial),
             disturbance=trial.disturbance if trial.disturbed else None,
         )
+        if evidence.disturbance is not None and evidence.disturbance.hides_causes:
+            return evidence  # more probes beside the same programs would show no more
         if case.configuration.get("feed") == "loader" and evidence.share(DATA) > _FED:
             evidence = self._fed(evidence)
         return self._enlarged(evidence)

@@ -1,14 +1,16 @@
-"""Where an experiment is live, and where it is taken trial by trial."""
+"""Where an experiment is live, and where it is taken trial by trial; how many probes a diagnosis takes first."""
 
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from build import a_case, a_trial
+from build import a_case, a_machine, a_trial
 
 from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.trial import Disturbance, Disturber, Trial
+from torchstone.execution.controller.observer import Silent
 from torchstone.workflows.diagnose import live_comparer
-from torchstone.workflows.diagnose.live_comparer import LiveComparer
+from torchstone.workflows.diagnose.live_comparer import EvidenceProbes, LiveComparer, ProbeWatcher
 
 PRESENT, OTHER, LOADS = a_case({"batch_size": 8}), a_case({"batch_size": 16}), {"feed": "loader", "num_workers": 2}
 
@@ -46,3 +48,19 @@ def test_two_processes_are_live_at_once_only_where_there_is_room(monkeypatch, ap
     compare = LiveComparer(PRESENT, session, probe, lambda case, trial: None, apart=apart)
     compare(other, heap, 0.1)
     assert (Experiment.runs, bool(taken)) == (int(live), not live)
+
+
+@pytest.mark.parametrize(("cores", "probes"), [(None, 3), (0.3, 3), (1.0, 1)])
+def test_beside_programs_that_hide_the_causes_only_the_step_itself_is_probed(cores, probes):
+    causes = (Disturber.PROCESSES,)
+    busy = None if cores is None else Disturbance(disturbed=True, share=1.0, causes=causes, cores=cores)
+    taken = []
+
+    def take(case, *_: object, **__: object):
+        taken.append(case.configuration["batch_size"])
+        return a_trial(disturbance=busy)
+
+    run: Any = SimpleNamespace(session=SimpleNamespace(procedure=Procedure()), add=lambda case: None, take=take)
+    found = EvidenceProbes(run, ProbeWatcher(Silent()), lambda _: None).of(PRESENT, a_machine(), 2)
+    assert not isinstance(found, Trial)
+    assert (found.disturbance, taken) == (busy, [8, 8, 32][:probes])
