@@ -22,7 +22,7 @@ SCRIPT = """
 import sys, time, torch
 torch.set_num_threads(1)
 torch.manual_seed(0)
-model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 4))
+model = torch.nn.Sequential(torch.nn.Linear(64, 4096), torch.nn.ReLU(), torch.nn.Linear(4096, 4))
 optimizer = torch.optim.Adam(model.parameters())
 class Slow(torch.utils.data.Dataset):
     def __len__(self): return 100_000

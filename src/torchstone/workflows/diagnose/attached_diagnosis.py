@@ -231,7 +231,9 @@ def _too_little(
     at = "".join(
         f": most of the time it was at {shown_path(file)}:{line}" for (file, line, _), _ in places.most_common(1)
     )
-    return f"process {pid} did no step in {watched.elapsed_s:.0f} s{at}; attach while it trains"
+    return (
+        f"no step of process {pid} was seen in {watched.elapsed_s:.0f} s{at}; attach while it trains, or longer (--for)"
+    )
 
 
 def _below_worker(stack: Sequence[Frame]) -> Sequence[Frame] | None:

@@ -104,10 +104,10 @@ class EvidenceProbes:
             host_s=_host_s(trial),
             disturbance=trial.disturbance if trial.disturbed else None,
         )
-        if evidence.disturbance is not None and evidence.disturbance.hides_causes:
-            return evidence  # more probes beside the same programs would show no more
         if case.configuration.get("feed") == "loader" and evidence.share(DATA) > _FED:
             evidence = self._fed(evidence)
+        if evidence.disturbance is not None and evidence.disturbance.hides_causes:
+            return evidence  # where nothing can be diagnosed, steps of a larger batch are too dear for a first look
         return self._enlarged(evidence)
 
     def _fed(self, e: Evidence) -> Evidence:

@@ -104,7 +104,9 @@ def test_a_comprehension_is_part_of_its_line():
 
 
 def test_a_program_of_which_nothing_was_seen_is_said_to_do_no_step():
-    with pytest.raises(TorchstoneError, match=r"^process 42 did no step in 30 s; attach while it trains$"):
+    with pytest.raises(
+        TorchstoneError, match=r"^no step of process 42 was seen in 30 s; attach while it trains, or longer \(--for\)$"
+    ):
         diagnosed_of(seen({(): 100}))
 
 
@@ -185,7 +187,7 @@ def test_ranks_are_pooled():
 
 @pytest.mark.parametrize(
     ("watched", "said"),
-    [(seen({BY_HAND: 100}), "did no step in 30 s: most of the time it was at /home/me/train.py:40"),
+    [(seen({BY_HAND: 100}), "was seen in 30 s: most of the time it was at /home/me/train.py:40"),
      (seen(SOUND, threads=(), ended=True), "has ended after 30 s"),
      (seen(SOUND, threads=(msgspec.structs.replace(COMPUTES.threads[0], stacks=(FORWARD,) * 9),)), "too few samples")],
     ids=["no step", "ended", "too short"],
