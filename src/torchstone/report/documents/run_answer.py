@@ -204,7 +204,9 @@ def _holding_back(run: RunSummary, case: CaseSummary) -> str:
     if case.verdict != Verdict.VALID or not causes:
         return ""
     first = causes[0]
-    told = ": ".join(map(diagnosis_messages.text, (first.title, *first.evidence[:1])))
+    alike = [one for one in first.evidence if one.id == first.evidence[0].id]  # the largest of several phases
+    largest = sorted(alike, key=lambda one: -float(str(one.values.get("share", 0.0))))[:1]
+    told = ": ".join(map(diagnosis_messages.text, (first.title, *largest)))
     how = "" if first.sound else f" Why, and what helps: torchstone diagnose -- {portable(case.workload.model)}."
     return f" {told[:1].upper()}{told[1:]}.{how}"
 

@@ -68,7 +68,7 @@ def of_a_program(phases):
     [
         ({"data": 0.5, "forward": 0.2, "backward": 0.3}, "data is 50 % of the step", True),
         ({"rest": 0.6, "forward": 0.2, "backward": 0.2}, "rest is 60 % of the step", True),
-        ({"data": 0.01, "forward": 0.4, "backward": 0.59}, "forward is 40 % of the step", False),
+        ({"data": 0.01, "forward": 0.4, "backward": 0.59}, "backward is 59 % of the step", False),
     ],
 )
 def test_of_a_program_the_answer_names_what_holds_it_back(phases, part, diagnosed):
